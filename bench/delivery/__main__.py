@@ -3,8 +3,7 @@
     python -m bench.delivery [--data DIR] [--out FILE] [--only PART]
 
 Parts: `notes` and `statements` (what is kept of real and made-up sessions), `cues` (the cost of evaluating them),
-`sessions` (cues in made-up sessions), `replay` (deliveries on the real transcripts of --data), `topics` (which topics
-prompts are about) and `prompts` (memories that prompts bring). `python bench/hooks.py` measures the hooks' delay.
+`replay` (deliveries on the real transcripts of --data) and `prompts` (memories that prompts bring). `python bench/hooks.py` measures the hooks' delay.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ PARTS = {
     "notes": True,
     "statements": True,
     "cues": False,
-    "sessions": False,
     "replay": True,
-    "topics": True,
     "prompts": True,
 }
 """Parts, and whether each reads --data."""

@@ -3,8 +3,7 @@
     python -m bench.delivery.prompts --data DIR
 
 The notes of `retrieval/small_projects` become the memories of twelve projects with the built-in model. Prompts with an
-answer are its questions; prompts without one are its questions of the category none, made-up requests of other projects
-(`tests/services/sessions/prompt_topics.txt`), and what was typed in the real transcripts. Each prompt is a new session
+answer are its questions; prompts without one are its questions of the category none, and what was typed in the real transcripts. Each prompt is a new session
 and brings at most `session.hits` memories, of which the table keeps those at or above a threshold. A project of 15 notes
 has little to confuse a prompt with, so all is measured again with the 180 notes in one project.
 """
@@ -12,21 +11,21 @@ has little to confuse a prompt with, so all is measured again with the 180 notes
 from __future__ import annotations
 
 import argparse
-import random
+import gzip
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from bench.delivery.topics import read_projects, real_prompts
 from bench.quality.sets import load
 
 from lorelog import Lorelog
 from lorelog.light.delivery_log import estimate_tokens
 
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-MAX_MADE_UP = 144
 K = 2
 POOL = "all"
 
@@ -69,13 +68,25 @@ def prompts_by_group(data: Path, groups: list[str]) -> dict[str, list[tuple[str,
         answers = frozenset(name for name, gain in judged.gains.get(question.id, {}).items() if gain > 0)
         kind = f"answered, {question.category}" if answers else "not answered, questions"
         prompts[question.group if question.group in prompts else POOL].append((kind, question.text, answers))
-    requests = [prompt for project in read_projects() for prompt, _, _ in project.prompts if len(prompt) >= 10]
-    made_up = random.Random(5).sample(requests, MAX_MADE_UP)
-    typed = [text for source, text in real_prompts(data) if source.startswith("typed")]
-    for kind, texts in (("not answered, made-up requests", made_up), ("not answered, typed in real sessions", typed)):
-        for number, text in enumerate(texts):
-            prompts[groups[number % len(groups)]].append((kind, text, frozenset()))
+    for number, text in enumerate(typed_prompts(data)):
+        prompts[groups[number % len(groups)]].append(("not answered, typed in real sessions", text, frozenset()))
     return prompts
+
+
+def typed_prompts(data: Path) -> Iterator[str]:
+    """Yield what was typed in real sessions."""
+    for path in sorted((data / "transcripts" / "claude_code").glob("*.gz")):
+        for line in gzip.decompress(path.read_bytes()).decode("utf-8", "replace").splitlines():
+            record: dict[str, Any] = json.loads(line)
+            given = (record.get("message") or {}).get("content")
+            content = given if record.get("type") == "user" and isinstance(given, str) else ""
+            if not record.get("isMeta") and len(content) >= 10 and not content.startswith(("<", "Caveat:", "[Request")):
+                yield content[:2000]
+    for path in sorted((data / "transcripts" / "opencode").glob("*.gz")):
+        for message in json.loads(gzip.decompress(path.read_bytes()))["messages"]:
+            texts = [part["text"] for part in message["parts"] if part.get("type") == "text" and part.get("text")]
+            if message["info"]["role"] == "user" and texts and len(texts[0]) >= 10:
+                yield texts[0][:2000]
 
 
 def measure(data: Path, folder: Path, *, pooled: bool) -> Iterator[PromptOutcome]:

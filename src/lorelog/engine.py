@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lorelog.services.pipeline.memories import ProjectMemories
     from lorelog.services.records.record_scope import RecordScope
     from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
-    from lorelog.services.sessions.recall import RecallSources, TopicReader
+    from lorelog.services.sessions.recall import RecallSources
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -88,7 +88,7 @@ class Engine(ProjectScope):
         )
 
     def run_background_work(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Embed records and topics, and check the code that memories mention, as long as `go_on` returns True."""
+        """Embed records, and check the code that memories mention, as long as `go_on` returns True."""
         from lorelog.services.maintenance.index import run_background_work
 
         with suppress(LorelogError):
@@ -96,24 +96,13 @@ class Engine(ProjectScope):
         run_background_work(self.record_pages, self.embedder, self.job(()), self.deps.side_databases.code(), go_on)
         if go_on():
             self.refresh_delivery(check_code=True)
-            self.topic_reader().prepare(go_on)
-
-    def topic_reader(self) -> TopicReader:
-        """Return what finds standing memories by the topic of a prompt."""
-        from lorelog.light.delivery_files import DeliveryFiles
-        from lorelog.services.sessions.recall import TopicReader
-
-        files = DeliveryFiles(str(self.place.tenant_folder), self.place.project.id).standing
-        # A daemon's background thread makes the vectors, because a hook does not wait for them.
-        return TopicReader(files, self.embedder, wait=self.deps.caches is None)
 
     def recall_sources(self) -> RecallSources:
-        """Return where memories for a prompt come from; the prompt is embedded once."""
-        from lorelog.services.sessions.recall import LastQueryEmbedder, RecallSources
+        """Return where memories for a prompt come from."""
+        from lorelog.services.sessions.recall import RecallSources
 
         self.place.create()
-        engine = self.with_embedder(LastQueryEmbedder)
-        return RecallSources(engine.search, self.place.tenant_folder, engine.topic_reader().find)
+        return RecallSources(self.search, self.place.tenant_folder)
 
     def compactor(self, yield_write_lock: YieldWriteLock = nullcontext, llm: str = "") -> Compactor:
         """Return what summarizes this project's memories in one memory that cites them."""

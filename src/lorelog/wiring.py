@@ -23,9 +23,13 @@ from lorelog.config.settings import environment_digest, settings_stamp
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
+    CacheOptions,
+    ChunkOptions,
     EmbedOptions,
     LanguageOptions,
+    RecordOptions,
     RerankOptions,
+    SessionOptions,
     StoreOptions,
     TraceOptions,
 )
@@ -246,7 +250,7 @@ def settings_at(location: Location, flags: Mapping[str, object] | None = None) -
     settings = load_settings(
         location.home, Path(location.project.root), location.environment, {**flags, "scope.tenant": scope.tenant}
     )
-    if scope.tenant not in settings.allowed_tenants():
+    if scope.tenant not in settings.texts("scope.tenants"):
         raise ConfigError(
             f"{scope.file} selects the tenant {scope.tenant!r}, which is not allowed",
             hint=f"lorelog config set scope.tenants {scope.tenant} (or choose a tenant with --tenant)",
@@ -259,7 +263,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
     from lorelog.language.analyser import WordAnalyser
 
     plan, analyser = _make_plan(location, flags or {}), WordAnalyser()
-    embedder = _open_embedder(plan.embedding, lazily=True)
+    embedder = _open_embedder(plan.embedding)
     return _make_engine(
         location,
         plan,
@@ -268,7 +272,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
         embedder=embedder,
         reranker=_open_reranker(plan.rerank),
         records=LazyRecords(lambda: _open_records(plan, location, _open_book(location, plan.workspace))),
-        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.settings.trace_options()),
+        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.settings.options(TraceOptions)),
     )
 
 
@@ -379,7 +383,7 @@ class ResourcePool:
         model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
         store_options = replace(plan.store, token=_secret_digest(plan.store.token))
         store_key = (workspace.tenant_folder, model, store_options)
-        side_key = (workspace.tenant_folder, plan.settings.trace_options())
+        side_key = (workspace.tenant_folder, plan.settings.options(TraceOptions))
 
         def open_records() -> OpenRecords:
             book = self._books.use(workspace.tenant_folder, lambda: _open_book(location, workspace))
@@ -453,7 +457,7 @@ def update_home(home: Path) -> None:
 def _make_workspace(location: Location, settings: Settings) -> Workspace:
     update_home(location.home)
     claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
-    claude_folder = Path(claude) if settings.auto_memory() else None
+    claude_folder = Path(claude) if settings.value("index.auto_memory") else None
     roots, remote = settings.roots(), settings.remote_folders()
     return Workspace(location.project, location.home, settings.tenant(), roots, claude_folder, remote)
 
@@ -461,16 +465,16 @@ def _make_workspace(location: Location, settings: Settings) -> Workspace:
 def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:
     return EngineDefaults(
         scan=settings.scan_options(),
-        chunking=settings.chunk_options(),
+        chunking=settings.options(ChunkOptions),
         search=settings.search_options(),
-        all_projects=settings.all_projects(),
+        all_projects=bool(settings.value("search.all_projects")),
         batch_size=_batch_size(embedding),
         rerank=settings.rerank_options(),
-        caching=settings.cache_options(),
-        session=settings.session_options(),
+        caching=settings.options(CacheOptions),
+        session=settings.options(SessionOptions),
         capture=settings.capture_options(),
         spending=settings.spend_options(),
-        compact_prompt=prompt_path(location.home, settings.compact_prompt()),
+        compact_prompt=prompt_path(location.home, settings.text("prompts.compact")),
         warnings=settings.warnings,
     )
 
@@ -551,12 +555,12 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
     return resolve_embed_options(options, location.environment)
 
 
-def _open_embedder(options: EmbedOptions, *, lazily: bool = False) -> Embedder | None:
+def _open_embedder(options: EmbedOptions) -> Embedder | None:
     if options.provider == "none":
         return None
-    from lorelog.models.embed import open_embedder, open_lazily
+    from lorelog.models.embed import open_embedder
 
-    return open_lazily(options) if lazily else open_embedder(options)
+    return open_embedder(options)
 
 
 def check_embedder(location: Location, settings: Settings) -> str:
@@ -588,7 +592,7 @@ def _batch_size(options: EmbedOptions) -> int:
 
 
 def _open_records(plan: _EnginePlan, location: Location, book: RecordStore) -> OpenRecords:
-    return OpenRecords(book, _open_keyring(plan.settings, location), plan.settings.record_options().writer)
+    return OpenRecords(book, _open_keyring(plan.settings, location), plan.settings.options(RecordOptions).writer)
 
 
 def _open_book(location: Location, workspace: Workspace) -> RecordStore:
@@ -604,7 +608,7 @@ def _open_keyring(settings: Settings, location: Location) -> Keyring:
     from lorelog.services.records.keyring import Keyring
 
     passphrase = location.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
-    return Keyring(location.home / IDENTITIES_FOLDER, settings.record_options().identity, passphrase)
+    return Keyring(location.home / IDENTITIES_FOLDER, settings.options(RecordOptions).identity, passphrase)
 
 
 @cache

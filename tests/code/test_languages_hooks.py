@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import time
 
-from lorelog.code.extract import extract
+import pytest
+from tree_sitter import Query
+
+from lorelog.code.extract import extract, load_query
 from lorelog.code.languages.registry import detect_language
 from lorelog.core.code import FileExtract
 
@@ -183,18 +186,38 @@ def test_types_of_flow_are_read_in_javascript() -> None:
     assert names(extracted) == ["Props", "Props.title", "View", "View.go"]
 
 
+BROKEN = """export const before = 1
+export type Odd
+  = { <A>(a: A): (@ b: } ((((
+export const strange: { <<<( [ = `
+
+export function after(): void {}
+export class Last { run() {} }
+"""
+
+
 def test_one_broken_definition_does_not_cost_the_others() -> None:
     """In a file that does not parse, broken parts keep their name, and the first line is reported."""
-    extracted = read(
-        "typescript",
-        "export const before = 1\n"
-        "export type Odd\n  = { <A>(a: A): (@ b: } ((((\n"
-        "export const strange: { <<<( [ = `\n\nexport function after(): void {}\nexport class Last { run() {} }\n",
-    )
+    extracted = read("typescript", BROKEN)
     assert names(extracted)[:1] == ["before"]
     assert extracted.broken == 2
     assert {"Odd", "strange", "after", "Last", "Last.run"} <= set(names(extracted))
     assert {symbol.name: symbol.name_line for symbol in extracted.symbols}["after"] == 6
+
+
+def test_loading_a_language_takes_no_time_of_its_first_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken file is repaired although compiling the query of its language took longer than a file may take."""
+    real, late = time.thread_time, 0.0
+
+    def load_slowly(name: str) -> Query | None:
+        nonlocal late
+        late += 60.0
+        return load_query(name)
+
+    monkeypatch.setattr(time, "thread_time", lambda: real() + late)
+    monkeypatch.setattr("lorelog.code.extract.load_query", load_slowly)
+
+    assert ("after" in names(read("typescript", BROKEN)), late) == (True, 60.0)
 
 
 def test_a_parameter_may_be_named_like_its_struct() -> None:

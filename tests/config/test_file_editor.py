@@ -55,9 +55,9 @@ def values(setting: Setting) -> st.SearchStrategy[SettingValue]:
     if setting.kind is SettingKind.LIST:
         return st.lists(st.from_regex(setting.pattern, fullmatch=True)).map(tuple)
     if setting.kind is SettingKind.WHOLE:
-        return st.integers(int(setting.minimum), int(setting.maximum))
+        return st.integers(int(setting.limits[0]), int(setting.limits[1]))
     if setting.kind is SettingKind.NUMBER:
-        return st.floats(setting.minimum, setting.maximum)
+        return st.floats(*setting.limits)
     return st.booleans() if setting.kind is SettingKind.SWITCH else st.from_regex(setting.pattern, fullmatch=True)
 
 

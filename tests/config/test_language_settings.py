@@ -41,7 +41,7 @@ def test_no_model_is_called_by_default(home: Path) -> None:
     assert settings.language_options({}) == LanguageOptions()
     assert settings.summarize_options({}) == SummarizeOptions()
     assert settings.spend_options() == SpendOptions()
-    assert (settings.compact_prompt(), settings.warnings) == ("", ())
+    assert (settings.text("prompts.compact"), settings.warnings) == ("", ())
 
 
 def test_what_is_chosen_is_what_is_opened(home: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_is_chosen_is_what_is_opened(home: Path) -> None:
     assert options.ollama.manage
     assert KEY not in repr(options)
     assert settings.spend_options() == SpendOptions(200_000, 8)
-    assert (settings.compact_prompt(), settings.summarize_options({}).prompt) == ("c.md", "s.md")
+    assert (settings.text("prompts.compact"), settings.summarize_options({}).prompt) == ("c.md", "s.md")
 
 
 CHOSEN = (
@@ -113,7 +113,7 @@ def test_old_keys_are_read_with_a_warning(home: Path) -> None:
 
     options = settings.language_options({"TEAM_KEY": KEY})
     assert (options.provider, options.model, options.base_url) == ("anthropic", "claude-x", "https://proxy.example/v1")
-    assert (options.api_key, settings.compact_prompt()) == (KEY, "~/compact.txt")
+    assert (options.api_key, settings.text("prompts.compact")) == (KEY, "~/compact.txt")
     assert len(settings.warnings) == len(RENAMED_KEYS) == 5
     for old, new in RENAMED_KEYS.items():
         (warning,) = (warning for warning in settings.warnings if old in warning)

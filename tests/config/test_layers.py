@@ -53,11 +53,11 @@ def test_defaults(place: Place) -> None:
     settings = place.load()
 
     assert list(settings) == [ChosenValue(setting.key, setting.default, "default") for setting in SETTINGS]
-    assert settings.chunk_options() == ChunkOptions()
+    assert settings.options(ChunkOptions) == ChunkOptions()
     assert settings.scan_options() == ScanOptions()
     assert settings.embed_options({}) == EmbedOptions()
     assert settings.search_options() == SearchOptions()
-    assert (settings.tenant(), settings.all_projects(), settings.roots()) == ("default", False, ())
+    assert (settings.tenant(), bool(settings.value("search.all_projects")), settings.roots()) == ("default", False, ())
 
 
 def test_each_layer_covers_the_one_below(place: Place) -> None:
@@ -92,7 +92,7 @@ def test_layers_mix(place: Place) -> None:
     settings = place.load({"LORELOG_SEARCH_FUSION": "rrf"}, {"search.lane": Lane.LEXICAL, "search.k": None})
 
     assert settings.search_options() == SearchOptions(k=11, lane=Lane.LEXICAL, fusion=Fusion.RRF)
-    assert settings.chunk_options() == ChunkOptions(max_chunk_size=800)
+    assert settings.options(ChunkOptions) == ChunkOptions(max_chunk_size=800)
     assert settings.embed_options({}).timeout_s == 5.0
     assert type(settings.value("search.lane")) is str
 
@@ -407,7 +407,7 @@ def test_flags(place: Place) -> None:
     settings = place.load(flags={"search.k": "9", "index.exclude": ["a"], "search.all_projects": True})
 
     assert (settings.value("search.k"), settings.value("index.exclude")) == (9, ("a",))
-    assert settings.all_projects()
+    assert bool(settings.value("search.all_projects"))
     assert place.error(flags={"search.kay": 3}).hint == "did you mean search.k?"
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, command_lines, headings, links, lorelog_words, read, rows, spans
 
-from lorelog.config.schema import SETTINGS
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.surfaces.cli import main as cli
 from lorelog.surfaces.cli.commands import COMMANDS
@@ -72,15 +71,6 @@ def test_the_error_tree_is_drawn_whole() -> None:
 
     assert {line.strip("│├└─ ") for line in tree.split("\n") if line} == {kind.__name__ for kind in all_errors()}
     assert issubclass(UsageError, LorelogError)
-
-
-def test_every_setting_is_documented() -> None:
-    """docs/configuration.md has each setting's key and variable."""
-    page = read("docs/configuration.md")
-
-    assert [
-        setting.key for setting in SETTINGS if f"`{setting.key}`" not in page or f"`{setting.variable}`" not in page
-    ] == []
 
 
 @pytest.mark.slow

@@ -15,8 +15,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.ingest.transcripts.conversations import claude_turn, write_lines
 
-from lorelog.light.daemon_address import find_address
-from lorelog.light.daemon_connection import is_listening
+from lorelog.light.daemon_connection import find_address, is_listening
 
 STEP = re.compile(r"`([a-z_0-9.]+:[A-Za-z_0-9.]+)`")
 TRACER = Path(__file__).with_name("call_trace.py")

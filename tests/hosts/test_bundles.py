@@ -19,7 +19,6 @@ from lorelog.hosts.bundles import (
     HOOK_EVENTS,
     bundle_files,
     hook_command,
-    marketplace_files,
     render_skill,
     repository_files,
 )
@@ -85,7 +84,7 @@ def test_every_manifest_carries_our_version() -> None:
     }
     assert set(versions.values()) == {VERSION}
     assert len(versions) == 6
-    (offered,) = json.loads(marketplace_files()[".claude-plugin/marketplace.json"])["plugins"]
+    (offered,) = json.loads(repository_files()[".claude-plugin/marketplace.json"])["plugins"]
     assert offered["version"] == VERSION
     assert (ROOT / offered["source"] / ".claude-plugin" / "plugin.json").is_file()
 

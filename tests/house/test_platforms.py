@@ -14,7 +14,7 @@ WINDOWS = (
     "src/lorelog/core",
     "src/lorelog/retrieval",
     *(f"src/lorelog/config/{name}.py" for name in ("schema", "setting", "settings")),
-    *(f"{CLIENT}/{name}.py" for name in ("daemon_address", "daemon_connection", "daemon_client")),
+    *(f"{CLIENT}/{name}.py" for name in ("daemon_connection", "daemon_client")),
 )
 """What type-checks on Windows: the seams (locks, processes, paths, sockets). Other modules open files with POSIX flags."""
 

@@ -138,13 +138,6 @@ def test_nonsense_is_refused_and_says_what_is_wrong(replies: list[Reply], messag
     assert len(good) == len(replies) - 1
 
 
-def test_zeros_stay_zeros() -> None:
-    """A zero vector stays unchanged."""
-    got: dict[str, Vector] = {}
-    embed_texts(ScriptedModel(each(0.0, 0.0)), {"a": "a"}, got.update)
-    assert got == {"a": packed(0.0, 0.0)}
-
-
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 

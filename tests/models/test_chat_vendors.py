@@ -196,6 +196,27 @@ def test_a_text_is_written_and_what_it_cost_is_told(vendor: ChatVendor, serve: S
     assert (model.provider, model.model) == (vendor.name, "small/one")
 
 
+@each_vendor
+def test_the_default_model_is_requested_by_name(vendor: ChatVendor, serve: Serve) -> None:
+    """Without a model in the settings, a request names the vendor's default, and so does the receipt."""
+    server, model = serve(vendor, vendor.reply("x x"), model="")
+    model.complete("s", "t", 9)
+
+    (request,) = server.requests
+    named = request.body.get("model") or request.path.rpartition("/")[2].partition(":")[0]
+    assert named == model.model != ""
+
+
+@each_vendor
+def test_a_busy_server_is_asked_again(vendor: ChatVendor, serve: Serve) -> None:
+    """After 429, 500 and 529 the same request is sent again when Retry-After says so."""
+    script = [refusing(vendor, status, "slow down", Retry_After="0") for status in (429, 500, 529)]
+    server, model = serve(vendor, *script, vendor.reply("- done"))
+
+    assert model.complete("s", "t", 9).text == "- done"
+    assert [request.body for request in server.requests] == [server.requests[0].body] * 4
+
+
 def test_openai_servers_may_call_the_limit_otherwise(serve: Serve) -> None:
     """A server that rejects one name of the limit gets the other, and from then on at once."""
     vendor = VENDORS["openai"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from tests.examples import examples
 from tests.models.embedding_server import EmbeddingServer
 from tests.operations.sample import requests, tell, write_notes
 
-from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.errors import ConfigError, NotFound, UsageError
 from lorelog.operations.catalogue import all_operations, describe_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
 from lorelog.wiring import ResourcePool
@@ -147,42 +146,6 @@ def test_strangers_choose_no_directories(
     assert dispatcher.call(op, {**arguments, "project": caller.directory}, stranger)
 
 
-def test_tenants_do_not_see_each_other(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
-    """A tenant never finds memories of another tenant in the same project."""
-    dispatcher.call("add", {"text": "the secret heron", "tenant": "one"}, caller)
-    for other in ("two", "default"):
-        dispatcher.call("add", {"text": "a plain walrus", "tenant": other}, caller)
-        dispatcher.call("index", {"paths": ["."], "tenant": other}, caller)
-
-        hits = dispatcher.call("search", {"query": "heron secret", "tenant": other}, caller)["hits"]
-        assert not any("heron" in hit["content"] for hit in hits)
-    assert dispatcher.call("search", {"query": "heron", "tenant": "one"}, caller)["hits"]
-
-
-@pytest.mark.slow
-def test_many_writers_lose_nothing(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
-    """Memories added by many threads at once are all stored, each once."""
-    faults: list[BaseException] = []
-
-    def add(number: int) -> None:
-        try:
-            dispatcher.call("add", {"text": f"heron number {number}"}, caller)
-        except LorelogError as error:
-            faults.append(error)
-
-    threads = [threading.Thread(target=add, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert faults == []
-    found = dispatcher.call("list", {"limit": 100}, caller)["memories"]
-    assert sorted(memory["content"].split()[-1] for memory in found if "heron" in memory["content"]) == sorted(
-        map(str, range(16))
-    )
-
-
 def test_what_was_done_is_counted(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
     """Metrics count the calls and failures of each operation."""
     dispatcher.call("search", {"query": "otter"}, caller)
@@ -194,18 +157,6 @@ def test_what_was_done_is_counted(dispatcher: Dispatcher, caller: ClientIdentity
     assert (counted["memory.search"]["count"], counted["memory.search"]["errors"]) == (1, 0)
     assert (counted["memory.expand"]["count"], counted["memory.expand"]["errors"]) == (1, 1)
     assert counted["memory.search"]["p50_ms"] > 0
-
-
-def test_models_rest_and_come_back(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
-    """A model that was unloaded is loaded again for the next query."""
-    holdings = ResourcePool()
-    held = Dispatcher(holdings.engine)
-    held.call("search", {"query": "otter"}, caller)
-
-    assert holdings.unload_idle(3600) == 1
-    assert holdings.unload_idle(0) == 0
-    assert held.call("search", {"query": "beaver", "lane": "dense"}, caller)["hits"]
-    holdings.close()
 
 
 def test_keys_and_addresses_are_the_callers_own(dispatcher: Dispatcher, caller: ClientIdentity) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.page.conftest import PageWorld, check_accessible
+from tests.page.conftest import PageWorld
 
 pytestmark = pytest.mark.slow
 
@@ -112,17 +112,3 @@ def test_hostile_records_stay_text(page: PageWorld) -> None:
     tab.wait_text("<img src=x onerror=alert(1)>")
     assert "U+202E" in tab.text()
     assert tab.run("document.querySelectorAll('main img, main a[href^=javascript]').length") == 0
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_records_are_accessible(page: PageWorld, *, dark: bool) -> None:
-    """Axe has no serious finding in the list, the thread, the wiki and the dialog."""
-    tab = page.open("#/records/evidence", dark=dark)
-    tab.wait("document.querySelector('.record.focus')")
-    check_accessible(tab)
-    tab.click(".record.focus button", "Confirm")
-    tab.wait("document.querySelector('dialog textarea')")
-    check_accessible(tab)
-    wiki = page.open("#/records/wiki/brief.md", dark=dark)
-    wiki.wait("document.querySelector('.wiki .markdown li')")
-    check_accessible(wiki)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.examples import examples
-from tests.stores.making import chunk, update, vector
+from tests.stores.making import TemporaryStore, chunk, update, vector
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
@@ -32,7 +32,6 @@ from lorelog.retrieval.cache import (
 )
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 
 DAY = "2026-03-05"
 EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)
@@ -386,7 +385,7 @@ OPTIONS = st.builds(
 )
 
 
-class HeatedStore(MemoryStore):
+class HeatedStore(TemporaryStore):
     """The reference store with a hot cache in front; `under` is the revision of this search."""
 
     tier: HotChunkCache | None = None

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from bench.supersession.journals import read_pairs
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lorelog.retrieval.value_changes import DatedText, find_stated_values, find_value_pairs
@@ -90,6 +90,7 @@ def test_long_texts_are_read_where_they_have_the_questions_words() -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
+@example("The separator is ` ` here.", "")
 def test_any_text_is_read_and_never_a_pair_with_itself(text: str, other: str) -> None:
     """No text raises an error, and a text is never a newer or older version of itself."""
     pairs_of(text, other)

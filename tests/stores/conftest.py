@@ -19,7 +19,6 @@ from tests.stores.test_embedded import check_lanes
 from lorelog.core.options import StoreOptions
 from lorelog.core.ports import Store
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 from lorelog.stores.milvus import MilvusStore
 
 REAL = os.environ.get("LORELOG_TEST_MILVUS_URI", "")
@@ -51,7 +50,6 @@ def _milvus(folder: Path, uri: str, token: str = "") -> MilvusStore:
 
 
 STORES: dict[str, Callable[[Path, pytest.FixtureRequest], Store]] = {
-    "memory": lambda folder, request: MemoryStore(PlainAnalyser(), provider="test", model="m"),
     "embedded": lambda folder, request: EmbeddedStore(folder / "index", PlainAnalyser(), provider="test", model="m"),
     "milvus-lite": lambda folder, request: _milvus(folder, request.getfixturevalue("milvus_file")),
     "milvus-server": lambda folder, request: _milvus(folder, request.getfixturevalue("milvus_server").uri),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import shutil
+import tempfile
 from array import array
 from collections.abc import Sequence
+from pathlib import Path
 
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp
-from lorelog.core.ports import DocumentUpdate, Store, Vector
+from lorelog.core.ports import Analyser, DocumentUpdate, Store, Vector
 from lorelog.core.query import Filters, Term
+from lorelog.stores.embedded import EmbeddedStore
 
 
 class PlainAnalyser:
@@ -18,6 +22,17 @@ class PlainAnalyser:
 
     def words(self, text: str) -> list[str]:
         return text.lower().split()
+
+
+class TemporaryStore(EmbeddedStore):
+    """An embedded store whose folder is deleted with it."""
+
+    def __init__(self, analyser: Analyser, *, provider: str, model: str) -> None:
+        super().__init__(Path(tempfile.mkdtemp(prefix="store-")), analyser, provider=provider, model=model)
+
+    def __del__(self) -> None:
+        self.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def vector(*numbers: float) -> Vector:

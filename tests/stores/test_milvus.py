@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, fill, search_texts, update, vector
+from tests.stores.making import ALL, OPENED, PlainAnalyser, TemporaryStore, chunk, fill, search_texts, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible
@@ -24,7 +24,6 @@ from lorelog.core.options import DEFAULT_COLLECTION, StoreOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 from lorelog.stores.milvus import MilvusStore
 from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word, in_values
 
@@ -266,7 +265,7 @@ def test_words_find_what_every_other_store_finds(tmp_path: Path, milvus_file: st
     """After any changes the chunks with any of the terms are found, and no others; their order is that of Milvus' BM25."""
     luck = random.Random(seed)
     store = open_store(tmp_path / str(random.Random().random()), milvus_file)
-    reference = MemoryStore(PlainAnalyser(), provider="test", model="m")
+    reference = TemporaryStore(PlainAnalyser(), provider="test", model="m")
     words = [f"w{n}" for n in range(12)]
     for size in range(1, 5):
         source, project = f"/{luck.randrange(3)}.md", luck.choice(["/p", "/q"])

@@ -23,7 +23,7 @@ from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.mcp.server import build_server
 from lorelog.wiring import ResourcePool
 
-RULE = "Never run tests before a push"
+RULE = "Never run `make test` before a push"
 SAID = {"text": RULE, "type": "correction", "origin": "user"}
 
 
@@ -115,11 +115,11 @@ def test_an_agents_rule_is_delivered_as_the_agents(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an agent adds in its shell reaches sessions and prompts as a note of agents; an older equal rule stays the user's."""
-    shell("add", "Keep commits small and tidy", "--type", "preference")
+    shell("add", "Keep `git commit` small and tidy", "--type", "preference")
     monkeypatch.setenv("CLAUDECODE", "1")
-    shell("add", "keep commits small and tidy!", "--type", "preference")
+    shell("add", "keep `git commit` small and tidy!", "--type", "preference")
     shell("add", RULE, "--type", "correction")
-    payload = {**PAYLOAD, "cwd": str(project), "prompt": "push it, and make small tidy commits; run the tests before"}
+    payload = {**PAYLOAD, "cwd": str(project), "prompt": "run make test, then git commit"}
 
     start, prompt = (
         context_of(hook(["claude", moment], payload, project)[0]) for moment in ("session-start", "prompt")
@@ -127,6 +127,6 @@ def test_an_agents_rule_is_delivered_as_the_agents(
     for shown, heading in ((start, "## Corrections and preferences"), (prompt, "The user's own rules")):
         users, _, agents = shown.partition("Noted by agents")
         assert heading in users
-        assert "Keep commits small and tidy" in users
+        assert "Keep `git commit` small and tidy" in users
         assert RULE in agents
         assert RULE not in users

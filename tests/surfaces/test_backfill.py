@@ -12,6 +12,7 @@ from tests.ingest.transcripts.conversations import (
     claude_turn,
     codex,
     codex_message,
+    openclaw_database,
     openclaw_talk,
     opencode_database,
     opencode_message,
@@ -97,6 +98,17 @@ def test_sessions_of_this_project_are_captured_once(host: str, hosts: Path, proj
     assert journal(project) == text
     word = "codex" if host == "codex" else host
     assert shell("search", f"{word} done", "--json").json["hits"] != []
+
+
+def test_an_openclaw_database_is_read_too(hosts: Path, project: Path, shell: Shell) -> None:
+    """Newer versions of OpenClaw keep all sessions of an agent in one database."""
+    agent = hosts / "openclaw" / "agents" / "main"
+    (agent / "sessions" / "o0.jsonl").unlink()
+    head = {"type": "session", "version": 4, "id": "d0", "timestamp": "2026-03-05T14:00:00Z", "cwd": str(project)}
+    openclaw_database(agent / "agent" / "openclaw-agent.sqlite", {"d0": [head, *openclaw_talk()]})
+
+    assert shell("backfill", "openclaw", "--json").json["turns"] >= 1
+    assert "db:" in journal(project)
 
 
 def test_all_projects_get_their_own_journals(hosts: Path, project: Path, shell: Shell) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.surfaces.conftest import Shell
 
 from lorelog.models.embed.builtin import TokenCounter
+from lorelog.services.context.init import BLOCK
 
 COUNT = TokenCounter()
 
@@ -48,6 +49,19 @@ def test_an_output_file_is_written_in_place_of_printing(shell: Shell, project: P
     told = shell("agent-context", "--query", "keys", "--output", "context.md", "--json").json
     assert told["tokens"] == COUNT((project / "context.md").read_text("utf-8"))
     assert shell("agent-context", "--output", "no/such/place.md").status == 2
+
+
+def test_calls_are_logged_in_a_directory(shell: Shell, tmp_path: Path) -> None:
+    """--log-dir gets a private file of each call, with its query and result, and a log with a line per call."""
+    shell("add", "two keys")
+    for query in ("which keys", "other keys"):
+        shell("agent-context", "--query", query, "--log-dir", tmp_path / "log")
+
+    logged = [json.loads(line) for line in (tmp_path / "log" / "lorelog_context_log.jsonl").read_text().splitlines()]
+    assert [call["queries"][0]["query"] for call in logged] == ["which keys", "other keys"]
+    files = sorted((tmp_path / "log").glob("lorelog_context_[0-9]*.json"))
+    assert [json.loads(path.read_text("utf-8")) for path in files] == logged
+    assert logged[0]["items"][0]["citation_id"] in logged[0]["text"]
 
 
 def test_a_session_start_refreshes_the_file_in_silence(shell: Shell, repository: Path) -> None:
@@ -139,6 +153,17 @@ def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) 
     assert {name: (repository / name).read_bytes() for name in texts} == after
     assert shell("init", "--remove").status == 0
     assert {name: (repository / name).read_bytes() for name in texts} == texts
+
+
+def test_init_makes_the_file_that_most_agents_read(shell: Shell, repository: Path) -> None:
+    """If neither file exists, AGENTS.md is created, and deleted with its block."""
+    shell("init")
+    assert (repository / "AGENTS.md").read_text("utf-8") == BLOCK + "\n"
+    assert not (repository / "CLAUDE.md").exists()
+
+    shell("init", "--remove")
+    assert not (repository / "AGENTS.md").exists()
+    assert shell("init", "--remove").out == "Nothing to do.\n"
 
 
 def test_a_dry_run_writes_nothing(shell: Shell, project: Path) -> None:

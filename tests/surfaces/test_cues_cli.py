@@ -62,11 +62,3 @@ def test_a_superseding_memory_keeps_the_cues(capsys: pytest.CaptureFixture[str])
 
     third = json.loads(run(capsys, "supersede", second["memory"], "two", "--when-editing", "*.js", "--json")[1])
     assert json.loads(run(capsys, "show", third["memory"], "--json")[1])["anchor"]["cues"] == ["path=*.js"]
-
-
-def test_a_contradiction_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    """The reply says which memory was replaced."""
-    first = json.loads(run(capsys, "add", "use pnpm", "--type", "preference", "--json")[1])
-    _, out, err = run(capsys, "add", "use yarn instead of pnpm", "--type", "correction")
-
-    assert f"replaces {first['memory']}" in out + err

@@ -15,6 +15,7 @@ from tests.surfaces.conftest import Shell, command_line
 
 from lorelog import Lorelog
 from lorelog.core.paths import cache_folder
+from lorelog.stores.embedded.connection import hold_lock
 
 
 @pytest.fixture
@@ -201,6 +202,18 @@ def test_an_index_run_repairs_damaged_vectors(cache: Path, shell: Shell) -> None
     assert "was damaged" in report.out + report.err
     assert path.name in report.out + report.err
     assert checks(shell, "--store") == {}
+
+
+def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
+    """While another process writes, damaged vectors are left out, and a note gives the reason."""
+    (path,) = cache.rglob("*.i16")
+    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
+    os.utime(path, ns=(1, 1))
+
+    with hold_lock(cache / "writer.lock", wait_s=1):
+        outcome = shell("search", "otter")
+
+    assert (outcome.status, "keyword matches only: vectors are damaged" in outcome.err) == (0, True)
 
 
 def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, project: Path, shell: Shell) -> None:

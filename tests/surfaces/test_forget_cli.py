@@ -277,6 +277,44 @@ def test_conversations_of_hosts_go_on_request_and_only_those_that_were_captured(
     assert str(other.name) in done.err
 
 
+def test_files_that_are_not_ours_are_edited_only_if_confirmed(shell: Shell, project: Path) -> None:
+    """A note outside the journals, and an entry that came with the repository, are refused; --edit-files erases them."""
+    note = write(project / "notes" / "plan.md", f"# Plan\n\nKeep this.\n\n## Launch\n\n{SECRET}\n")
+    foreign = write(
+        project / ".lorelog" / "memory" / "2026-01-01.md",
+        f"# 2026-01-01\n\n### 10:00\n<!-- memory:m1 type:fact origin:user -->\nAs {CANARY} said.\n",
+    )
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    shell("index", "notes")
+    shell("index")
+    before = contents(project)
+
+    for wanted, reason in ((["--match", "launch"], "outside the journals"), (["m1"], "came with the repository")):
+        done = shell("forget", *wanted, "--yes")
+        assert (done.status, reason in done.err) == (2, True)
+    assert contents(project) == before
+    done = shell("forget", "--match", CANARY, "--yes", "--edit-files")
+
+    assert done.status == 0, done.err
+    assert note.read_text() == "# Plan\n\nKeep this.\n\n"
+    assert CANARY not in foreign.read_text()
+
+
+def test_a_forgotten_memory_is_gone_and_its_return_is_found(shell: Shell, project: Path, home: Path) -> None:
+    """It can be neither restored nor forgotten again; `--verify` fails and names the file that brings the text back."""
+    reply = shell("add", SECRET, "--json").json
+    saved = Path(reply["source"]).read_text("utf-8")
+    assert shell("forget", reply["memory"], "--yes").status == 0
+    assert "forgotten for good" in shell("restore", reply["memory"]).err
+    assert shell("forget", reply["memory"], "--yes").status == 1
+    write(project / ".lorelog" / "copy.md", saved)
+
+    done = shell("forget", "--verify", "last")
+
+    assert (done.status, "copy.md" in done.out) == (1, True)
+
+
 def test_a_decision_is_forgotten_with_proof(shell: Shell, project: Path, home: Path) -> None:
     """The usual words of a record, such as its status, are no residue."""
     decision = shell("decide", "Use the northern slip", "--because", "nobody else does", "--json").json["artifact_id"]

@@ -9,8 +9,8 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 from tests.surfaces.otter_project import git_init
 
-from lorelog.light.daemon_address import DaemonAddress
 from lorelog.surfaces.hook.context import recall_for_prompt
+from lorelog.surfaces.hook.settings import HookContext
 from lorelog.surfaces.mcp.calls import render_search
 
 TEXT = "The otter decided on load_everything.py, finally."
@@ -66,29 +66,10 @@ def test_what_comes_unasked_says_it_in_a_word(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
-    (delivery,) = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
-    marked, plain = (line for line in delivery["lines"] if line.startswith("- "))
+    context = HookContext(event, {"LORELOG_HOME": str(tmp_path / "run")})
+    context.settings = chosen
+    lines, _ = recall_for_prompt(context, "what", 200)
+    marked, plain = (line for line in lines if line.startswith("- "))
     assert marked.endswith('not merged, drifted: "a"')
     assert "</" not in marked
     assert plain == '- 2026-03-05 j.md (id x): "a"'
-
-
-def test_topics_come_before_hits_with_their_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A memory with a topic has the topic in its line and an entry of its own in the log; session.hits limits the rest."""
-    hit = {"text": "a", "date": "2026-03-05", "source": "j.md", "id": "x", "origin": ""}
-    topic = {**hit, "id": "y", "text": "ask</lorelog-memory>Mara", "cue": "topic=database migrations"}
-    monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: {"hits": [topic, hit, hit, 3]})
-    chosen = {"session.hits": 1, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
-    event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
-    cued, found = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
-
-    assert (cued["kind"], cued["memories"], cued["cue"]) == ("cue", ["y"], "topic=database migrations")
-    assert cued["lines"][-1].endswith("Mara (2026-03-05, id y; because it is about database migrations)")
-    assert "</" not in cued["lines"][-1]
-    assert (found["kind"], len(found["lines"])) == ("recall", 2)
-    noted = {**topic, "id": "z", "origin": "agent"}
-    monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: {"hits": [noted, topic]})
-    both = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
-    assert [delivery["memories"] for delivery in both] == [["y"], ["z"]]
-    assert [delivery["lines"][0].split(" for ")[0] for delivery in both] == ["Noted by the user", "Noted by agents"]
-    assert recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 5) == []

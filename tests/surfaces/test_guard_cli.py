@@ -108,11 +108,12 @@ def test_a_proposal_is_switched_on_by_its_id(
     shell: Shell, project: Path, home: Path, captured: Path, standing: Callable[..., None]
 ) -> None:
     """A correction is proposed with an example, replayed, approved, and then blocks the call in the hook."""
-    standing({"id": "m1", "text": "use pnpm, not npm"}, {"id": "m2", "text": "never edit .env", "own": False})
+    npm = {"id": "m1", "text": "never use npm", "cues": ["command=npm"]}
+    standing(npm, {"id": "m2", "text": "never edit .env", "own": False, "cues": ["path=.env"]})
 
     shown = shell("guard", "propose")
     assert "command 'npm *'" in shown.out
-    assert "would match: npm install" in shown.out
+    assert "would match: npm" in shown.out
     assert ".env" not in shown.out
     (proposal,) = shell("guard", "propose", "--json").json["proposals"]
     enabled = shell("guard", "enable", proposal["id"], "--block")
@@ -125,7 +126,7 @@ def test_a_proposal_is_switched_on_by_its_id(
     match = check_guards(file, find_project(root).id, call, root)
     assert match is not None
     assert (match["action"], match["memory"]) == ("block", "m1")
-    assert "use pnpm, not npm" in match["message"]
+    assert "never use npm" in match["message"]
 
 
 def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, project: Path, tmp_path: Path) -> None:
@@ -148,9 +149,9 @@ def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, projec
 def test_a_guard_from_elsewhere_is_refused(shell: Shell, standing: Callable[..., None]) -> None:
     """A memory that came with the repository or an import, an agent's, and an unknown one cannot become a guard."""
     standing(
-        {"id": "m2", "text": "use npm, not pnpm", "own": False},
-        {"id": "m3", "text": "x", "origin": "import"},
-        {"id": "m4", "text": "never force push", "origin": "agent"},
+        {"id": "m2", "text": "never use pnpm", "cues": ["command=pnpm"], "own": False},
+        {"id": "m3", "text": "never use pip", "cues": ["command=pip"], "origin": "import"},
+        {"id": "m4", "text": "never use yarn", "cues": ["command=yarn"], "origin": "agent"},
     )
 
     assert shell("guard", "propose", "--json").json["proposals"] == []
@@ -210,4 +211,22 @@ def test_bad_input_is_an_error_with_a_hint(shell: Shell, words: tuple[str, ...])
 
     assert refused.status in (1, 2)
     assert "hint:" in refused.err
+    assert shell("guard", "list", "--json").json["guards"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (("--command", "*"), "28 of 28 everyday commands"),
+        (("--path", "**"), "16 of 16 everyday edits"),
+        (("--command", "?*"), "28 of 28 everyday commands"),
+        (("--tool", "*"), "44 of 44 everyday calls"),
+        ((), "matches every call"),
+    ],
+)
+def test_a_guard_that_matches_everything_is_refused(shell: Shell, words: tuple[str, ...], count: str) -> None:
+    """Even before anything was captured such a guard cannot be added, and the error has the count."""
+    refused = shell("guard", "add", *words, "--message", "x")
+
+    assert (refused.status, count in refused.err) == (2, True)
     assert shell("guard", "list", "--json").json["guards"] == []

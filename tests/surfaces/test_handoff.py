@@ -131,13 +131,14 @@ def test_a_command_that_succeeded_later_is_not_failing(project: Path, tmp_path: 
 
 
 def test_decisions_of_the_day_and_open_tasks_are_handed_over(project: Path, tmp_path: Path) -> None:
-    """What was decided by hand on the session's day is in the handoff, and so are tasks that are still open."""
+    """Decisions by hand on the session's day are in the handoff, corrections are not, and open tasks are."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     lines = claude_turn("u1", "Plan the dam at the upper pond.", "It is planned.", timestamp=now)
     with Lorelog(project=project) as memory:
         capture(memory, tmp_path, lines)
         memory.add("Use willow, because oak rots.", type="decision")
         memory.add("Oak is heavier than willow.", type="fact")
+        memory.add("no, the other pond", type="correction")
         memory.task.start("close the weir before winter")
         reply = memory.handoff()
     assert reply.decisions == ("decision: Use willow, because oak rots.",)

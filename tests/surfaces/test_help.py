@@ -66,6 +66,14 @@ def test_help_explains_a_command(shell: Shell, words: tuple[str, ...]) -> None:
     assert all(option in shell("help", "options").out for option in ("--project", "--tenant", "--daemon", "--json"))
 
 
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"hook"}))
+def test_the_help_of_a_command_has_examples(name: str) -> None:
+    """Each command shows how it is typed."""
+    text = command_parser(name).format_help()
+
+    assert f"lorelog {name}" in text.partition("examples:")[2]
+
+
 def test_the_version_is_printed(shell: Shell) -> None:
     """`version`, --version and -V print it, with --json as JSON."""
     assert shell("version", "--json").json == {"version": VERSION}

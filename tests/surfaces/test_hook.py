@@ -24,11 +24,11 @@ from lorelog.config.file_editor import write_initial_file
 from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOSTS, MOMENTS
-from lorelog.light import spool
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import estimate_tokens, read_deliveries, session_log
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
+from lorelog.services.sessions import drain
 from lorelog.surfaces import hook as hook_package
 from lorelog.surfaces.hook import handle_hook, read_payload
 from lorelog.surfaces.hook import settings as hook_settings
@@ -89,7 +89,7 @@ def hook(words: list[str], payload: object, where: Path, **more: Any) -> tuple[A
 
 
 def events(home: Path) -> list[dict[str, Any]]:
-    return [spool.read_event(path) for path in spool.list_events(str(home))]
+    return [drain.read_event(path) for path in drain.list_events(str(home))]
 
 
 # -- what is answered and noted ------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_capture_that_has_stopped_is_told(quiet: Path, app: Path) -> None:
     """At session start the user is told of events that wait longer than ten minutes."""
     hook(["claude", "turn-end"], {**PAYLOAD, "cwd": str(app)}, app)
     assert "systemMessage" not in hook(["claude", "session-start"], {"cwd": str(app)}, app)[0]
-    for path in spool.list_events(str(quiet)):
+    for path in drain.list_events(str(quiet)):
         os.utime(path, (time.time() - 700, time.time() - 700))
 
     said, _ = hook(["claude", "session-start"], {"cwd": str(app)}, app)
@@ -466,6 +466,7 @@ def test_a_scope_that_is_not_allowed_is_shown_nothing(quiet: Path, app: Path) ->
 
 
 RULE = {
+    "named": ["e2e tests"],
     "id": "0195c1f2-7d2e-7abc-8000-000000000001",
     "type": "correction",
     "text": "do not run e2e tests proactively",
@@ -517,7 +518,7 @@ def test_a_prompt_brings_the_rule_it_is_about_once(quiet: Path, app: Path) -> No
 def test_what_an_agent_noted_comes_under_a_heading_of_its_own(quiet: Path, app: Path) -> None:
     """A rule or a topic of an agent comes with a prompt after the user's rules, and never as one of them."""
     noted = {**RULE, "id": "n1", "origin": "agent", "text": "run e2e tests before every push"}
-    topic = {**noted, "id": "n2", "type": "fact", "text": "ask Mara first", "cues": ["topic=e2e tests"]}
+    topic = {**noted, "id": "n2", "type": "fact", "text": "ask Mara first"}
     stands(quiet, app, noted, topic, RULE)
     asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
 
@@ -533,9 +534,9 @@ def test_what_an_agent_noted_comes_under_a_heading_of_its_own(quiet: Path, app: 
     ]
 
 
-@pytest.mark.parametrize("more", [{"own": False}, {"origin": "tool"}, {"verdict": "drifted"}, {"type": "decision"}])
+@pytest.mark.parametrize("more", [{"own": False}, {"origin": "tool"}, {"verdict": "drifted"}, {"named": []}])
 def test_only_rules_of_the_user_come_with_a_prompt(quiet: Path, app: Path, more: dict[str, Any]) -> None:
-    """Text of a repository or a tool, an outdated rule and a decision do not come as rules."""
+    """Text of a repository or a tool, an outdated rule, and one that the prompt does not name do not come."""
     stands(quiet, app, {**RULE, **more})
     asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -168,3 +169,23 @@ def test_a_lorelog_that_is_not_on_path_is_named_by_its_place(tmp_path: Path) -> 
     (tmp_path / "other").mkdir()
     write(tmp_path / "other" / "lorelog", "#!/bin/sh\n").chmod(0o755)
     assert resolve_command({"PATH": f"{tmp_path / 'other'}{os.pathsep}{tmp_path}"}) == str(here)
+
+
+def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
+    """Access to conversations is granted by --approve; without it the command that grants it is named."""
+    assert "--approve" in shell("hosts", "install", "openclaw", "--json").json["approve"][0]
+    assert shell("hosts", "install", "openclaw", "--approve", "--json").json["approve"] == []
+    config = json.loads((user / ".openclaw" / "openclaw.json").read_text("utf-8"))
+    assert config["plugins"]["entries"]["lorelog"]["hooks"] == {"allowConversationAccess": True}
+    assert shell("hosts", "install", "openclaw", "--json").json["files"] == []
+
+
+def test_a_broken_configuration_is_named_with_the_lines_to_add(shell: Shell, user: Path) -> None:
+    """A file that cannot be parsed is not changed, no other file is written, and the lines to add by hand are shown."""
+    config = write(user / ".codex" / "config.toml", "model = \n")
+    done = shell("hosts", "install", "codex")
+    assert done.status == 1
+    assert "config.toml cannot be parsed" in done.err
+    assert "[mcp_servers.lorelog]" in done.err
+    assert config.read_text("utf-8") == "model = \n"
+    assert not (user / ".codex" / "hooks.json").exists()

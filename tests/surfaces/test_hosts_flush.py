@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.light import spool
+from lorelog.services.sessions import drain
 from lorelog.services.sessions.drain import Drainer
 from lorelog.surfaces.cli.commands.hosts import _drain_spool
 
@@ -31,4 +32,4 @@ def test_what_hooks_spool_meanwhile_is_seen_to(tmp_path: Path) -> None:
 
     assert seen == ["first", "second", "third"]
     assert (drained.events, drained.captured) == (3, 3)
-    assert spool.list_events(home) == []
+    assert drain.list_events(home) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.ingest.transcripts.conversations import claude_turn, write_lines
+from tests.ingest.transcripts.conversations import claude, claude_turn, tool_result, tool_use, write_lines
 from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
@@ -83,33 +83,45 @@ def test_an_approved_summary_or_import_stays_as_it_is(project: Path) -> None:
         assert kept.chunk.anchor.origin == "import"
 
 
-def test_a_remark_becomes_a_rule_or_stays_a_remark(project: Path, tmp_path: Path) -> None:
-    """A captured correction that does not clearly last waits; approved it stands, refused it is not asked about again."""
+def test_a_remark_or_an_answer_becomes_a_rule_or_stays(project: Path, tmp_path: Path) -> None:
+    """Words at a rejection and answers wait; approved they stand, refused they are not asked about again."""
+    rejection = "Permission for this tool use was denied. The tool use was rejected. The user said:\n"
+    question = {"question": "Which wood?", "options": [{"label": "Willow"}, {"label": "Oak"}]}
+    stamps = {"timestamp": "2099-03-05T14:30:00.000Z"}
     talk = write_lines(
         tmp_path / "s.jsonl",
         [
-            *claude_turn("u1", "Build a nest", "Built of reed.", timestamp="2099-03-05T14:30:00.000Z"),
-            *claude_turn("u2", "No, I meant the other nest.", "Moved.", timestamp="2099-03-05T14:35:00.000Z"),
-            *claude_turn("u3", "No, use willow for the nest.", "Ok.", timestamp="2099-03-05T14:40:00.000Z"),
+            *claude_turn("u1", "Build a nest", "Built of reed.", **stamps),
+            claude("user", "u2", "Build two more", **stamps),
+            claude("assistant", "a2", [tool_use("t1", "Bash", command="nest"), tool_use("t2", "Bash", command="oak")]),
+            claude("user", "r1", [tool_result("t1", rejection + "the other nest", is_error=True)]),
+            claude("user", "r2", [tool_result("t2", rejection + "willow for nests", is_error=True)]),
+            claude("assistant", "a3", [tool_use("t3", "AskUserQuestion", questions=[question])]),
+            claude("user", "r3", [tool_result("t3", "x")], toolUseResult={"answers": {"Which wood?": "Willow"}}),
+            claude("assistant", "a4", [{"type": "text", "text": "Done."}]),
         ],
     )
     with Lorelog(project=project) as memory:
         memory.capture(host="claude", session="session-1", transcript=str(talk), everything=True)
-        remarks = {item.text: item.id for item in memory.delivery.inbox(kind="correction").items}
-        assert set(remarks) == {"No, I meant the other nest.", "No, use willow for the nest."}
-        refused, approved = remarks["No, I meant the other nest."], remarks["No, use willow for the nest."]
+        waiting = {item.text: item for item in memory.delivery.inbox().items}
+        assert {text: item.kind for text, item in waiting.items()} == {
+            "the other nest": "correction",
+            "willow for nests": "correction",
+            "Which wood? → Willow": "decision",
+        }
+        refused, answer = waiting["the other nest"].id, waiting["Which wood? → Willow"].id
         memory.delivery.refuse(id=refused, kind="correction")
-        memory.delivery.approve(id=approved, kind="correction", text="Nests are built of willow.")
+        memory.delivery.approve(id=waiting["willow for nests"].id, kind="correction", text="Nests are of willow.")
+        memory.delivery.approve(id=answer, kind="decision")
         assert memory.get(refused).memory is not None
-        assert memory.delivery.inbox(kind="correction").total_count == 0
-        standing = "".join(path.read_text("utf-8") for path in project.rglob("*.md"))
-        assert "Nests are built of willow." in standing
+        assert memory.delivery.inbox().total_count == 0
+        assert memory.get(answer).lifecycle.superseded_by
 
 
 def test_a_guard_is_approved_or_refused(project: Path) -> None:
     """A suggested guard is switched on by approving it; one that is refused is not suggested again."""
     with Lorelog(project=project) as memory:
-        memory.add("Use pnpm, not npm.", type="correction")
+        memory.add("Never use npm.", type="correction")
         memory.add("Never run terraform apply.", type="correction")
         found = {item.conditions: item.id for item in memory.delivery.inbox(kind="guard").items}
         memory.delivery.approve(id=found["command 'npm *'"], kind="guard", action="block")

@@ -108,6 +108,6 @@ def test_status_fits_one_screen_and_survives_its_parts(
     def fail(args: object) -> None:
         raise StoreDamaged("the receipts are gone", hint="lorelog doctor")
 
-    monkeypatch.setattr(status_command, "_cost", fail)
+    monkeypatch.setattr(status_command, "_read_cost", fail)
     told = shell("status")
     assert (told.status, "cost       unknown" in told.out, "the receipts are gone" in told.out) == (0, True, True)

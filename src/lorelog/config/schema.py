@@ -53,8 +53,7 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
         "embedding.dimensions",
         0,
         "Vector length, for models whose vectors can be shortened (Matryoshka); 0 uses the model's own.",
-        minimum=0,
-        maximum=8192,
+        limits=(0, 8192),
     ),
     Setting(
         "embedding.query_prefix",
@@ -70,23 +69,20 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
         "embedding.batch_size",
         0,
         "Texts embedded in one call; 0 uses a size that suits the provider.",
-        minimum=0,
-        maximum=10_000,
+        limits=(0, 10_000),
         project_allowed=True,
     ),
     Setting(
         "embedding.threads",
         0,
         "CPU threads for models that run on this machine, the cross-encoder included; 0 chooses by the machine.",
-        minimum=0,
-        maximum=256,
+        limits=(0, 256),
     ),
     Setting(
         "embedding.timeout_s",
         60.0,
         "Time limit for a reply of a provider's server in seconds, retries included.",
-        minimum=0.1,
-        maximum=3600,
+        limits=(0.1, 3600),
     ),
     Setting(
         "ollama.manage",
@@ -118,8 +114,7 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
         "ollama.idle_s",
         300.0,
         "Seconds after the last use after which the container is stopped; 0 keeps it.",
-        minimum=0,
-        maximum=31_536_000,
+        limits=(0, 31_536_000),
     ),
 )
 
@@ -163,21 +158,19 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "For `llm.provider = command`: a program with its arguments. It reads the prompt from standard input and "
         "writes the reply to standard output; no shell is involved.",
     ),
-    Setting("llm.timeout_s", 120.0, "Time limit for one reply in seconds, retries included.", minimum=1, maximum=3600),
+    Setting("llm.timeout_s", 120.0, "Time limit for one reply in seconds, retries included.", limits=(1, 3600)),
     Setting(
         "llm.daily_tokens",
         500_000,
         "Daily token limit; a call that might exceed it is not made. Session notes are not counted: they have "
         "`summarize.daily_tokens`.",
-        minimum=0,
-        maximum=1_000_000_000,
+        limits=(0, 1_000_000_000),
     ),
     Setting(
         "llm.window_tokens",
         0,
         "Context window of the model in tokens, input and output together; 0 uses the provider's usual size.",
-        minimum=0,
-        maximum=10_000_000,
+        limits=(0, 10_000_000),
     ),
     Setting(
         "prompts.compact",
@@ -200,37 +193,32 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "session.budget",
         600,
         "Maximum tokens of memory shown when a session starts; 0 shows none.",
-        minimum=0,
-        maximum=25_000,
+        limits=(0, 25_000),
     ),
     Setting(
         "session.prompt_budget",
         200,
         "Maximum tokens of rules and memories added to a prompt; 0 adds none.",
-        minimum=0,
-        maximum=25_000,
+        limits=(0, 25_000),
     ),
     Setting(
         "session.hits",
         2,
         "Maximum number of relevant memories added to a prompt, after the user's rules that it is about; 0 adds only "
         "such rules.",
-        minimum=0,
-        maximum=20,
+        limits=(0, 20),
     ),
     Setting(
         "session.hits_relevance",
         0.5,
         "Minimum probability of relevance for memories that are added automatically.",
-        minimum=0,
-        maximum=1,
+        limits=(0, 1),
     ),
     Setting(
         "session.hits_wait_ms",
         50,
         "Milliseconds that a prompt waits for these memories; later ones are not added.",
-        minimum=1,
-        maximum=10_000,
+        limits=(1, 10_000),
     ),
     Setting(
         "session.tool_hooks",
@@ -272,15 +260,13 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "summarize.timeout_s",
         60.0,
         "Time limit for a note in seconds; afterwards sentences are extracted.",
-        minimum=1,
-        maximum=600,
+        limits=(1, 600),
     ),
     Setting(
         "summarize.daily_tokens",
         200_000,
         "Daily token limit for notes; when it is reached, sentences are extracted until the next day.",
-        minimum=0,
-        maximum=1_000_000_000,
+        limits=(0, 1_000_000_000),
     ),
     Setting("summarize.prompt", "", "File with instructions for notes that replace the built-in prompt."),
     Setting(
@@ -312,10 +298,8 @@ TRACE_SETTINGS: tuple[Setting, ...] = (
         "Whether calls of operations and agents' tools are recorded on this machine, with their duration and "
         "errors. Input texts of operations are not recorded.",
     ),
-    Setting("traces.days", 30, "Days after which traces are deleted.", minimum=1, maximum=36_500),
-    Setting(
-        "traces.megabytes", 64, "Maximum size of the traces; the oldest are deleted first.", minimum=1, maximum=100_000
-    ),
+    Setting("traces.days", 30, "Days after which traces are deleted.", limits=(1, 36_500)),
+    Setting("traces.megabytes", 64, "Maximum size of the traces; the oldest are deleted first.", limits=(1, 100_000)),
 )
 
 
@@ -380,16 +364,14 @@ SETTINGS: tuple[Setting, ...] = (
         "Characters after which a section is split.",
         # Below about a hundred characters a chunk is less than a sentence and mostly overlap. No encoder reads more
         # than 100,000 characters at once.
-        minimum=100,
-        maximum=100_000,
+        limits=(100, 100_000),
         project_allowed=True,
     ),
     Setting(
         "chunking.overlap_lines",
         2,
         "Lines that the pieces of a split section share.",
-        minimum=0,
-        maximum=50,
+        limits=(0, 50),
         project_allowed=True,
     ),
     Setting(
@@ -435,11 +417,10 @@ SETTINGS: tuple[Setting, ...] = (
         "index.max_file_bytes",
         10_000_000,
         "Larger files are reported and not indexed.",
-        minimum=1,
-        maximum=1_000_000_000,
+        limits=(1, 1_000_000_000),
         project_allowed=True,
     ),
-    Setting("search.k", 5, "Number of hits that a search returns.", minimum=1, maximum=1000, project_allowed=True),
+    Setting("search.k", 5, "Number of hits that a search returns.", limits=(1, 1000), project_allowed=True),
     Setting(
         "search.lane",
         str(Lane.HYBRID),
@@ -459,8 +440,7 @@ SETTINGS: tuple[Setting, ...] = (
         0,
         "Maximum tokens of the hits: the best set that fits is shown, as whole sections where they fit. 0 shows "
         "the snippets of all hits.",
-        minimum=0,
-        maximum=10_000_000,
+        limits=(0, 10_000_000),
         project_allowed=True,
     ),
     Setting("search.all_projects", False, "Search the memories of all projects of the tenant, not only of this one."),
@@ -468,8 +448,7 @@ SETTINGS: tuple[Setting, ...] = (
         "search.min_relevance",
         0.0,
         "Minimum probability of relevance; hits below it are left out. 0 shows the best hits in any case.",
-        minimum=0,
-        maximum=1,
+        limits=(0, 1),
         project_allowed=True,
     ),
     Setting(
@@ -477,16 +456,14 @@ SETTINGS: tuple[Setting, ...] = (
         0.0,
         "Score bonus of a text of today over an old one, next to a score of about 1; .1 decides between hits that"
         " are nearly equal. 0 ignores age.",
-        minimum=0,
-        maximum=1,
+        limits=(0, 1),
         project_allowed=True,
     ),
     Setting(
         "search.half_life_days",
         30.0,
         "Days after which half of `search.recency_weight` is left.",
-        minimum=0.01,
-        maximum=100_000,
+        limits=(0.01, 100_000),
         project_allowed=True,
     ),
     Setting(
@@ -522,8 +499,7 @@ SETTINGS: tuple[Setting, ...] = (
         "rerank.candidates",
         20,
         "Number of best candidates that the cross-encoder reads.",
-        minimum=1,
-        maximum=200,
+        limits=(1, 200),
         project_allowed=True,
     ),
     Setting(
@@ -531,8 +507,7 @@ SETTINGS: tuple[Setting, ...] = (
         2.0,
         "Time limit of the cross-encoder for one query in seconds, loading included; candidates it has not read "
         "keep their score.",
-        minimum=0.05,
-        maximum=60,
+        limits=(0.05, 60),
         project_allowed=True,
     ),
     # Caches use the machine's memory, and one of them can change replies: a project file may not set them.
@@ -546,31 +521,27 @@ SETTINGS: tuple[Setting, ...] = (
         "cache.answers_entries",
         512,
         "Maximum number of cached replies, with sixteen times as many hits in all; the least recently used is evicted.",
-        minimum=1,
-        maximum=100_000,
+        limits=(1, 100_000),
     ),
     Setting(
         "cache.answers_ttl_s",
         2700.0,
         "Seconds after which a cached reply expires even if nothing was written.",
-        minimum=1,
-        maximum=604_800,
+        limits=(1, 604_800),
     ),
     Setting(
         "cache.similar",
         0.0,
         "Minimum cosine to reuse the reply of a query that differs only in case, articles or its end mark, with a"
         " note; .985 is usual. 0 disables it: the order of hits may differ from a search of its own.",
-        minimum=0,
-        maximum=1,
+        limits=(0, 1),
     ),
     Setting("cache.hot", False, "Keep frequently found memories, with their words, in memory until the next write."),
     Setting(
         "cache.hot_bytes",
         16_000_000,
         "Maximum size of these memories in bytes, estimated.",
-        minimum=1,
-        maximum=4_000_000_000,
+        limits=(1, 4_000_000_000),
     ),
     # A long-running process that listens and watches is the user's choice, too.
     Setting(
@@ -584,15 +555,13 @@ SETTINGS: tuple[Setting, ...] = (
         "daemon.idle_s",
         1800.0,
         "Seconds without a call after which the daemon exits; 0 keeps it running.",
-        minimum=0,
-        maximum=31_536_000,
+        limits=(0, 31_536_000),
     ),
     Setting(
         "daemon.model_idle_s",
         600.0,
         "Seconds without embedding after which the daemon unloads the model; the next query loads it again.",
-        minimum=1,
-        maximum=31_536_000,
+        limits=(1, 31_536_000),
     ),
     Setting(
         "daemon.idle_restart",
@@ -605,15 +574,13 @@ SETTINGS: tuple[Setting, ...] = (
         "watch.debounce_ms",
         1500,
         "Milliseconds without a further change before a change is indexed.",
-        minimum=10,
-        maximum=600_000,
+        limits=(10, 600_000),
     ),
     Setting(
         "watch.reconcile_s",
         300.0,
         "Seconds between full passes over the watched roots that repair missed events; 0 disables them.",
-        minimum=0,
-        maximum=604_800,
+        limits=(0, 604_800),
     ),
     Setting(
         "http.host",
@@ -622,7 +589,7 @@ SETTINGS: tuple[Setting, ...] = (
         pattern=r"[0-9A-Za-z.:_-]{1,253}",
         expected="a host name or an address",
     ),
-    Setting("http.port", 8222, "The port that HTTP listens on; 0 picks a free one.", minimum=0, maximum=65_535),
+    Setting("http.port", 8222, "The port that HTTP listens on; 0 picks a free one.", limits=(0, 65_535)),
     secret_setting(
         "http.token",
         "`env:NAME` reads the bearer token that clients must send from the variable NAME; empty uses the one in "
@@ -634,7 +601,7 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         "Whether HTTP clients must send a token. Without one, every user of this machine can read and write your memories.",
     ),
-    Setting("http.max_body_bytes", 10_000_000, "Larger requests are rejected.", minimum=1_000, maximum=1_000_000_000),
+    Setting("http.max_body_bytes", 10_000_000, "Larger requests are rejected.", limits=(1_000, 1_000_000_000)),
     Setting(
         "http.channels",
         (),

@@ -37,8 +37,8 @@ class Setting(Struct, frozen=True):
     key: str
     default: SettingValue
     meaning: str
-    minimum: float = float("-inf")
-    maximum: float = float("inf")
+    limits: tuple[float, float] = (float("-inf"), float("inf"))
+    """The least and the greatest number."""
     choices: tuple[str, ...] = ()
     pattern: str = ""
     expected: str = ""
@@ -75,7 +75,7 @@ class Setting(Struct, frozen=True):
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if self.kind in (SettingKind.WHOLE, SettingKind.NUMBER):
-            return f"a {self.kind} from {self.minimum:.16g} to {self.maximum:.16g}"
+            return f"a {self.kind} from {self.limits[0]:.16g} to {self.limits[1]:.16g}"
         return {SettingKind.TEXT: "a text", SettingKind.SWITCH: "true or false"}.get(self.kind, "a list of texts")
 
 

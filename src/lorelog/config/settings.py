@@ -21,7 +21,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -76,16 +76,7 @@ _MEMSEARCH_SECTIONS = frozenset({"milvus", "plugins", "memsearch"})
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 LIST_HINT = "`lorelog config list` shows every setting"
-BOOLEAN_WORDS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
+BOOLEAN_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 def find_setting(key: str, place: str = "") -> Setting:
@@ -123,12 +114,12 @@ def coerce_value(setting: Setting, raw: object, place: str) -> SettingValue:
     value = _coerce_type(setting, raw)
     if value is None:
         raise_invalid_value(setting, raw, place)
-    if isinstance(value, tuple):
-        for entry in value:
-            _check_text(setting, entry, place)
-    elif isinstance(value, str):
-        _check_text(setting, value, place)
-    elif not isinstance(value, bool) and not setting.minimum <= value <= setting.maximum:
+    if isinstance(value, str | tuple):
+        for text in (value,) if isinstance(value, str) else value:
+            is_chosen = text in setting.choices if setting.choices else not CONTROL_CHARACTERS.search(text)
+            if not is_chosen or (setting.pattern and not re.fullmatch(setting.pattern, text)):
+                raise_invalid_value(setting, text, place)
+    elif not isinstance(value, bool) and not setting.limits[0] <= value <= setting.limits[1]:
         raise_invalid_value(setting, raw, place)
     return value
 
@@ -139,17 +130,18 @@ def parse_value(setting: Setting, text: str, place: str = "") -> SettingValue:
         return coerce_value(setting, text, place)
     text = text.strip()
     raw: object = None
-    if setting.kind is SettingKind.SWITCH:
-        raw = BOOLEAN_WORDS.get(text.lower())
-    elif setting.kind is SettingKind.WHOLE:
-        raw = int(text) if WHOLE_NUMBER.fullmatch(text) else None
-    elif setting.kind is SettingKind.NUMBER:
-        raw = _parse_number(text)
-    else:
-        raw = _parse_list(text)
-    if raw is None:
-        raise_invalid_value(setting, text, place)
-    return coerce_value(setting, raw, place)
+    with suppress(ValueError, RecursionError):
+        if setting.kind is SettingKind.SWITCH:
+            raw = BOOLEAN_WORDS.get(text.lower())
+        elif setting.kind is SettingKind.WHOLE:
+            raw = int(text) if WHOLE_NUMBER.fullmatch(text) else None
+        elif setting.kind is SettingKind.NUMBER:
+            raw = float(text)
+        elif text.startswith("["):
+            raw = json.loads(text)
+        else:
+            raw = [entry.strip() for entry in text.split(",") if entry.strip()]
+    return coerce_value(setting, text if raw is None else raw, place)
 
 
 def format_toml(value: SettingValue) -> str:
@@ -163,7 +155,8 @@ def format_toml(value: SettingValue) -> str:
 
 def raise_invalid_value(setting: Setting, raw: object, place: str, hint: str = "") -> NoReturn:
     """Raise ConfigError for a value that the setting does not accept."""
-    shown = f" is {_format_raw(raw)}" if setting.repeatable else " is not valid"
+    text = "a table" if isinstance(raw, dict) else json.dumps(raw, ensure_ascii=False, default=str)
+    shown = f" is {text if len(text) <= 80 else f'{text[:77]}…'}" if setting.repeatable else " is not valid"
     if not hint and setting.choices and isinstance(raw, str):
         hint = format_suggestion(raw, setting.choices)
     if not hint and setting.secret:
@@ -184,43 +177,6 @@ def _coerce_type(setting: Setting, raw: object) -> SettingValue | None:
     if isinstance(raw, int) and abs(raw) < 1 << 53:  # larger integers are not exact as floats
         return {SettingKind.WHOLE: raw, SettingKind.NUMBER: float(raw)}.get(kind)
     return raw if isinstance(raw, float) and kind is SettingKind.NUMBER else None
-
-
-def _check_text(setting: Setting, text: str, place: str) -> None:
-    if CONTROL_CHARACTERS.search(text):
-        raise_invalid_value(setting, text, place)
-    if setting.choices and text not in setting.choices:
-        raise_invalid_value(setting, text, place)
-    if setting.pattern and not re.fullmatch(setting.pattern, text):
-        raise_invalid_value(setting, text, place)
-
-
-def _parse_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _parse_list(text: str) -> list[object] | None:
-    """Parse a JSON array, or else comma-separated entries."""
-    if not text.startswith("["):
-        return [entry.strip() for entry in text.split(",") if entry.strip()]
-    try:
-        entries = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return entries if isinstance(entries, list) else None
-
-
-def _format_raw(raw: object) -> str:
-    if isinstance(raw, dict):
-        return "a table"
-    if isinstance(raw, str | int | float | list | tuple):
-        text = json.dumps(raw, ensure_ascii=False, default=str)
-    else:
-        text = str(raw)
-    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 DEFAULT_ORIGIN = "default"
@@ -268,43 +224,35 @@ class Settings(Struct, frozen=True):
         for setting in SETTINGS:
             yield ChosenValue(setting.key, self.value(setting.key), self.origin(setting.key))
 
+    def text(self, key: str) -> str:
+        """Return the value of a setting that is a text."""
+        return cast("str", self.value(key))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return the value of a setting that is a list."""
+        return cast("tuple[str, ...]", self.value(key))
+
+    def options(self, kind: type[OptionsType]) -> OptionsType:
+        """Return the options of a section that has settings for all of them."""
+        return self._fill(kind, _PLAIN_SECTIONS[kind])
+
     def tenant(self) -> str:
         """Return the tenant whose memories are used."""
-        return self._text("scope.tenant")
-
-    def allowed_tenants(self) -> tuple[str, ...]:
-        """Return the tenants that a scope file may name."""
-        return self._texts("scope.tenants")
-
-    def all_projects(self) -> bool:
-        """Return whether a search covers all projects."""
-        return bool(self.value("search.all_projects"))
-
-    def auto_memory(self) -> bool:
-        """Return whether a host's own memory files are indexed automatically."""
-        return bool(self.value("index.auto_memory"))
-
-    def compact_prompt(self) -> str:
-        """Return the prompt file for summaries, as written."""
-        return self._text("prompts.compact")
+        return self.text("scope.tenant")
 
     def roots(self) -> tuple[str, ...]:
         """Return the files and directories to index, as real paths."""
-        paths = self._texts("index.paths")
+        paths = self.texts("index.paths")
         return tuple(resolve_path(self.base, path) for path in paths if not path.startswith("!"))
 
     def remote_folders(self) -> tuple[str, ...]:
         """Return the directories in which remote clients may have new projects indexed, as real paths."""
-        channels = (entry.partition("=")[2] for entry in self._texts("http.channels"))
-        return tuple(resolve_path("/", path) for path in (*self._texts("index.remote_projects"), *channels))
-
-    def chunk_options(self) -> ChunkOptions:
-        """Return how Markdown is split."""
-        return self._fill(ChunkOptions, "chunking")
+        channels = (entry.partition("=")[2] for entry in self.texts("http.channels"))
+        return tuple(resolve_path("/", path) for path in (*self.texts("index.remote_projects"), *channels))
 
     def scan_options(self) -> ScanOptions:
         """Return which files are read; the `!` entries of index.paths become excluded paths."""
-        excluded = (path[1:] for path in self._texts("index.paths") if path.startswith("!"))
+        excluded = (path[1:] for path in self.texts("index.paths") if path.startswith("!"))
         return self._fill(ScanOptions, "index", exclude_paths=tuple(resolve_path(self.base, path) for path in excluded))
 
     def embed_options(self, environment: Mapping[str, str]) -> EmbedOptions:
@@ -316,31 +264,19 @@ class Settings(Struct, frozen=True):
             api_key=api_key,
             key_variable=key_variable,
             # A setting cannot contain a line break, so `\n` is written for one.
-            query_prefix=self._text("embedding.query_prefix").replace("\\n", "\n"),
-            document_prefix=self._text("embedding.document_prefix").replace("\\n", "\n"),
-            ollama=self._ollama_options(),
+            query_prefix=self.text("embedding.query_prefix").replace("\\n", "\n"),
+            document_prefix=self.text("embedding.document_prefix").replace("\\n", "\n"),
+            ollama=self.options(OllamaOptions),
         )
 
     def search_options(self) -> SearchOptions:
         """Return what to return and how to rank it; the caller adds the filters."""
-        lane, fusion = Lane(self._text("search.lane")), Fusion(self._text("search.fusion"))
+        lane, fusion = Lane(self.text("search.lane")), Fusion(self.text("search.fusion"))
         return self._fill(SearchOptions, "search", lane=lane, fusion=fusion)
 
     def rerank_options(self) -> RerankOptions:
         """Return which cross-encoder reranks, if any; it shares the embedder's thread limit."""
         return self._fill(RerankOptions, "rerank", threads=self.value("embedding.threads"))
-
-    def cache_options(self) -> CacheOptions:
-        """Return what is cached between queries."""
-        return self._fill(CacheOptions, "cache")
-
-    def daemon_options(self) -> DaemonOptions:
-        """Return how long the daemon stays, and its additional services."""
-        return self._fill(DaemonOptions, "daemon")
-
-    def watch_options(self) -> WatchOptions:
-        """Return how file changes are followed."""
-        return self._fill(WatchOptions, "watch")
 
     def http_options(self, environment: Mapping[str, str]) -> HttpOptions:
         """Return the HTTP address, with the token from the environment. Raise ConfigError if its variable is not set."""
@@ -349,16 +285,12 @@ class Settings(Struct, frozen=True):
             raise ConfigError(f"http.token refers to {variable}, which is not set", hint=f"export {variable}=…")
         return self._fill(HttpOptions, "http", token=token)
 
-    def record_options(self) -> RecordOptions:
-        """Return the writer of new records."""
-        return self._fill(RecordOptions, "records")
-
     def store_options(self, environment: Mapping[str, str], home: str) -> StoreOptions:
         """Return where the lanes are kept, with the token from the environment.
 
         A relative path starts at the home of all indexes: the index does not depend on the current directory.
         """
-        uri = self._text("store.uri")
+        uri = self.text("store.uri")
         return self._fill(
             StoreOptions,
             "store",
@@ -369,17 +301,13 @@ class Settings(Struct, frozen=True):
     def capture_options(self) -> CaptureOptions:
         """Return what is captured from sessions; a project may opt out, but not opt in."""
         enabled = bool(self.value("capture.enabled")) and not self.value("capture.skip")
-        return self._fill(CaptureOptions, "capture", enabled=enabled, patterns=self._texts("redact.patterns"))
-
-    def session_options(self) -> SessionOptions:
-        """Return what a session is shown without asking."""
-        return self._fill(SessionOptions, "session")
+        return self._fill(CaptureOptions, "capture", enabled=enabled, patterns=self.texts("redact.patterns"))
 
     def language_options(self, environment: Mapping[str, str]) -> LanguageOptions:
         """Return which language model writes, with its key from the environment."""
         key_variable, api_key = self._secret("llm.api_key", environment)
         return self._fill(
-            LanguageOptions, "llm", api_key=api_key, key_variable=key_variable, ollama=self._ollama_options()
+            LanguageOptions, "llm", api_key=api_key, key_variable=key_variable, ollama=self.options(OllamaOptions)
         )
 
     def summarize_options(self, environment: Mapping[str, str]) -> SummarizeOptions:
@@ -389,7 +317,7 @@ class Settings(Struct, frozen=True):
         none. Another provider's address, or the key for another address, would be the wrong one.
         """
         fallback = self.language_options(environment)
-        provider = self._text("summarize.provider")
+        provider = self.text("summarize.provider")
         provider = fallback.provider if provider == "llm" else provider
         if fallback.provider not in {provider, "none"}:
             fallback = LanguageOptions(provider, ollama=fallback.ollama)
@@ -415,34 +343,30 @@ class Settings(Struct, frozen=True):
         limits = self.value("summarize.daily_tokens"), self.value("llm.daily_tokens")
         return SpendOptions(*cast("tuple[int, int]", limits))
 
-    def trace_options(self) -> TraceOptions:
-        """Return whether calls and errors are traced, and how much is kept."""
-        return self._fill(TraceOptions, "traces")
-
-    def _ollama_options(self) -> OllamaOptions:
-        return self._fill(OllamaOptions, "ollama")
-
     def _fill(self, options: Callable[..., OptionsType], section: str, **values: object) -> OptionsType:
         """Return options with each field set to the section's setting of the same name, unless given in `values`."""
         for option in fields(cast("Any", options)):
             key = f"{section}.{option.name}"
-            if option.name not in values and key in _KEYS:
+            if option.name not in values and key in SETTINGS_BY_KEY:
                 values[option.name] = self.value(key)
         return options(**values)
 
-    def _text(self, key: str) -> str:
-        return cast("str", self.value(key))
-
-    def _texts(self, key: str) -> tuple[str, ...]:
-        return cast("tuple[str, ...]", self.value(key))
-
     def _secret(self, key: str, environment: Mapping[str, str]) -> tuple[str, Secret]:
         """Return the variable that a setting refers to, and its value; both empty if the setting is empty."""
-        variable = self._text(key).removeprefix("env:")
+        variable = self.text(key).removeprefix("env:")
         return variable, Secret(environment.get(variable, ""))
 
 
-_KEYS = frozenset(setting.key for setting in SETTINGS)
+_PLAIN_SECTIONS: Mapping[type, str] = {
+    CacheOptions: "cache",
+    ChunkOptions: "chunking",
+    DaemonOptions: "daemon",
+    OllamaOptions: "ollama",
+    RecordOptions: "records",
+    SessionOptions: "session",
+    TraceOptions: "traces",
+    WatchOptions: "watch",
+}
 
 
 def resolve_path(base: str, path: str) -> str:
@@ -558,31 +482,28 @@ def _project_layer(path: Path) -> dict[str, ChosenValue]:
     return chosen
 
 
-@cache
-def _settings_by_variable() -> dict[str, Setting]:
-    return {setting.variable: setting for setting in SETTINGS_BY_KEY.values()}
+_SETTINGS_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
 
 def _environment_layer(environment: Mapping[str, str]) -> dict[str, ChosenValue]:
-    by_variable = _settings_by_variable()
     chosen = {}
     for name in sorted(environment):
-        setting = by_variable.get(name)
+        setting = _SETTINGS_BY_VARIABLE.get(name)
         if setting is None:
-            _check_variable(name, by_variable)
+            _check_variable(name)
         elif environment[name]:  # scripts export an empty variable to unset it
             value = parse_value(setting, environment[name], f"the environment variable {name}")
             chosen[setting.key] = ChosenValue(setting.key, value, f"environment: {name}")
     return chosen
 
 
-def _check_variable(name: str, variables: Iterable[str]) -> None:
+def _check_variable(name: str) -> None:
     """Raise ConfigError if an unknown variable resembles one of ours; hosts and plugins have their own."""
     if not name.startswith(VARIABLE_PREFIX) or name in RESERVED_VARIABLES:
         return
     ours = any(name.startswith(f"{VARIABLE_PREFIX}{section.upper()}_") for section in SECTIONS)
     # Compare without the common prefix, which would make all of them similar.
-    by_tail = {other.removeprefix(VARIABLE_PREFIX).lower(): other for other in variables}
+    by_tail = {other.removeprefix(VARIABLE_PREFIX).lower(): other for other in _SETTINGS_BY_VARIABLE}
     near = closest_name(name.removeprefix(VARIABLE_PREFIX), by_tail, cutoff=0.5 if ours else 0.8)
     # LORELOG_TENANT for LORELOG_SCOPE_TENANT: a variable without its section must not be ignored silently.
     tail = "_" + name.removeprefix(VARIABLE_PREFIX).lower()

@@ -12,8 +12,10 @@ import sys
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, Protocol
+
+    Answer = Callable[..., dict[str, Any]]
 
     class HostAdapter(Protocol):
         """The interface of each host's module."""
@@ -78,6 +80,21 @@ def answer_hash(text: object) -> str:
     return digest[:16]
 
 
+def event_fields(payload: Mapping[str, Any], session: str, directory: str, **more: Any) -> dict[str, Any]:
+    """Return the fields of an event under their names in the spool; `more` are those that a host has or names otherwise."""
+    return {
+        "session": session,
+        "turn": "",
+        "transcript": path_field(payload, "transcript_path"),
+        "directory": directory,
+        "agent": "",
+        "source": text_field(payload, "source") or text_field(payload, "reason") or text_field(payload, "trigger"),
+        "answer": "",
+        "again": payload.get("stop_hook_active") is True,
+        **more,
+    }
+
+
 def hook_answer(event: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a hook's reply in Claude Code's format; an empty object if there is nothing to say."""
     answer: dict[str, Any] = {}
@@ -91,10 +108,14 @@ def hook_answer(event: str, context: str, notice: str, decision: Mapping[str, st
     return answer
 
 
-def plugin_answer(context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return a hook's reply to our own plugins; an empty object if there is nothing to say."""
-    texts = (("context", context), ("notice", notice), ("block", block_reason(decision)))
-    return {name: text for name, text in texts if text}
+def claude_answer(moments: Mapping[str, str]) -> Answer:
+    """Return the `answer` of a host that has Claude Code's format, and these events; others get an empty object."""
+    events = {moment: event for event, moment in moments.items() if moment in _ANSWERED_MOMENTS}
+
+    def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
+        return hook_answer(events[moment], context, notice, decision) if moment in events else {}
+
+    return answer
 
 
 def block_reason(decision: Mapping[str, str] | None) -> str:
@@ -135,6 +156,8 @@ HOST_ALIASES = {"claude-code": "claude", "gemini-cli": "gemini", "qwen-code": "q
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
 TOOL_MOMENTS = ("tool-before", "tool-after", "tool-failed")
 """Moments of a single tool call: they are answered, and never spooled."""
+_ANSWERED_MOMENTS = ("session-start", "prompt", *TOOL_MOMENTS)
+"""Moments whose reply Claude Code reads; the reply repeats the name of the event."""
 
 
 def resolve_host(name: str) -> str:
@@ -166,9 +189,6 @@ def detect_host(host: str, payload: Mapping[str, Any], environment: Mapping[str,
     """
     if host != "claude":
         return host
-    transcript = payload.get("transcript_path")
-    if isinstance(transcript, str) and transcript:
-        name = transcript.rpartition("/")[2]
-        if name.startswith("rollout-"):
-            return "codex"
+    if str(payload.get("transcript_path")).rpartition("/")[2].startswith("rollout-"):
+        return "codex"
     return "codex" if payload.get("turn_id") and not environment.get("CLAUDECODE") else host

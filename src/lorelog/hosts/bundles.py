@@ -81,18 +81,13 @@ def bundle_files(host: str, command: str = COMMAND) -> dict[str, bytes]:
     return {path: text.encode() for path, text in sorted(writers[host](command).items())}
 
 
-def marketplace_files() -> dict[str, bytes]:
-    """Return the repository's files for `claude plugin marketplace add` and `codex plugin marketplace add`."""
+def repository_files() -> dict[str, bytes]:
+    """Return all generated files of the repository by path, with that for `claude plugin marketplace add` (also of codex)."""
     plugin = {"name": NAME, "source": "./plugins/claude-code", "description": DESCRIPTION, "version": VERSION}
     shape = {"name": NAME, "owner": {"name": NAME}, "metadata": {"description": DESCRIPTION}, "plugins": [plugin]}
-    return {".claude-plugin/marketplace.json": _render_json(shape).encode()}
-
-
-def repository_files() -> dict[str, bytes]:
-    """Return all generated files of the repository by path."""
     folders = {"claude": "plugins/claude-code"}
     folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen")}
-    return marketplace_files() | {
+    return {".claude-plugin/marketplace.json": _render_json(shape).encode()} | {
         f"{folder}/{path}": content for host, folder in folders.items() for path, content in bundle_files(host).items()
     }
 

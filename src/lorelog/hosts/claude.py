@@ -6,7 +6,7 @@ with StopFailure instead of Stop.
 
 from __future__ import annotations
 
-from lorelog.hosts import answer_hash, hook_answer, path_field, text_field
+from lorelog.hosts import answer_hash, claude_answer, event_fields, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,28 +24,18 @@ MOMENTS = {
     "PreCompact": "compact",
     "SessionEnd": "session-end",
 }
-_ANSWERED_EVENTS = {
-    "session-start": "SessionStart",
-    "prompt": "UserPromptSubmit",
-    "tool-before": "PreToolUse",
-    "tool-after": "PostToolUse",
-    "tool-failed": "PostToolUseFailure",
-}
-"""The events whose reply the host reads, with the event name that the reply must repeat."""
+answer = claude_answer(MOMENTS)
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return a payload's fields under their names in the spool."""
-    return {
-        "session": text_field(payload, "session_id") or environment.get("CLAUDE_CODE_SESSION_ID", "")[:512],
-        "turn": text_field(payload, "prompt_id"),
-        "transcript": path_field(payload, "transcript_path"),
-        "directory": path_field(payload, "cwd") or path_field(environment, "CLAUDE_PROJECT_DIR"),
-        "agent": "",
-        "source": text_field(payload, "source") or text_field(payload, "reason") or text_field(payload, "trigger"),
-        "answer": answer_hash(payload.get("last_assistant_message")),
-        "again": payload.get("stop_hook_active") is True,
-    }
+    return event_fields(
+        payload,
+        text_field(payload, "session_id") or environment.get("CLAUDE_CODE_SESSION_ID", "")[:512],
+        path_field(payload, "cwd") or path_field(environment, "CLAUDE_PROJECT_DIR"),
+        turn=text_field(payload, "prompt_id"),
+        answer=answer_hash(payload.get("last_assistant_message")),
+    )
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
@@ -61,9 +51,3 @@ def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
         output=error or result,
         failed=failed,
     ) | {"agent": text_field(payload, "agent_id")}
-
-
-def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the host's JSON; an empty object for events whose reply is ignored."""
-    event = _ANSWERED_EVENTS.get(moment)
-    return hook_answer(event, context, notice, decision) if event else {}

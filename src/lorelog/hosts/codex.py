@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lorelog.hosts import answer_hash, hook_answer, path_field, text_field
+from lorelog.hosts import answer_hash, claude_answer, event_fields, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,26 +18,18 @@ MOMENTS = {
     "PreCompact": "compact",
     "SessionEnd": "session-end",
 }
-_ANSWERED_EVENTS = {
-    "session-start": "SessionStart",
-    "prompt": "UserPromptSubmit",
-    "tool-before": "PreToolUse",
-    "tool-after": "PostToolUse",
-}
+answer = claude_answer(MOMENTS)
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return a payload's fields under their names in the spool."""
-    return {
-        "session": text_field(payload, "session_id"),
-        "turn": text_field(payload, "turn_id"),
-        "transcript": path_field(payload, "transcript_path"),
-        "directory": path_field(payload, "cwd"),
-        "agent": "",
-        "source": text_field(payload, "source") or text_field(payload, "reason") or text_field(payload, "trigger"),
-        "answer": answer_hash(payload.get("last_assistant_message")),
-        "again": payload.get("stop_hook_active") is True,
-    }
+    return event_fields(
+        payload,
+        text_field(payload, "session_id"),
+        path_field(payload, "cwd"),
+        turn=text_field(payload, "turn_id"),
+        answer=answer_hash(payload.get("last_assistant_message")),
+    )
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
@@ -55,9 +47,3 @@ def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
         output=result,
         failed=exit_failed(result) or looks_failed(cut_output(output_text(result))),
     ) | {"agent": text_field(payload, "agent_id")}
-
-
-def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the host's JSON; an empty object for events whose reply is ignored."""
-    event = _ANSWERED_EVENTS.get(moment)
-    return hook_answer(event, context, notice, decision) if event else {}

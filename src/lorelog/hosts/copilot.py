@@ -6,7 +6,7 @@ so memories follow with the result, where they stay.
 
 from __future__ import annotations
 
-from lorelog.hosts import block_reason, path_field, text_field
+from lorelog.hosts import block_reason, event_fields, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,17 +29,21 @@ _END_EVENTS = {moment: event for event, moment in MOMENTS.items() if moment in {
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return a payload's fields under their names in the spool."""
-    session = text_field(payload, "sessionId")
-    return {
-        "session": session,
-        "turn": _hook_name(moment, payload),
-        "transcript": path_field(payload, "transcriptPath") or _transcript(session, environment),
-        "directory": path_field(payload, "cwd") or path_field(environment, "COPILOT_PROJECT_DIR"),
-        "agent": "",
-        "source": text_field(payload, "source") or text_field(payload, "reason") or text_field(payload, "trigger"),
-        "answer": "",
-        "again": payload.get("stop_hook_active") is True,
-    }
+    session, time = text_field(payload, "sessionId"), payload.get("timestamp")
+    home = path_field(environment, "HOME")
+    root = path_field(environment, "COPILOT_HOME") or (f"{home}/.copilot" if home else "")
+    is_known = root and session and "/" not in session
+    # The host writes its transcript late. Once it holds the line about this hook, as `ingest.transcripts.event_logs` names
+    # it, it holds the turn that ended.
+    is_end = moment in _END_EVENTS and isinstance(time, int)
+    return event_fields(
+        payload,
+        session,
+        path_field(payload, "cwd") or path_field(environment, "COPILOT_PROJECT_DIR"),
+        turn=f"{_END_EVENTS[moment]}@{time}" if is_end else "",
+        transcript=path_field(payload, "transcriptPath")
+        or (f"{root}/session-state/{session}/events.jsonl" if is_known else ""),
+    )
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
@@ -63,20 +67,3 @@ def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] |
     if reason:
         return {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"additionalContext": context} if context else {}
-
-
-def _hook_name(moment: str, payload: dict[str, Any]) -> str:
-    """Return the name that `ingest.transcripts.event_logs` gives to the line about this hook.
-
-    The host writes its transcript late. Once it holds this line, it holds the turn that ended.
-    """
-    time = payload.get("timestamp")
-    return f"{_END_EVENTS[moment]}@{time}" if moment in _END_EVENTS and isinstance(time, int) else ""
-
-
-def _transcript(session: str, environment: Mapping[str, str]) -> str:
-    home = path_field(environment, "HOME")
-    root = path_field(environment, "COPILOT_HOME") or (f"{home}/.copilot" if home else "")
-    if not root or not session or "/" in session:
-        return ""
-    return f"{root}/session-state/{session}/events.jsonl"

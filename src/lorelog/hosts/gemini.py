@@ -7,7 +7,7 @@ turn's end reports is put together of fragments, so the transcript decides which
 
 from __future__ import annotations
 
-from lorelog.hosts import block_reason, hook_answer, path_field, text_field
+from lorelog.hosts import block_reason, event_fields, hook_answer, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,16 +28,8 @@ _ANSWERED_EVENTS = {"session-start": "SessionStart", "prompt": "BeforeAgent", "t
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return a payload's fields under their names in the spool."""
-    return {
-        "session": text_field(payload, "session_id") or text_field(environment, "GEMINI_SESSION_ID"),
-        "turn": "",
-        "transcript": path_field(payload, "transcript_path"),
-        "directory": path_field(payload, "cwd") or path_field(environment, "GEMINI_CWD"),
-        "agent": "",
-        "source": text_field(payload, "source") or text_field(payload, "reason"),
-        "answer": "",
-        "again": payload.get("stop_hook_active") is True,
-    }
+    session = text_field(payload, "session_id") or text_field(environment, "GEMINI_SESSION_ID")
+    return event_fields(payload, session, path_field(payload, "cwd") or path_field(environment, "GEMINI_CWD"))
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from lorelog.hosts import opencode, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -33,29 +33,20 @@ answer, read_tool_call = opencode.answer, opencode.read_tool_call  # both plugin
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return a payload's fields under their names in the spool."""
-    agent, session = text_field(payload, "agent"), text_field(payload, "session")
-    transcript = _find_transcript(payload, agent or "main", session, environment)
-    return {**opencode.read_event(moment, payload, environment), "transcript": transcript}
-
-
-def _find_transcript(payload: dict[str, Any], agent: str, session: str, environment: Mapping[str, str]) -> str:
-    """Return the first existing candidate, else the first: it may be written a moment later."""
     given = payload.get("transcript")
     entries = given[:16] if isinstance(given, list) else [given]
-    reported = (path_field({"transcript": entry}, "transcript") for entry in entries)
-    candidates = [*filter(None, reported), *_default_transcripts(agent, session, environment)]
-    return next((candidate for candidate in candidates if path.isfile(candidate)), candidates[0] if candidates else "")
-
-
-def _default_transcripts(agent: str, session: str, environment: Mapping[str, str]) -> Iterator[str]:
+    candidates = [*filter(None, (path_field({"transcript": entry}, "transcript") for entry in entries))]
+    agent, session = text_field(payload, "agent") or "main", text_field(payload, "session")
     home = path_field(environment, "HOME")
     state = path_field(environment, "OPENCLAW_STATE_DIR") or (home and f"{home}/.openclaw")
-    if not state or not _is_file_name(agent):
-        return
-    # The database first: if both exist, the file is left over from an older version.
-    yield f"{state}/agents/{agent}/agent/openclaw-agent.sqlite"
-    if _is_file_name(session):
-        yield f"{state}/agents/{agent}/sessions/{session}.jsonl"
+    if state and _is_file_name(agent):
+        # The database first: if both exist, the file is left over from an older version.
+        candidates.append(f"{state}/agents/{agent}/agent/openclaw-agent.sqlite")
+        if _is_file_name(session):
+            candidates.append(f"{state}/agents/{agent}/sessions/{session}.jsonl")
+    # The first that exists, else the first: it may be written a moment later.
+    transcript = next(filter(path.isfile, candidates), candidates[0] if candidates else "")
+    return {**opencode.read_event(moment, payload, environment), "transcript": transcript}
 
 
 def _is_file_name(text: str) -> bool:

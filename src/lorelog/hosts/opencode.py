@@ -5,7 +5,7 @@ OpenCode keeps all sessions in one SQLite database. Its plugin API does not give
 
 from __future__ import annotations
 
-from lorelog.hosts import answer_hash, path_field, plugin_answer, text_field
+from lorelog.hosts import answer_hash, block_reason, event_fields, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,16 +26,19 @@ MOMENTS = {
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return a payload's fields under their names in the spool."""
-    return {
-        "session": text_field(payload, "session"),
-        "turn": text_field(payload, "turn"),
-        "transcript": path_field(payload, "transcript") or _database(environment),
-        "directory": path_field(payload, "directory"),
-        "agent": text_field(payload, "agent"),
-        "source": text_field(payload, "source"),
-        "answer": answer_hash(payload.get("answer_text")),
-        "again": False,
-    }
+    data, home = path_field(environment, "XDG_DATA_HOME"), path_field(environment, "HOME")
+    data = data or (home and f"{home}/.local/share")
+    return event_fields(
+        payload,
+        text_field(payload, "session"),
+        path_field(payload, "directory"),
+        turn=text_field(payload, "turn"),
+        transcript=path_field(payload, "transcript") or (data and f"{data}/opencode/opencode.db"),
+        agent=text_field(payload, "agent"),
+        source=text_field(payload, "source"),
+        answer=answer_hash(payload.get("answer_text")),
+        again=False,
+    )
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
@@ -53,12 +56,5 @@ def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
 
 def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the plugin's JSON: context, notice and the reason of a block, if not empty."""
-    return plugin_answer(context, notice, decision)
-
-
-def _database(environment: Mapping[str, str]) -> str:
-    data = path_field(environment, "XDG_DATA_HOME")
-    home = path_field(environment, "HOME")
-    if not data and home:
-        data = f"{home}/.local/share"
-    return f"{data}/opencode/opencode.db" if data else ""
+    texts = {"context": context, "notice": notice, "block": block_reason(decision)}
+    return {name: text for name, text in texts.items() if text}

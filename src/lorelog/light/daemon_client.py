@@ -22,19 +22,21 @@ from lorelog.core.errors import (
     ReplyLost,
     error_from_code,
 )
-from lorelog.light.daemon_address import DaemonAddress, find_address
 from lorelog.light.daemon_connection import (
     HEARTBEAT_S,
     NON_IDEMPOTENT,
     PING_AFTER_S,
     PROTOCOL,
     SILENCE_S,
+    DaemonAddress,
     answers_ping,
     caller_fields,
     connect,
+    find_address,
     is_marked_unresponsive,
     mark_unresponsive,
     ping_timeout,
+    read_responses,
     request_line,
     unresponsive_error,
     version_key,
@@ -44,7 +46,7 @@ from lorelog.light.quick_json import loads
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket as bare_socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from socket import socket
     from typing import Any, TypeVar
 
@@ -113,11 +115,12 @@ def _call_or_start(address: DaemonAddress, call: Callable[[], ResponseT], start:
 
 def _exchange(address: DaemonAddress, line: bytes, op: str, progress: Progress | None) -> dict[str, Any]:
     connection = _connect(address, op)
-    begun = False
+    begun, cause = False, Exception("connection closed")
+    lost: LorelogError | None = None
     try:
         connection.settimeout(_STATUS_TIMEOUT_S + len(line) / _SLOWEST_BYTES_PER_S)
         _send(connection, line)
-        for response in _read_responses(_receiver(connection, address, op)):
+        for response in read_responses(_receiver(connection, address, op)):
             if "ok" in response:
                 return _result(response, address, op)
             begun = True
@@ -125,26 +128,31 @@ def _exchange(address: DaemonAddress, line: bytes, op: str, progress: Progress |
             if progress is not None and update:
                 progress(update["stage"], update["done"], update["total"])
     except TimeoutError as error:
-        begun = _withdraw(connection) or begun
-        unresponsive = mark_unresponsive(address)
-        raise _reply_lost_error(op, error) if begun and op in NON_IDEMPOTENT else unresponsive from error
+        begun, cause = _withdraw(connection) or begun, error
+        lost = mark_unresponsive(address)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _connection_lost_error(op, error, begun=begun) from error
+        cause = error
     finally:
         connection.close()
-    raise _connection_lost_error(op, EOFError("connection closed"), begun=begun)
+    if begun and op in NON_IDEMPOTENT:
+        listing = "task list" if op.startswith(("task.", "artifact.")) else "list"
+        raise ReplyLost(
+            f"the daemon stopped responding before it confirmed {op}: {cause}",
+            hint=f"check with 'lorelog {listing}' first",
+        ) from cause
+    if lost is None:
+        lost = DaemonNotRunning(f"the daemon stopped responding: {cause}", hint="lorelog doctor --daemon-only")
+    raise lost from cause
 
 
 def _connect(address: DaemonAddress, op: str) -> bare_socket:
     """Return a connection for an operation. Raise DaemonUnresponsive at once if the daemon is known not to answer."""
-    control = op in _CONTROL_OPS  # the way out, so always tried
-    if not control and is_marked_unresponsive(address):
+    if op not in _CONTROL_OPS and is_marked_unresponsive(address):  # those are the way out, so always tried
         raise unresponsive_error(address)
     try:
-        connection = connect(address)
+        return connect(address)
     except DaemonUnresponsive as error:
         raise mark_unresponsive(address) from error
-    return connection
 
 
 def _receiver(connection: bare_socket, address: DaemonAddress, op: str) -> Callable[[], bytes]:
@@ -199,19 +207,6 @@ def _send(connection: bare_socket, line: bytes) -> None:
         pass  # the daemon may have sent the reason before it closed the connection: read that next
 
 
-def _read_responses(receive: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
-    buffer = bytearray()
-    while received := receive():
-        buffer += received
-        if b"\n" in received:
-            *lines, buffer = buffer.split(b"\n")
-            for line in lines:
-                response = loads(line)
-                if not isinstance(response, dict):
-                    raise TypeError("the response is not a JSON object")
-                yield response
-
-
 def _result(response: dict[str, Any], address: DaemonAddress, op: str) -> dict[str, Any]:
     """Return the result of a response or raise its error. Ask a daemon older than this client to stop."""
     daemon = response.get("daemon") or {}
@@ -237,24 +232,11 @@ def _ask_to_stop(address: DaemonAddress, protocol: int = PROTOCOL) -> None:
         connection = connect(address)
         try:
             _send(connection, line)
-            next(_read_responses(lambda: connection.recv(262_144)), None)
+            next(read_responses(lambda: connection.recv(262_144)), None)
         finally:
             connection.close()
     except (LorelogError, OSError, ValueError):
         pass  # the next client will ask again
-
-
-def _connection_lost_error(op: str, cause: Exception, *, begun: bool) -> LorelogError:
-    if begun and op in NON_IDEMPOTENT:
-        return _reply_lost_error(op, cause)
-    return DaemonNotRunning(f"the daemon stopped responding: {cause}", hint="lorelog doctor --daemon-only")
-
-
-def _reply_lost_error(op: str, cause: Exception) -> ReplyLost:
-    return ReplyLost(
-        f"the daemon stopped responding before it confirmed {op}: {cause}",
-        hint=f"check with 'lorelog {'task list' if op.startswith(('task.', 'artifact.')) else 'list'}' first",
-    )
 
 
 def _open_stream(address: DaemonAddress, line: bytes, op: str) -> socket:

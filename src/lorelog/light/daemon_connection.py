@@ -1,4 +1,8 @@
-"""Requests to the daemon's socket: the wire protocol, connections, calls of hooks, and whether the daemon answers.
+"""The daemon's files and socket: paths that belong to this user, the wire protocol, calls of hooks, and whether the daemon answers.
+
+All files are in `<home>/run`, which only its owner can enter. A socket path is limited to about 100 bytes, so a home with
+a longer path has its socket in a directory under the runtime or temporary directory, named by a hash of the home. That
+directory is shared with other users, so owner and mode are checked before use.
 
 JSON objects, one per line:
 
@@ -26,7 +30,9 @@ Uses `_socket` rather than `socket`: importing the latter took 6 ms, a tenth of 
 
 from __future__ import annotations
 
+import _socket
 import os
+import sys
 import time
 from _socket import AF_INET, SOCK_STREAM
 from _socket import socket as bare_socket
@@ -34,15 +40,13 @@ from _thread import allocate_lock
 
 from lorelog.core import VERSION
 from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive, LorelogError
-from lorelog.light.daemon_address import AF_UNIX, check_socket
+from lorelog.core.paths import home_folder
 from lorelog.light.quick_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
-
-    from lorelog.light.daemon_address import DaemonAddress
 
 PROTOCOL = 2
 """Incremented for incompatible changes. Client and daemon refuse to work with another number."""
@@ -87,7 +91,6 @@ FORWARDED_VARIABLES = (
 )
 """Variables defined by other programs that lorelog reads."""
 _CONNECT_S = 2.0
-_MAX_RESPONSE_BYTES = 1_000_000
 PING_AFTER_S = 0.5
 """Seconds without an answer after which the daemon is pinged."""
 PING_S = 1.0
@@ -106,6 +109,129 @@ TOKEN_TIMEOUT_S = 0.2
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Folder of this program's modules."""
 _UMASK_LOCK = allocate_lock()
+MAX_SOCKET_PATH_BYTES = 100
+"""The limit is 103 on macOS and 107 on Linux."""
+_PRIVATE_MODE = 0o700
+_OTHERS_MASK = 0o077
+_TYPE_MASK = 0o170000
+_TYPE_DIRECTORY = 0o040000
+_TYPE_SOCKET = 0o140000
+_TYPE_FILE = 0o100000
+AF_UNIX: int = getattr(_socket, "AF_UNIX", -1)
+"""The family of Unix sockets; -1 on a system that has none."""
+
+
+class DaemonAddress:
+    """The paths of one home's daemon."""
+
+    __slots__ = (
+        "folder",
+        "home",
+        "lock",
+        "log",
+        "loopback",
+        "pid",
+        "run",
+        "socket",
+        "start_marker",
+        "unresponsive_marker",
+    )
+
+    def __init__(self, home: str, *, loopback: bool = AF_UNIX < 0) -> None:
+        self.home = home
+        self.loopback = loopback
+        """Whether the daemon listens on a port, because the system has no Unix sockets."""
+        self.run = run = f"{home}/run"
+        self.lock = f"{run}/daemon.lock"
+        self.pid = f"{run}/daemon.pid"
+        self.log = f"{home}/logs/daemon.log"
+        self.start_marker = f"{run}/start.tried"
+        """File written by a detached start, with the daemon's error output. The daemon deletes it once it listens."""
+        self.unresponsive_marker = f"{run}/daemon.unresponsive"
+        """File that names a daemon which does not answer, so that commands do not wait for it."""
+        self.socket = f"{run}/daemon.sock"
+        if not loopback and len(os.fsencode(self.socket)) >= MAX_SOCKET_PATH_BYTES:
+            self.socket = f"{_short_socket_folder(home)}/daemon.sock"
+        self.folder = self.socket.rpartition("/")[0]
+        """Directory of the socket."""
+
+
+def find_address(home: str | None = None, environment: Mapping[str, str] | None = None) -> DaemonAddress:
+    """Return the address for `home`, or else for LORELOG_HOME, or else for ~/.lorelog."""
+    return DaemonAddress(
+        home_folder(home or (os.environ if environment is None else environment).get("LORELOG_HOME", ""))
+    )
+
+
+def create_folders(address: DaemonAddress) -> None:
+    """Create the daemon's directories with mode 700. Raise DaemonError if one belongs to another user."""
+    for folder in (address.home, address.run, address.folder):
+        try:
+            os.makedirs(folder, _PRIVATE_MODE, exist_ok=True)
+        except OSError as error:
+            raise DaemonError(
+                f"cannot create {folder}: {error.strerror}",
+                hint="make its parent writable, or set LORELOG_HOME to another folder",
+            ) from error
+    for folder in {address.run, address.folder}:
+        try:
+            status = os.lstat(folder)
+            is_own = status.st_uid == _user_id() and status.st_mode & _TYPE_MASK == _TYPE_DIRECTORY
+            if is_own and status.st_mode & _OTHERS_MASK:
+                os.chmod(folder, _PRIVATE_MODE)
+                status = os.lstat(folder)
+        except OSError as error:
+            raise DaemonError(f"cannot change the mode of {folder}: {error.strerror}") from error
+        _check_folder(folder, status)
+
+
+def check_socket(address: DaemonAddress) -> bool:
+    """Return whether a socket owned by this user exists. Raise DaemonError if it belongs to another user."""
+    try:
+        folder_status = os.lstat(address.folder)
+        status = os.lstat(address.socket)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise DaemonError(f"cannot read {address.socket}: {error.strerror}") from error
+    _check_folder(address.folder, folder_status)
+    if status.st_mode & _TYPE_MASK != (_TYPE_FILE if address.loopback else _TYPE_SOCKET):
+        raise DaemonError(f"{address.socket} is not a socket", hint="delete it")
+    _check_owner(address.socket, status)
+    return True
+
+
+def _check_folder(folder: str, status: os.stat_result) -> None:
+    if status.st_mode & _TYPE_MASK != _TYPE_DIRECTORY:
+        raise DaemonError(f"{folder} is not a directory", hint="delete it, or use --daemon off")
+    _check_owner(folder, status)
+    if status.st_mode & _OTHERS_MASK and sys.platform != "win32":
+        raise DaemonError(f"{folder} is accessible to other users", hint=f"chmod 700 {folder}")
+
+
+def _check_owner(path: str, status: os.stat_result) -> None:
+    if status.st_uid != _user_id():
+        raise DaemonError(f"{path} belongs to user {status.st_uid}, not to you", hint="delete it, or use --daemon off")
+
+
+def _user_id() -> int:
+    # Windows has neither ids nor modes: a profile directory is private by its access list, and 0 is the owner of every file.
+    return getattr(os, "geteuid", int)()
+
+
+def _short_socket_folder(home: str) -> str:
+    from hashlib import sha256
+
+    name = f"lorelog-{_user_id()}-{sha256(os.fsencode(home)).hexdigest()[:16]}"
+    for variable in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP"):
+        parent = os.environ.get(variable, "")
+        if (
+            parent.startswith("/")
+            and len(os.fsencode(f"{parent}/{name}/daemon.sock")) < MAX_SOCKET_PATH_BYTES
+            and os.path.isdir(parent)
+        ):
+            return f"{parent}/{name}"
+    return f"/tmp/{name}"  # noqa: S108  (owner and mode are checked before use)
 
 
 def connect(address: DaemonAddress) -> bare_socket:
@@ -138,13 +264,14 @@ def caller_fields(
     address: DaemonAddress, directory: str | None, environment: Mapping[str, str] | None
 ) -> dict[str, Any]:
     """Return the `caller` field of a request. `directory` and `environment` default to those of this process."""
+    own = os.environ if environment is None else environment
     try:
         directory = os.getcwd() if directory is None else directory
     except OSError:
         raise DaemonError("the current directory was deleted", hint="change to a directory that exists") from None
-    forwarded = forwarded_environment(os.environ if environment is None else environment, address.home)
-    fields = {"directory": directory, "environment": forwarded, "umask": _umask(), "zone": local_zone()}
-    return {**fields, "code": PACKAGE_FOLDER}
+    forwarded = forwarded_environment(own, address.home)
+    zone = local_zone()
+    return {"directory": directory, "environment": forwarded, "umask": _umask(), "zone": zone, "code": PACKAGE_FOLDER}
 
 
 def request_line(
@@ -266,7 +393,7 @@ def is_marked_unresponsive(address: DaemonAddress, *, probe: bool = True) -> boo
         age_s = time.time() - os.stat(marker).st_mtime
     except OSError:
         return False
-    if text != _identity(address) or not _is_alive(address):
+    if text != _identity(address) or read_lock_holder(address) is None:
         clear_marker(address)
         return False
     if not probe or 0 <= age_s < _PROBE_INTERVAL_S:
@@ -355,20 +482,29 @@ def _identity(address: DaemonAddress) -> str:
     return f"{_read_pid(address)} {started_at}\n"
 
 
-def _is_alive(address: DaemonAddress) -> bool:
-    """Return whether a daemon holds its lock, which ends with the process."""
+def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:
+    """Return the entry of the running daemon in its lock file (pid, version, leaving), or None if none is running.
+
+    The lock ends with the process.
+    """
     from lorelog.core.processes import try_file_lock
 
     try:
-        descriptor = os.open(address.lock, os.O_RDONLY)
+        descriptor = os.open(address.lock, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError:
-        return False
+        return None
     try:
-        return not try_file_lock(descriptor, shared=True)
+        if try_file_lock(descriptor, shared=True):
+            return None
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        holder = loads(os.read(descriptor, 1000))
     except OSError:
-        return True
+        return None
+    except ValueError:
+        return {}
     finally:
         os.close(descriptor)
+    return holder if isinstance(holder, dict) else {}
 
 
 def _read_pid(address: DaemonAddress) -> int:
@@ -411,30 +547,35 @@ def ask_within(
         connection = connect_nonblocking(address)
     except OSError as error:
         raise DaemonError(f"cannot connect to the daemon: {error}") from error
+
+    def receive() -> bytes:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        return connection.recv(262_144)
+
     try:
         connection.settimeout(max(0.001, deadline - time.monotonic()))
         connection.sendall(line)
-        return _read_result(connection, deadline)
+        for response in read_responses(receive):
+            if response.get("ok"):
+                return response.get("result") or {}
+            if "ok" in response:
+                raise LorelogError(str(response["error"]["message"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DaemonError(f"the daemon did not respond in time: {error}") from error
     finally:
         connection.close()
-
-
-def _read_result(connection: bare_socket, deadline: float) -> dict[str, Any]:
-    buffer = b""
-    while len(buffer) < _MAX_RESPONSE_BYTES:
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        received = connection.recv(262_144)
-        if not received:
-            break
-        buffer += received
-        *lines, buffer = buffer.split(b"\n")
-        for line in lines:
-            response = loads(line)
-            if "ok" in response:
-                if not response["ok"]:
-                    raise LorelogError(str(response["error"]["message"]))
-                result = response.get("result")
-                return result if isinstance(result, dict) else {}
     raise DaemonError("the daemon closed the connection")
+
+
+def read_responses(receive: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the responses in what `receive` returns, until that is empty. Raise ValueError or TypeError for others."""
+    buffer = bytearray()
+    while received := receive():
+        buffer += received
+        if b"\n" in received:
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                response = loads(line)
+                if not isinstance(response, dict):
+                    raise TypeError("the response is not a JSON object")
+                yield response

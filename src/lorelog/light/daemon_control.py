@@ -13,16 +13,14 @@ import sys
 import time
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning
-from lorelog.core.processes import FileLock, acquire_file_lock, spawn_detached, try_file_lock
-from lorelog.light import quick_json
-from lorelog.light.daemon_address import DaemonAddress, create_folders
+from lorelog.core.processes import FileLock, acquire_file_lock, spawn_detached
 from lorelog.light.daemon_client import call_daemon
-from lorelog.light.daemon_connection import is_listening, wake
+from lorelog.light.daemon_connection import DaemonAddress, create_folders, is_listening, read_lock_holder, wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 else:
     import _signal as signal  # a hook that finds no daemon starts one, and `signal` imports `enum`
@@ -89,45 +87,37 @@ def start_detached(address: DaemonAddress) -> bool:
     The host may kill a hook and all its children a moment later, so the daemon gets a session of its own. It inherits
     start.lock: of fifty hooks that try at once, one starts it. A failed start is not repeated for a minute.
     """
-
-    def spawn(lock: int) -> bool:
-        if wake(address):
-            return False
-        holder = read_lock_holder(address)
-        if holder is not None and not holder.get("leaving"):
-            return False  # a daemon lives but does not listen: no other can take its lock
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        marker = os.open(address.start_marker, flags, 0o600)
-        try:
-            os.write(marker, f"{time.monotonic():.3f} ".encode())
-            _spawn_with_lock(["-m", DAEMON_MODULE, "--home", address.home], marker, lock)
-        finally:
-            os.close(marker)
-        return True
-
     try:
         if last_failure(address) or _read_note(address.start_marker)[0]:
             return False
-        return _with_lock(address, "start.lock", spawn)
+        create_folders(address)
+        with FileLock(f"{address.run}/start.lock", BlockingIOError()) as lock:
+            if wake(address):
+                return False
+            holder = read_lock_holder(address)
+            if holder is not None and not holder.get("leaving"):
+                return False  # a daemon lives but does not listen: no other can take its lock
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            marker = os.open(address.start_marker, flags, 0o600)
+            try:
+                os.write(marker, f"{time.monotonic():.3f} ".encode())
+                _spawn_with_lock(["-m", DAEMON_MODULE, "--home", address.home], marker, lock)
+            finally:
+                os.close(marker)
     except (DaemonError, OSError):
         return False
+    return True
 
 
 def flush_detached(address: DaemonAddress) -> bool:
     """Begin to process the spool without a daemon, and return whether that was begun. For hooks; never raises."""
-
-    def spawn(lock: int) -> bool:
-        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            _spawn_with_lock(["-m", "lorelog", "hosts", "flush"], null, lock)
-        finally:
-            os.close(null)
-        return True
-
     try:
-        return _with_lock(address, "flush.lock", spawn)
+        create_folders(address)
+        with FileLock(f"{address.run}/flush.lock", BlockingIOError()) as lock, open(os.devnull, "wb") as null:
+            _spawn_with_lock(["-m", "lorelog", "hosts", "flush"], null.fileno(), lock)
     except (DaemonError, OSError):
         return False
+    return True
 
 
 def stop(address: DaemonAddress) -> dict[str, Any] | None:
@@ -173,25 +163,6 @@ def read_status(address: DaemonAddress) -> dict[str, Any]:
         raise
 
 
-def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:
-    """Return the entry of the running daemon in its lock file (pid, version, leaving), or None if none is running."""
-    try:
-        descriptor = os.open(address.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        if try_file_lock(descriptor, shared=True):
-            return None
-        holder = quick_json.loads(os.pread(descriptor, 1000, 0))
-    except OSError:
-        return None
-    except ValueError:
-        return {}
-    finally:
-        os.close(descriptor)
-    return holder if isinstance(holder, dict) else {}
-
-
 def spawn_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a daemon started from here, without variables meant for one command.
 
@@ -214,16 +185,6 @@ def last_failure(address: DaemonAddress) -> str:
     """Return why the last start failed if that was less than a minute ago, or ''."""
     recent, reason, age_s = _read_note(f"{address.run}/start.failed")
     return f"{reason} ({age_s:.0f} s ago)" if recent else ""
-
-
-def _with_lock(address: DaemonAddress, name: str, spawn: Callable[[int], bool]) -> bool:
-    """Call `spawn` with the descriptor of a lock file. Return False if another process holds the lock."""
-    create_folders(address)
-    descriptor = os.open(f"{address.run}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        return acquire_file_lock(descriptor, 0) and spawn(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _spawn_with_lock(arguments: list[str], stderr: int, lock: int) -> None:
@@ -290,11 +251,17 @@ def _spawn(address: DaemonAddress, deadline: float) -> None:
         raise DaemonError(f"cannot start {python}: {error.strerror}") from error
     finally:
         os.close(writer)
+    output = b""
     try:
         output = _read_ready(reader, deadline)
     finally:
         os.close(reader)
-        _reap(child, deadline)
+        try:  # the daemon was forked from this process, which exits at once unless it hangs
+            if READY not in output:
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        except OSError:
+            pass  # this process ignores SIGCHLD, so there is nothing to reap
     if READY not in output and not is_listening(address):
         reason = output.decode("utf-8", "replace").strip().rpartition("\n")[2] or "no output before the timeout"
         raise DaemonError(f"the daemon did not start: {reason[:500]}", hint=f"see {address.log}")
@@ -327,19 +294,6 @@ def _read_ready(reader: int, deadline: float) -> bytes:
             break
         output += received
     return output
-
-
-def _reap(child: int, deadline: float) -> None:
-    """Wait for the process that the daemon was forked from. It exits at once, unless it hangs."""
-    try:
-        while os.waitpid(child, os.WNOHANG)[0] == 0:
-            if time.monotonic() > deadline:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                return
-            time.sleep(0.001)
-    except ChildProcessError:
-        return  # this process ignores SIGCHLD, so there is nothing to reap
 
 
 def _kill(holder: dict[str, Any], number: int) -> None:

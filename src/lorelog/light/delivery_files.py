@@ -12,7 +12,7 @@ import os
 import time
 
 from lorelog.core.paths import cache_folder, is_below
-from lorelog.light.quick_json import loads
+from lorelog.light.quick_json import read_objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _ZERO_WIDTH_JOINER, _REPLACEMENT_CHAR = "\u200d", "\ufffd"
 """The joiner combines two characters; the replacement stands for invalid bytes."""
 _TAG_SUBSTITUTE, _TAG_STARTS = "\u2039", "/!?|"
 """Replacement of a `<` that could begin a tag, and the characters other than letters that can follow it."""
-_BULLETS = ("- ", "* ", "+ ")
 
 
 class DeliveryFiles:
@@ -72,7 +71,11 @@ def read_standing(files: tuple[str, ...], today: str = "") -> list[dict[str, Any
     """Return the standing memories without those that expired since: newest first, those never used at the end."""
     today = today or time.strftime("%Y-%m-%d")
     memories = [
-        memory for file in files for memory in _read_file(file) if not "" < str(memory.get("expires", "")) < today
+        memory
+        for file in files
+        for memory in read_objects(read_start(file, MAX_STANDING_BYTES))
+        if isinstance(memory.get("id"), str) and isinstance(memory.get("text"), str)
+        if not "" < str(memory.get("expires", "")) < today
     ]
     newest = sorted(memories, key=lambda memory: str(memory.get("date", "")), reverse=True)
     return sorted(newest, key=is_never_used)
@@ -84,21 +87,13 @@ def is_never_used(memory: dict[str, Any]) -> bool:
     return isinstance(count, int) and count >= MIN_SINK_DELIVERIES
 
 
-def _read_file(file: str) -> list[dict[str, Any]]:
+def read_start(file: str, max_bytes: int) -> bytes:
+    """Return the first bytes of a file; none if it cannot be read."""
     try:
         with open(file, "rb") as stream:
-            data = stream.read(MAX_STANDING_BYTES)
+            return stream.read(max_bytes)
     except OSError:
-        return []
-    memories = []
-    for line in data.split(b"\n"):
-        try:
-            memory = loads(line) if line else None
-        except ValueError:
-            continue
-        if isinstance(memory, dict) and isinstance(memory.get("id"), str) and isinstance(memory.get("text"), str):
-            memories.append(memory)
-    return memories
+        return b""
 
 
 # -- journals ------------------------------------------------------------------------------------------------------------
@@ -136,18 +131,20 @@ class RecentEntry:
         """Its id; empty for text that was written by hand."""
         return self.anchor.get("memory", "")
 
+    def add(self, line: str, bare: str) -> None:
+        """Add a bullet, or the first line of plain text: memories added by hand often have no bullets."""
+        is_bullet, text = bare.startswith(("- ", "* ", "+ ")), escape_tags(bare)
+        if MEMORY_TAG not in text.lower() and (is_bullet or not self.lines):
+            indent = "  " if is_bullet and line[:1] in " \t" and self.lines else ""
+            self.lines.append(indent + (text if is_bullet else f"- {text}"))
+
 
 def read_own_entries(file: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the digests of the entries that were written on this machine, and the journals that contain any.
 
     `services.standing.ownership` wrote the file; nothing is the user's own if it cannot be read.
     """
-    try:
-        with open(file, "rb") as stream:
-            data = stream.read(_MAX_OWN_BYTES)
-    except OSError:
-        data = b""
-    lines = data.decode("utf-8", "surrogateescape").split("\n")[1:-1]
+    lines = read_start(file, _MAX_OWN_BYTES).decode("utf-8", "surrogateescape").split("\n")[1:-1]
     return frozenset(lines), frozenset(line.partition("\t")[0] for line in lines if line.startswith("/"))
 
 
@@ -178,53 +175,45 @@ def parse_entries(text: str, day: str) -> list[RecentEntry]:
         elif bare.startswith("<!--"):
             if _COMMENT_END not in bare:
                 inside = _COMMENT_END
-            entries[-1].anchor |= _parse_anchor(bare)
+            words = (word.partition(":") for word in bare.removeprefix("<!--").partition("-->")[0].split())
+            entries[-1].anchor |= {name: value for name, _, value in words if value}
         elif bare.lower().startswith(f"<{MEMORY_TAG}"):
             inside = "" if CLOSING_TAG in bare else CLOSING_TAG
         elif is_heading:
-            entries.append(RecentEntry(day, _heading_time(bare) or entries[-1].time))
+            word = bare.rpartition(" ")[2]  # such as 14:30
+            is_time = len(word) in (5, 8) and word[2] == ":" and word.replace(":", "").isdecimal()
+            entries.append(RecentEntry(day, word if is_time else entries[-1].time))
         else:
-            _add_line(entries[-1], line, bare)
+            entries[-1].add(line, bare)
     # An entry without lines can still supersede another.
     return [entry for entry in entries if entry.lines or entry.anchor]
 
 
 def read_tail(file: str) -> str:
     """Return the end of a journal from the beginning of a line; empty if it is not a regular file."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        size = os.fstat(descriptor).st_size
-        data = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    if size > _TAIL_BYTES:
+    data, is_part = read_end(file, _TAIL_BYTES)
+    if is_part:
         # Start at the first whole entry: the part before it may begin inside a comment or a fence.
         whole = data.find(b"\n#")
         data = data[(whole if whole >= 0 else data.find(b"\n")) + 1 :]
     return data.decode("utf-8", "replace")
 
 
-def _heading_time(heading: str) -> str:
-    """Return the last word of a heading if it is a time such as 14:30; otherwise ''."""
-    word = heading.rpartition(" ")[2]
-    return word[:8] if len(word) in (5, 8) and word[2] == ":" and word.replace(":", "").isdecimal() else ""
-
-
-def _add_line(entry: RecentEntry, line: str, bare: str) -> None:
-    """Add a bullet, or the first line of plain text: memories added by hand often have no bullets."""
-    is_bullet = bare.startswith(_BULLETS)
-    if not is_bullet and entry.lines:
-        return
-    indent = "  " if is_bullet and line[:1] in " \t" and entry.lines else ""
-    text = escape_tags(bare)
-    if MEMORY_TAG in text.lower():
-        return
-    entry.lines.append(indent + (text if is_bullet else f"- {text}"))
+def read_end(file: str, max_bytes: int) -> tuple[bytes, bool]:
+    """Return the last bytes of a regular file, and whether there are others before them; none if it cannot be read."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b"", False
+    try:
+        status = os.fstat(descriptor)
+        start = max(0, status.st_size - max_bytes)
+        is_regular = status.st_mode & 0o170000 == 0o100000
+        return os.pread(descriptor, max_bytes if is_regular else 0, start), start > 0
+    except OSError:
+        return b"", False
+    finally:
+        os.close(descriptor)
 
 
 def escape_tags(text: str) -> str:
@@ -257,11 +246,6 @@ def shorten_line(text: str, max_chars: int) -> str:
     cut = text[: max(max_chars - 1, 0)]
     space = cut.rfind(" ", max_chars * 2 // 3)
     return (cut[:space] if space > 0 else cut).rstrip(" ,;:-") + "…"
-
-
-def _parse_anchor(comment: str) -> dict[str, str]:
-    words = comment.removeprefix("<!--").partition("-->")[0].split()
-    return {name: value for name, _, value in (word.partition(":") for word in words) if value}
 
 
 def is_iso_date(date: str) -> bool:

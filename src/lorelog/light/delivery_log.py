@@ -14,8 +14,8 @@ import os
 import time
 
 from lorelog.core.atomic_file import append_line
-from lorelog.light.delivery_files import short_digest
-from lorelog.light.quick_json import dumps, loads
+from lorelog.light.delivery_files import read_end, short_digest
+from lorelog.light.quick_json import dumps, read_objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ _MAX_MEMORIES = 200
 _MAX_COMMAND_CHARS = 1_000
 """Characters of a command that identify a call; transcripts keep no more."""
 _CHARS_PER_TOKEN = 4
-_FILE_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TYPE_MASK, _REGULAR_FILE = 0o170000, 0o100000
 
 
 def session_log(folder: str, host: str, session: str) -> str:
@@ -82,31 +80,8 @@ def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str,
 
 def read_lines(file: str, max_bytes: int = _MAX_READ_BYTES) -> list[dict[str, Any]]:
     """Return the JSON objects of the lines at the end of a file, oldest first. Torn and invalid lines are skipped."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | _FILE_FLAGS)
-    except OSError:
-        return []
-    try:
-        status = os.fstat(descriptor)
-        if status.st_mode & _TYPE_MASK != _REGULAR_FILE:
-            return []
-        start = max(0, status.st_size - max_bytes)
-        data = os.pread(descriptor, max_bytes, start)
-    except OSError:
-        return []
-    finally:
-        os.close(descriptor)
-    if start:
-        data = data[data.find(b"\n") + 1 :]
-    lines: list[dict[str, Any]] = []
-    for text in data.split(b"\n"):
-        try:
-            line = loads(text) if text else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict):
-            lines.append(line)
-    return lines
+    data, is_part = read_end(file, max_bytes)
+    return read_objects(data[data.find(b"\n") + 1 :] if is_part else data)
 
 
 def read_deliveries(file: str) -> list[dict[str, Any]]:
@@ -119,8 +94,13 @@ def read_deliveries(file: str) -> list[dict[str, Any]]:
 
 def _bounded(value: Any) -> Any:
     """Return a value within limits: an oversized field of a host must not make the log grow."""
-    if isinstance(value, str):
-        return value[:_MAX_TEXT_CHARS]
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [str(part)[:_MAX_TEXT_CHARS] for part in list(value)[:_MAX_MEMORIES]]
+    if isinstance(value, list):
+        return [str(part)[:_MAX_TEXT_CHARS] for part in value[:_MAX_MEMORIES]]
     return value if isinstance(value, (int, float)) or value is None else str(value)[:_MAX_TEXT_CHARS]
+
+
+def prompted_memories(folder: str, host: str, session: str) -> frozenset[str]:
+    """Return the memories that a session was shown after its start: with prompts and tool calls."""
+    lines = read_deliveries(session_log(folder, host, session))
+    later = (line for line in lines if line.get("moment") != "session-start")
+    return frozenset(memory for line in later for memory in line["memories"] if isinstance(memory, str))

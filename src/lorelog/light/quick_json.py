@@ -45,6 +45,19 @@ def loads(data: str | bytes | bytearray) -> Any:
     return json.loads(data)
 
 
+def read_objects(data: bytes) -> list[dict[str, Any]]:
+    """Return the JSON objects in lines, in order. Torn and invalid lines are skipped."""
+    objects: list[dict[str, Any]] = []
+    for line in data.split(b"\n"):
+        try:
+            value = loads(line) if line else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            objects.append(value)
+    return objects
+
+
 def dumps(value: Any, *, ensure_ascii: bool = True) -> str:
     """Return a value as JSON on one line, as `json.dumps` does."""
     if _make_encoder is not None:

@@ -4,6 +4,10 @@ In the order of their use: standing corrections and preferences, open tasks and 
 line per recent session (request, outcome, files), memories that the code has overtaken, and text that came with the repository. Commands and
 error text are not shown. Lines are shown whole or not at all. An agent waits for this in a hook: standard library only.
 
+Only the end of a large journal is read, and no more files than needed. Deleted, superseded and expired memories are omitted,
+although their text is still in the file. Entries are ordered by the date of their journal and the time of their heading,
+because a backfill appends old turns after newer ones. Shown memory is enclosed in tags that capture removes again.
+
 A rule counts as the user's word only if it was written on this machine and not by an agent. What agents noted has a part
 of its own. Text that came with a repository, a tool or an import is quoted, labelled and last.
 """
@@ -12,27 +16,30 @@ from __future__ import annotations
 
 import os
 
+from lorelog.core.paths import cache_folder
 from lorelog.light.delivery_files import (
     CLOSING_TAG,
+    MAX_JOURNALS,
+    MEMORY_TAG,
     OPENING_TAG,
     clean_line,
+    entry_digest,
+    escape_tags,
+    is_iso_date,
     is_never_used,
+    list_journal_days,
+    parse_entries,
+    read_own_entries,
     read_standing,
+    read_start,
+    read_tail,
     shorten_line,
 )
-from lorelog.light.recent_journals import (
-    FOREIGN_LABEL,
-    MAX_SHOWN_TASKS,
-    RecentJournals,
-    foreign_origin_label,
-    parse_note,
-    quote_line,
-    render_open_tasks,
-)
+from lorelog.light.quick_json import loads, read_objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from lorelog.light.delivery_files import DeliveryFiles, RecentEntry
@@ -54,6 +61,31 @@ _MAX_FILES_SHOWN = 3
 _MAX_SESSIONS, _MAX_FOREIGN_SESSIONS = 12, 6
 _BYTES_PER_TOKEN = 4
 _OPEN_BULLETS, _DONE_BULLETS = ("- [ ] ", "* [ ] "), ("- [x] ", "* [x] ", "- [X] ", "* [X] ")
+OPEN_TASKS_FILE = "open-tasks.jsonl"
+MAX_OPEN_TASKS_BYTES = 131_072
+"""A longer file cannot be read while an agent waits."""
+
+
+NOTE_FIELDS = {
+    "user asked": "request",
+    "asked": "request",
+    "went on with": "request",
+    "outcome": "outcome",
+    "found": "outcome",
+    "files": "files",
+    "commands": "commands",
+    "errors": "errors",
+    "ended": "ended",
+}
+"""The labels of a captured note's bullets."""
+FOREIGN_LABEL = "came with the repository"
+_MAX_FOREIGN_JOURNALS = 10
+"""Journals without own entries that are read besides others: a repository may contain any number of them."""
+_MAX_TOMBSTONE_BYTES = 4_000_000
+"""Longer files of deletions or expiry dates cannot be read while an agent waits."""
+MAX_SHOWN_TASKS = 10
+_TASK_ID_CHARS = 18
+"""Shown characters of a task's id: enough to name it, at half the tokens."""
 
 
 class SessionStartSources:
@@ -316,3 +348,169 @@ def _fill_blocks(blocks: list[_Block], room: int) -> None:
 
 def _byte_size(*lines: str) -> int:
     return sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
+
+
+def read_open_tasks(file: str, projects: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the open tasks of some projects, last changed first; empty without the file."""
+    data = read_start(file, MAX_OPEN_TASKS_BYTES + 1)
+    lines = [] if len(data) > MAX_OPEN_TASKS_BYTES else merge_task_lines(data)
+    return [line for line in lines if line.get("project", "") in projects]
+
+
+def merge_task_lines(data: bytes) -> list[dict[str, Any]]:
+    """Return the open tasks in the lines of the file, last changed first. Invalid lines are ignored."""
+    lines = [
+        line for line in read_objects(data) if isinstance(line.get("id"), str) and isinstance(line.get("seq"), int)
+    ]
+    tasks: dict[str, dict[str, Any]] = {}
+    for line in sorted(lines, key=lambda line: int(line["seq"])):
+        tasks[line["id"]] = tasks.pop(line["id"], {}) | line
+    return [task for task in reversed(tasks.values()) if task.get("goal") and not task.get("done")]
+
+
+class RecentJournals:
+    """The journals of a project, in one or more folders."""
+
+    def __init__(
+        self, project_id: str, folders: tuple[str, ...], today: str, deletions: str = "", own: str = ""
+    ) -> None:
+        """`today` is an ISO date. `deletions` is the file of tombstones; expiry dates are in a file beside it.
+
+        `own` is the file that names the user's own entries; all others came with the repository.
+        """
+        self._today = today
+        self._state = _read_state(deletions)
+        # Tombstones contain real paths.
+        days = [
+            (day, real)
+            for folder, real in zip(folders, map(os.path.realpath, folders), strict=True)
+            for day in list_journal_days(project_id, folder)
+        ]
+        self._files = sorted(days, key=lambda file: file[0], reverse=True)
+        self._own, self._own_files = read_own_entries(own) if own else (frozenset(), frozenset())
+        self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
+        """Memories that an own entry replaces, and that a foreign one replaces."""
+
+    @property
+    def days(self) -> list[str]:
+        """The ISO dates of the journals, newest first."""
+        return list(dict.fromkeys(day[:10] for day, _ in self._files))
+
+    def entries(self) -> Iterator[RecentEntry]:
+        """Yield the visible entries, newest first; none if tombstones or expiry dates cannot be read."""
+        if self._state is None:
+            return
+        # Those with own entries, and a few others.
+        own = [file for file in self._files if f"{file[1]}/{file[0]}" in self._own_files][:MAX_JOURNALS]
+        others = [file for file in self._files if file not in own][: _MAX_FOREIGN_JOURNALS if own else MAX_JOURNALS]
+        files = sorted([*own, *others], key=lambda file: file[0], reverse=True)
+        for date in dict.fromkeys(day[:10] for day, _ in files):
+            entries: list[tuple[str, int, str, RecentEntry]] = []
+            for file in (f"{folder}/{day}" for day, folder in files if day[:10] == date):
+                for entry in parse_entries(read_tail(file), date):
+                    entry.is_own = bool(self._own) and entry_digest(entry) in self._own
+                    entries.append((entry.time, len(entries), file, entry))
+            for _, _, file, entry in sorted(entries, key=lambda place: place[:2], reverse=True):
+                if self._is_visible(entry, file):
+                    yield entry
+
+    def is_hidden(self, memory: str) -> bool:
+        """Return whether a memory is deleted or expired; True if that cannot be read."""
+        return self._state is None or memory in self._state[0] or "" < self._state[1].get(memory, "") < self._today
+
+    def _is_visible(self, entry: RecentEntry, file: str) -> bool:
+        anchor, own = entry.anchor, entry.memory
+        deleted, days = self._state or ((), {})
+        # A section without an id is deleted by its content, which only the index knows: such days are omitted.
+        if (own or file) in deleted:
+            return False  # a deleted memory supersedes nothing
+        # Text that came with the repository hides nothing of the user's own.
+        hidden = self._superseded[True] if entry.is_own else self._superseded[True] | self._superseded[False]
+        written = anchor.get("expires", "")[:10]
+        written = written if is_iso_date(written) else ""  # an invalid date hides nothing
+        last = days.get(own, written) if own else written
+        is_shown = own not in hidden and not "" < last < self._today
+        replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
+        self._superseded[entry.is_own].update(replaced)
+        return is_shown and bool(entry.lines)
+
+
+def parse_note(lines: list[str]) -> dict[str, list[str]]:
+    """Return the bullets of a turn's note by field; bullets without a known label are `text`. Boxes are left out."""
+    fields: dict[str, list[str]] = {name: [] for name in (*NOTE_FIELDS.values(), "text")}
+    field = "text"
+    for line in lines:
+        bare = line.strip()
+        bare = bare[2:].strip() if bare[:2] in ("- ", "* ", "+ ") else bare
+        if bare[:4].lower() in ("[ ] ", "[x] "):
+            continue
+        if not line.startswith("  "):
+            label, separator, rest = bare.partition(":")
+            known = NOTE_FIELDS.get(label.lower()) if separator else None
+            field, bare = (known, rest.strip()) if known else ("text", bare)
+        if bare:
+            fields[field].append(bare)
+    return fields
+
+
+def foreign_origin_label(origin: str) -> str:
+    """Return the label of text from an untrusted origin; empty for other text."""
+    sources = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}
+    source = FOREIGN_LABEL if origin == "repository" else sources.get(origin, "")
+    return f"{source}, quoted" if source else ""
+
+
+def quote_line(line: str, label: str) -> str:
+    """Return a line as a quotation, so that it cannot look like a task."""
+    text = line.strip()[2:].replace('"', "'")
+    return f'- {label}: "{text}"'
+
+
+def render_open_tasks(deletions: str, project_id: str) -> list[str]:
+    """Return the lines of the open tasks in the ledger of the tenant whose tombstones are `deletions`."""
+    if not deletions:
+        return []
+    file = f"{cache_folder(deletions.rpartition('/')[0])}/{OPEN_TASKS_FILE}"
+    lines: list[str] = []
+    for task in read_open_tasks(file, (project_id, ""))[:MAX_SHOWN_TASKS]:
+        words = {
+            name: escape_tags(" ".join(str(task.get(name, "")).split())) for name in ("goal", "status", "next", "id")
+        }
+        further = [words["status"], words["next"] and f"next: {words['next']}", f"task {words['id'][:_TASK_ID_CHARS]}"]
+        line = f"- [ ] {words['goal']} ({'; '.join(filter(None, further))})"
+        origin = foreign_origin_label(str(task.get("origin", "")))
+        if MEMORY_TAG not in line.lower():
+            lines.append(quote_line(line, origin) if origin else line)
+    return lines
+
+
+def _read_state(deletions: str) -> tuple[frozenset[str], dict[str, str]] | None:
+    """Return deleted memories (or files with deleted sections without an id) and expiry dates that were set later.
+
+    None if they cannot be read while an agent waits: ignoring a line could show a deleted memory.
+    """
+    deleted: dict[str, str] = {}
+    days: dict[str, str] = {}
+    for file in (deletions, f"{deletions.rpartition('/')[0]}/lifecycle.jsonl") if deletions else ():
+        try:
+            with open(file, "rb") as stream:
+                data = stream.read(_MAX_TOMBSTONE_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            return None
+        if len(data) > _MAX_TOMBSTONE_BYTES:
+            return None
+        whole = data[: data.rfind(b"\n") + 1]
+        if file != deletions:  # invalid lines are skipped, as a search does; `doctor` names them
+            entries = [entry for entry in read_objects(whole) if entry.get("expires") is not None]
+            days = {str(entry.get("memory")): str(entry["expires"]) for entry in entries}
+            continue
+        try:
+            for tombstone in map(loads, filter(None, whole.split(b"\n"))):
+                deleted.pop(tombstone["key"], None)
+                if tombstone["deleted"]:
+                    deleted[tombstone["key"]] = tombstone["memory"] or tombstone["source"]
+        except (ValueError, KeyError, TypeError):
+            return None
+    return frozenset(deleted.values()), days

@@ -1,282 +1,473 @@
-"""Operations on tasks and artifacts, which are records, and on their ledger: `task.*`, `artifact.*` and `ledger.*`, except digests."""
+"""Operations that read tasks and artifacts, which are records, and check their ledger; `digests` has the digests of records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, structs
 
-from lorelog.core.caller import checked_origin
 from lorelog.core.errors import ModelError, NotFound, StoreIncompatible, UsageError
-from lorelog.core.query import TrustFilter
-from lorelog.core.record import RecordDraft, VerificationHint
-from lorelog.core.serializable import to_json
+from lorelog.core.query import SupportingRecord, TrustFilter
+from lorelog.core.record import Trust, VerificationHint
+from lorelog.core.serializable import ReplyItems, to_json
 from lorelog.engine import Engine
 from lorelog.operations.operation import (
-    Handler,
     OperationFamily,
     OperationReply,
     RequestContext,
-    RequestT,
     ShellCommand,
+    SparseReply,
     reply_from,
 )
-from lorelog.operations.records import (
-    TASK_HELP,
-    AddEvidenceRequest,
-    ArtifactCreateRequest,
-    ArtifactGetReply,
-    ArtifactGetRequest,
-    ArtifactHitInfo,
-    ArtifactSearchReply,
-    ArtifactSearchRequest,
-    DatasetInfo,
-    DecisionRequest,
-    EntityInfo,
-    FindRelatedRequest,
-    ListThreadRequest,
-    RelatedReply,
-    ReviewRequest,
-    RevisionRequest,
-    RunFinishRequest,
-    RunStartRequest,
-    TaskFinishRequest,
-    TaskGetReply,
-    TaskGetRequest,
-    TaskProgressRequest,
-    TaskSearchReply,
-    TaskSearchRequest,
-    TaskStartRequest,
-    ThreadReply,
-    VerificationRequest,
-    WrittenArtifact,
-    artifact_hit_info,
-    artifact_info,
-    run_info,
-    task_hit_info,
-    task_info,
-    written_artifact,
+from lorelog.operations.records import ID_PREFIX_HINT, RECORD_ATTRIBUTES, TASK_HELP, WrittenArtifact, written_artifact
+from lorelog.operations.requests import (
+    Name,
+    NonEmptyId,
+    OperationRequest,
+    Projects,
+    ScopedRequest,
+    Text,
+    Words,
+    about,
+    parse_past_day,
 )
-from lorelog.operations.requests import OperationRequest, parse_past_day
-from lorelog.records.chain import LedgerFault
+from lorelog.records.chain import LedgerFault, UnprovenSignature
 from lorelog.records.kinds import check_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from lorelog.records.tables import Task, ToolRun
     from lorelog.services.records.record_scope import RatedRecord, RecordFilter
-    from lorelog.services.records.search import RecordHit
+    from lorelog.services.records.search import RecordHit, TaskHit
 
 OPERATIONS = OperationFamily()
-
-
-def _offer_record_fields(command: ShellCommand) -> ShellCommand:
-    """Return a command that also offers the fields that every record has."""
-    return structs.replace(
-        command,
-        options={**command.options, "writer": "--as"},
-        offered=("session_id", "origin", *command.offered),
-        helps={"task_id": TASK_HELP, **command.helps},
-    )
-
-
-_RECORD_ATTRIBUTES = {
-    "task_id": "task",
-    "thread_id": "thread",
-    "session_id": "session",
-    "reply_to_artifact_id": "reply_to",
-    "run_id": "reply_to",
-    "relation_kind": "relation",
-    "supports_claim": "supports_claim",
-    "supersedes": "supersedes",
-    "origin": "origin",
-    "status": "status",
+_FILTER_NAMES = {
+    "task": "task_id",
+    "parent_task": "parent_task_id",
+    "thread": "thread_id",
+    "reply_to": "reply_to_artifact_id",
+    "agent": "writer",
+    "session": "session_id",
+    "relation": "relation_kind",
 }
-"""Request fields that are attributes of the record and not among its `fields`."""
-_FIELD_ALIASES = {"failed_attempts": "what_failed", "notes": "summary"}
-"""memd's names of record fields that are stored under another name."""
-_CALL_FIELDS = frozenset({"project", "tenant", "writer", "artifact_kind", "to_global"})
-_SAME_FILTERS = (
-    *("query", "k", "kinds", "challenge_id", "artifact_role", "evidence_kind", "tool_name", "verification_status"),
-    *("approval_state", "contributor", "dataset", "entity", "origin", "status", "supports_claim"),
-    "include_superseded",
-)
-"""Search fields that `RecordFilter` has under the same name."""
+"""Search fields by their names in `RecordFilter`, where these differ."""
 
 
-def _declare_writer(
-    name: str, *commands: ShellCommand
-) -> Callable[[Handler[RequestT, WrittenArtifact]], Handler[RequestT, WrittenArtifact]]:
-    """Declare an operation that writes a record; its commands offer the fields that every record has, too."""
-    return OPERATIONS.declare(
-        name, errors=(NotFound,), writes=True, once=True, commands=tuple(map(_offer_record_fields, commands))
+class TaskGetRequest(OperationRequest, frozen=True):
+    """One task."""
+
+    task_id: Annotated[NonEmptyId, about("The task." + ID_PREFIX_HINT)]
+
+
+class ArtifactGetRequest(OperationRequest, frozen=True):
+    """One record."""
+
+    artifact_id: Annotated[NonEmptyId, about("The record." + ID_PREFIX_HINT)]
+
+
+class ListThreadRequest(OperationRequest, frozen=True, kw_only=True):
+    """One thread."""
+
+    thread_id: Annotated[Name, about("The thread; the first thread of a task has the task's id.")] = ""
+    artifact_id: Annotated[Name, about("A record of the thread." + ID_PREFIX_HINT)] = ""
+
+
+class _RecordSearchRequest(ScopedRequest, frozen=True):
+    """A query and exact filters. Empty filters are ignored."""
+
+    query: Annotated[Text, about("A question or keywords; the newest first if empty.")] = ""
+    k: Annotated[int, about("Number of hits.", ge=1, le=1000)] = 10
+    kinds: Annotated[Words, about("Only records of one of these kinds.")] = []
+    task_id: Annotated[Name, about("Only records of this task." + ID_PREFIX_HINT)] = ""
+    parent_task_id: Annotated[Name, about("Only records of subtasks of this task." + ID_PREFIX_HINT)] = ""
+    thread_id: Annotated[Name, about("Only records of this thread.")] = ""
+    reply_to_artifact_id: Annotated[Name, about("Only replies to this record." + ID_PREFIX_HINT)] = ""
+    writer: Annotated[Name, about("Only records of this writer.")] = ""
+    session_id: Annotated[Name, about("Only records of this session.")] = ""
+    challenge_id: Annotated[Name, about("Only records of this challenge.")] = ""
+    artifact_role: Annotated[Name, about("Only records with this role.")] = ""
+    relation_kind: Annotated[Name, about("Only records with this relation to the record they reply to.")] = ""
+    evidence_kind: Annotated[Name, about("Only evidence of this kind.")] = ""
+    tool_name: Annotated[Name, about("Only runs of this tool.")] = ""
+    verification_status: Annotated[Name, about("Only records with this verdict.")] = ""
+    approval_state: Annotated[Name, about("Only records in this state.")] = ""
+    contributor: Annotated[Name, about("Only records with this contributor.")] = ""
+    dataset: Annotated[Name, about("Only records about the dataset of this name.")] = ""
+    entity: Annotated[Name, about("Only records about the entity of this name.")] = ""
+    origin: Annotated[Name, about("Only records of this origin: user, agent, tool, import.")] = ""
+    supports_claim: Annotated[
+        bool | None,
+        about("Only records that support (true) or contradict (false) the record they reply to."),
+    ] = None
+    since: Annotated[
+        str,
+        about("From this day on: 2026-03-05, today, yesterday, or an age: 7d, 2w, 3m, 1y.", max_length=40),
+    ] = ""
+    until: Annotated[str, about("Up to and including this day.", max_length=40)] = ""
+    trust: Annotated[
+        Literal["any", "canonical", "verified"],
+        about("Minimum trust: any, canonical (every record is), or verified by a second writer."),
+    ] = "any"
+    include_superseded: Annotated[bool, about("Include superseded records.")] = False
+    projects: Projects = None
+
+
+class TaskSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
+    """Filters of a task search."""
+
+    status: Annotated[
+        Name,
+        about("Only tasks with this status: in_progress, completed, failed, …; open: all unfinished tasks."),
+    ] = ""
+
+
+class ArtifactSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
+    """Filters of a record search."""
+
+    status: Annotated[Name, about("Only records of this status.")] = ""
+    include_artifact: Annotated[bool, about("Include each record in full.")] = True
+    token_budget: Annotated[
+        int,
+        about(
+            "Return the best hits whose JSON fits into this many tokens, in full where that fits; 0: no budget.",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 0
+
+
+class FindRelatedRequest(ScopedRequest, frozen=True):
+    """A claim to check against records."""
+
+    claim: Annotated[Text, about("The claim.", min_length=1)]
+    task_id: Annotated[Name, about("Search only this task." + ID_PREFIX_HINT)] = ""
+    thread_id: Annotated[Name, about("Search only this thread.")] = ""
+    candidate_artifact_ids: Annotated[
+        Sequence[NonEmptyId], about("Search only these records." + ID_PREFIX_HINT, max_length=1000)
+    ] = []
+    k: Annotated[int, about("Maximum number of supporting and of conflicting records.", ge=1, le=100)] = 8
+    create_artifact: Annotated[bool, about("Record the result as a verification; it does not raise trust.")] = False
+    record_task_id: Annotated[
+        Name, about("The task to record it in; that of task_id or of the best record if not given.")
+    ] = ""
+    writer: Annotated[Name | None, about("The writer of the record.")] = None
+
+
+class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
+    """How many problems to list."""
+
+    limit: Annotated[int, about("Maximum number of faults, and of unproven signatures, to list.", ge=0, le=100_000)] = (
+        100
     )
 
 
-@_declare_writer(
-    "task.start",
-    ShellCommand(
-        "task start",
-        ("goal",),
-        {
-            "motivation": "--why",
-            "scientific_question": "--question",
-            "expected_outputs": "--expect",
-            "dataset_refs": "--dataset",
-            "parent_task_id": "--parent",
-        },
-        offered=("hypothesis", "to_global"),
-        metavars={"dataset_refs": "NAME[@VERSION]"},
-    ),
-)
-def start_task(engine: Engine, request: TaskStartRequest, call: RequestContext) -> WrittenArtifact:
-    """Start a task with its goal.
+class ArtifactInfo(SparseReply, frozen=True, kw_only=True):
+    """A record. Empty fields are left out of the JSON."""
 
-    The reply has the `task_id`, which all other records of the task refer to.
-    """
-    return _write_record(engine, "task_start", request, call)
-
-
-@_declare_writer(
-    "task.progress",
-    ShellCommand(
-        "task progress",
-        ("task_id?", "summary"),
-        {"next_step": "--next", "failed_attempts": "--failed", "what_worked": "--worked"},
-        offered=("blockers",),
-    ),
-)
-def add_progress(engine: Engine, request: TaskProgressRequest, call: RequestContext) -> WrittenArtifact:
-    """Record the progress of a task, and its next step if there is one."""
-    return _write_record(engine, "task_progress", request, call)
-
-
-@_declare_writer(
-    "task.run_start",
-    ShellCommand(
-        "task run-start",
-        ("task_id?",),
-        {"why_chosen": "--why"},
-        offered=("tool_name", "command", "inputs", "tool_version"),
-    ),
-)
-def start_run(engine: Engine, request: RunStartRequest, call: RequestContext) -> WrittenArtifact:
-    """Record that a tool run starts for a task, with its inputs and the reason."""
-    return _write_record(engine, "run_start", request, call)
-
-
-@_declare_writer(
-    "task.run_finish",
-    ShellCommand(
-        "task run-finish",
-        ("task_id?", "notes"),
-        offered=("status", "run_id", "tool_name", "outputs", "metrics", "validation"),
-        metavars={"metrics": "NAME=NUMBER"},
-        defaults={"status": "completed"},
-    ),
-)
-def finish_run(engine: Engine, request: RunFinishRequest, call: RequestContext) -> WrittenArtifact:
-    """Record the result of a tool run."""
-    return _write_record(engine, "run_finish", request, call)
+    artifact_id: str
+    artifact_kind: str
+    thread_id: str
+    status: str
+    at: str
+    origin: str
+    signed: bool
+    trust: Trust
+    task_id: str = ""
+    project: str = ""
+    writer: str = ""
+    session_id: str = ""
+    reply_to_artifact_id: str = ""
+    relation_kind: str = ""
+    supports_claim: bool | None = None
+    supersedes: str = ""
+    goal: str = ""
+    motivation: str = ""
+    hypothesis: str = ""
+    scientific_question: str = ""
+    expected_outputs: list[str] = []
+    method_summary: str = ""
+    summary: str = ""
+    next_step: str = ""
+    blockers: list[str] = []
+    what_worked: list[str] = []
+    what_failed: list[str] = []
+    validation: list[str] = []
+    uncertainty: list[str] = []
+    followups: list[str] = []
+    confidence: float | None = None
+    evidence_kind: str = ""
+    metric_name: str = ""
+    metric_value: float | None = None
+    metrics: dict[str, Any] = {}
+    tool_name: str = ""
+    tool_version: str = ""
+    command: str = ""
+    parameters: dict[str, Any] = {}
+    inputs: list[str] = []
+    outputs: list[str] = []
+    why_chosen: str = ""
+    requested_action: str = ""
+    verification_status: str = ""
+    approval_state: str = ""
+    artifact_role: str = ""
+    content: str = ""
+    challenge_id: str = ""
+    parent_task_id: str = ""
+    related_artifact_ids: list[str] = []
+    contributors: list[str] = []
+    dataset_refs: list[dict[str, str]] = []
+    entity_refs: list[dict[str, str]] = []
+    provenance: dict[str, str] = {}
+    compute_budget: str | float | dict[str, Any] | None = None
+    cost_actual: str | float | dict[str, Any] | None = None
+    data_access_level: str = ""
+    policy_tags: list[str] = []
+    allowed_tools: list[str] = []
+    timestamp_observed: str = ""
 
 
-@_declare_writer(
-    "task.add_evidence",
-    ShellCommand(
-        "task evidence",
-        ("task_id?", "summary"),
-        {"evidence_kind": "--kind", "reply_to_artifact_id": "--about", "supports_claim": "--supports/--against"},
-        offered=("metrics",),
-        metavars={"metrics": "NAME=NUMBER"},
-        helps={"supports_claim": "it supports the task's hypothesis / it contradicts the task's hypothesis"},
-        defaults={"evidence_kind": "observation"},
-    ),
-)
-def add_evidence(engine: Engine, request: AddEvidenceRequest, call: RequestContext) -> WrittenArtifact:
-    """Record evidence for or against a claim of a task."""
-    return _write_record(engine, "evidence", request, call)
+class TaskInfo(SparseReply, frozen=True, kw_only=True):
+    """A task and its status."""
+
+    task_id: str
+    goal: str
+    status: str
+    project: str
+    writer: str
+    started_at: str
+    updated_at: str
+    finished_at: str = ""
+    parent_task_id: str = ""
+    records: int
 
 
-@_declare_writer(
-    "task.finish",
-    ShellCommand(
-        "task finish",
-        ("task_id?",),
-        {"what_worked": "--worked", "what_failed": "--failed", "uncertainty": "--uncertain"},
-        offered=("status", "summary", "validation", "followups", "confidence"),
-        defaults={"status": "completed"},
-    ),
-)
-def finish_task(engine: Engine, request: TaskFinishRequest, call: RequestContext) -> WrittenArtifact:
-    """Finish a task: what worked, what failed, and what is left to do."""
-    return _write_record(engine, "task_finish", request, call)
+class RunInfo(OperationReply, frozen=True, kw_only=True):
+    """A tool run of a task; its id is that of the record that started it."""
+
+    artifact_id: str
+    writer: str
+    tool_name: str
+    command: str
+    status: str
+    summary: str
+    started_at: str
+    finished_at: str
+    finish_artifact_id: str
 
 
-@_declare_writer("artifact.create")
-def create_artifact(engine: Engine, request: ArtifactCreateRequest, call: RequestContext) -> WrittenArtifact:
-    """Write a record of any kind.
+class DatasetInfo(SparseReply, frozen=True, kw_only=True):
+    """A dataset that records name."""
 
-    Its trust is computed; no field sets it. Digests cannot be written.
-    """
-    return _write_record(engine, request.artifact_kind, request, call)
-
-
-@_declare_writer("artifact.review")
-def write_review(engine: Engine, request: ReviewRequest, call: RequestContext) -> WrittenArtifact:
-    """Review a record."""
-    return _write_record(engine, "review", request, call)
+    name: str
+    version: str = ""
+    description: str = ""
 
 
-@_declare_writer("artifact.revision")
-def write_revision(engine: Engine, request: RevisionRequest, call: RequestContext) -> WrittenArtifact:
-    """Revise a record: the new record supersedes the one it replies to."""
-    return _write_record(engine, "revision", request, call)
+class EntityInfo(SparseReply, frozen=True, kw_only=True):
+    """An entity that records name."""
+
+    name: str
+    entity_type: str
+    role: str = ""
 
 
-@_declare_writer(
-    "artifact.decision",
-    ShellCommand(
-        "decide",
-        ("summary!",),
-        {"motivation": "--because", "uncertainty": "--uncertain"},
-        offered=("task_id", "supersedes", "validation", "to_global"),
-        metavars={"summary": "TEXT", "supersedes": "ID"},
-        helps={"summary": "the decision", "task_id": "the task it belongs to (default: none)"},
-    ),
-)
-def write_decision(engine: Engine, request: DecisionRequest, call: RequestContext) -> WrittenArtifact:
-    """Record a decision, in a task or without one."""
-    return _write_record(engine, "decision", request, call)
+class TaskGetReply(OperationReply, frozen=True, kw_only=True):
+    """A task and all its records, oldest first."""
+
+    task: TaskInfo
+    artifacts: tuple[ArtifactInfo, ...]
+    runs: tuple[RunInfo, ...]
+    datasets: tuple[DatasetInfo, ...]
+    entities: tuple[EntityInfo, ...]
 
 
-@_declare_writer(
-    "artifact.verification",
-    ShellCommand(
-        "verify",
-        ("reply_to_artifact_id!", "summary"),
-        {"supports_claim": "/--against"},
-        offered=("validation",),
-        metavars={"reply_to_artifact_id": "ID", "summary": "TEXT"},
-        helps={
-            "reply_to_artifact_id": "id of the record, or its first characters",
-            "summary": "what you checked and found",
-            "supports_claim": "dispute the record",
-        },
-        defaults={"supports_claim": True},
-    ),
-)
-def write_verification(engine: Engine, request: VerificationRequest, call: RequestContext) -> WrittenArtifact:
-    """Record the verification of a record written by someone else.
+class ArtifactGetReply(OperationReply, frozen=True, kw_only=True):
+    """A record, its replies, and the records that supersede it."""
 
-    With `supports_claim` the record becomes verified if another writer wrote it; otherwise the reply says why not.
-    """
-    return _write_record(engine, "verification", request, call)
+    found: bool
+    artifact: ArtifactInfo | None
+    replies: tuple[ArtifactInfo, ...]
+    superseded_by: tuple[ArtifactInfo, ...]
+    notes: tuple[str, ...]
+
+
+class ThreadReply(ReplyItems[ArtifactInfo], OperationReply, frozen=True, kw_only=True):
+    """A thread, oldest record first."""
+
+    thread_id: str
+    artifacts: tuple[ArtifactInfo, ...]
+
+
+class RecordMatchInfo(OperationReply, frozen=True, kw_only=True):
+    """A record that matches a task search."""
+
+    artifact_id: str
+    artifact_kind: str
+    snippet: str
+    score: float
+    trust: Trust
+
+
+class TaskHitInfo(OperationReply, frozen=True, kw_only=True):
+    """A task that matches a search."""
+
+    task_id: str
+    goal: str
+    status: str
+    project: str
+    updated_at: str
+    score: float
+    relevance: float
+    matched: tuple[RecordMatchInfo, ...]
+    trust: Trust
+    verification_hint: VerificationHint
+    grounding_refs: tuple[SupportingRecord, ...]
+
+
+class TaskSearchReply(ReplyItems[TaskHitInfo], OperationReply, frozen=True, kw_only=True):
+    """Tasks, best first."""
+
+    query: str
+    hits: tuple[TaskHitInfo, ...]
+    notes: tuple[str, ...]
+
+
+class ArtifactHitInfo(SparseReply, frozen=True, kw_only=True):
+    """A record that matches a search."""
+
+    artifact_id: str
+    artifact_kind: str
+    task_id: str
+    thread_id: str
+    goal: str
+    snippet: str
+    score: float
+    relevance: float
+    artifact: ArtifactInfo | None = None
+    trust: Trust
+    verification_hint: VerificationHint
+    grounding_refs: tuple[SupportingRecord, ...]
+
+
+class ArtifactSearchReply(ReplyItems[ArtifactHitInfo], OperationReply, frozen=True, kw_only=True):
+    """Records, best first."""
+
+    query: str
+    hits: tuple[ArtifactHitInfo, ...]
+    notes: tuple[str, ...]
+
+
+class RelatedReply(OperationReply, frozen=True, kw_only=True):
+    """Records that support a claim, and records that contradict it."""
+
+    claim: str
+    grounding_status: str
+    confidence: float
+    supporting_artifacts: tuple[ArtifactHitInfo, ...]
+    conflicting_artifacts: tuple[ArtifactHitInfo, ...]
+    grounding_refs: tuple[SupportingRecord, ...]
+    verification_hint: VerificationHint
+    verification_artifact: WrittenArtifact | None
+    notes: tuple[str, ...]
+
+
+class SignatureCounts(OperationReply, frozen=True, kw_only=True):
+    """Number of signatures by state."""
+
+    signed: int
+    valid: int
+    unknown_key: int
+    wrong_name: int
+    broken: int
+
+
+class VerifyReply(OperationReply, frozen=True, kw_only=True):
+    """Whether the ledger is intact."""
+
+    ok: bool
+    records: int
+    redacted: int
+    first_unverified: int
+    torn_bytes: int
+    fault_count: int
+    faults: tuple[LedgerFault, ...]
+    signatures: SignatureCounts
+    unproven: tuple[UnprovenSignature, ...]
+
+
+def artifact_info(rated: RatedRecord) -> ArtifactInfo:
+    """Return a record and its trust."""
+    record = rated.record
+    attributes: dict[str, Any] = {
+        "artifact_id": record.id,
+        "artifact_kind": record.kind,
+        "at": record.at,
+        "signed": rated.signed,
+        "trust": rated.trust,
+        "project": record.project,
+        "writer": record.agent,
+        **{name: getattr(record, attribute) for name, attribute in RECORD_ATTRIBUTES.items()},
+    }
+    fields = {name: value for name, value in record.fields.items() if value not in ("", [], {})}
+    return ArtifactInfo(**(fields | attributes))  # the ledger's own attributes win over fields
+
+
+def task_info(task: Task, **changed: Any) -> TaskInfo:
+    """Return a task under its JSON names."""
+    return reply_from(task, TaskInfo, task_id=task.id, writer=task.agent, parent_task_id=task.parent, **changed)
+
+
+def run_info(run: ToolRun, **changed: Any) -> RunInfo:
+    """Return a tool run under its JSON names."""
+    names = {"artifact_id": run.id, "writer": run.agent, "tool_name": run.tool, "finish_artifact_id": run.finish}
+    return reply_from(run, RunInfo, **names, **changed)
+
+
+def task_hit_info(hit: TaskHit) -> TaskHitInfo:
+    """Return a task that matches a search."""
+    return reply_from(
+        hit.task,
+        TaskHitInfo,
+        task_id=hit.task.id,
+        score=hit.score,
+        relevance=hit.relevance,
+        matched=tuple(
+            RecordMatchInfo(
+                artifact_id=match.rated.record.id,
+                artifact_kind=match.rated.record.kind,
+                snippet=match.snippet,
+                score=match.score,
+                trust=match.rated.trust,
+            )
+            for match in hit.matches
+        ),
+        trust=hit.trust,
+        verification_hint=hit.trust.verification_hint,
+        grounding_refs=tuple(match.rated.grounding for match in hit.matches),
+    )
+
+
+def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
+    """Return a record that matches a search, with all its fields if `in_full`."""
+    record, trust = hit.rated.record, hit.rated.trust
+    return ArtifactHitInfo(
+        artifact_id=record.id,
+        artifact_kind=record.kind,
+        task_id=record.task,
+        thread_id=record.thread,
+        goal=hit.goal,
+        snippet=hit.snippet,
+        score=hit.score,
+        relevance=hit.relevance,
+        artifact=artifact_info(hit.rated) if in_full else None,
+        trust=trust,
+        verification_hint=trust.verification_hint,
+        grounding_refs=tuple(hit.grounding),
+    )
 
 
 @OPERATIONS.declare(
-    "task.get", errors=(NotFound,), commands=(ShellCommand("task show", ("task_id?",), helps={"task_id": TASK_HELP}),)
+    "task.get", ShellCommand("task show", ("task_id?",), helps={"task_id": TASK_HELP}), errors=(NotFound,)
 )
 def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""
@@ -300,24 +491,22 @@ def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> T
 
 @OPERATIONS.declare(
     "task.search",
+    ShellCommand(
+        "task list",
+        offered=("status", "k", "all_projects"),
+        helps={"status": "open, all, or a status such as completed, failed"},
+        defaults={"status": "open", "k": 20},
+        summary="list tasks, most recently updated first",
+    ),
+    ShellCommand(
+        "task search",
+        ("query!...",),
+        {"writer": "--as"},
+        offered=("status", "tool_name", "dataset", "k", "all_projects"),
+        defaults={"k": 5},
+    ),
     errors=(NotFound, ModelError),
     warms=True,
-    commands=(
-        ShellCommand(
-            "task list",
-            offered=("status", "k", "all_projects"),
-            helps={"status": "open, all, or a status such as completed, failed"},
-            defaults={"status": "open", "k": 20},
-            summary="list tasks, most recently updated first",
-        ),
-        ShellCommand(
-            "task search",
-            ("query!...",),
-            {"writer": "--as"},
-            offered=("status", "tool_name", "dataset", "k", "all_projects"),
-            defaults={"k": 5},
-        ),
-    ),
 )
 def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContext) -> TaskSearchReply:
     """Search tasks by their records, best first; without a query, the most recently updated first.
@@ -453,44 +642,19 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
     )
 
 
-def _write_record(engine: Engine, kind: str, request: OperationRequest, call: RequestContext) -> WrittenArtifact:
-    from lorelog.services.records.writer import append_record
-
-    values = msgspec.structs.asdict(request)
-    attributes: dict[str, Any] = {
-        attribute: values[name] for name, attribute in _RECORD_ATTRIBUTES.items() if name in values
-    }
-    attributes["origin"] = checked_origin(attributes["origin"], call.agent)
-    fields = {
-        _FIELD_ALIASES.get(name, name): value
-        for name, value in values.items()
-        if name not in _RECORD_ATTRIBUTES and name not in _CALL_FIELDS and value is not None
-    }
-    draft = RecordDraft(kind, fields=fields, **attributes)
-    written = append_record(engine.records(), draft, agent=values["writer"], to_global=values.get("to_global", False))
-    return written_artifact(written)
-
-
 def _record_filter(engine: Engine, request: TaskSearchRequest | ArtifactSearchRequest) -> RecordFilter:
     from lorelog.services.records.record_scope import RecordFilter, resolve_filter_ids
 
     for kind in request.kinds:
         check_kind(kind)
-    filters = RecordFilter(
-        **{name: getattr(request, name) for name in _SAME_FILTERS},
-        task=request.task_id,
-        parent_task=request.parent_task_id,
-        reply_to=request.reply_to_artifact_id,
-        thread=request.thread_id,
-        agent=request.writer,
-        session=request.session_id,
-        relation=request.relation_kind,
-        since=parse_past_day(request.since),
-        until=parse_past_day(request.until),
-        trust=TrustFilter(request.trust),
-        projects=_projects_in_scope(engine, request.projects, all_projects=request.all_projects),
-    )
-    return resolve_filter_ids(engine.records().records.tables(), filters)
+    changed = {
+        "since": parse_past_day(request.since),
+        "until": parse_past_day(request.until),
+        "trust": TrustFilter(request.trust),
+        "projects": _projects_in_scope(engine, request.projects, all_projects=request.all_projects),
+        **{attribute: getattr(request, name) for attribute, name in _FILTER_NAMES.items()},
+    }
+    return resolve_filter_ids(engine.records().records.tables(), reply_from(request, RecordFilter, **changed))
 
 
 def _projects_in_scope(engine: Engine, projects: Sequence[str] | None, *, all_projects: bool) -> tuple[str, ...] | None:
@@ -502,60 +666,12 @@ def _projects_in_scope(engine: Engine, projects: Sequence[str] | None, *, all_pr
 
 def _distinct_parts(artifacts: list[RatedRecord], field: str) -> list[dict[str, Any]]:
     """Return the parts that records have in a field, without repetitions, in the order of their first mention."""
-    parts: list[Any] = []
-    for artifact in artifacts:
-        value = artifact.record.fields.get(field)
-        for part in value if isinstance(value, list) else ():
-            if part not in parts:
-                parts.append(part)
-    return parts
+    values = (artifact.record.fields.get(field) for artifact in artifacts)
+    parts: list[Any] = [part for value in values if isinstance(value, list) for part in value]
+    return [part for place, part in enumerate(parts) if part not in parts[:place]]
 
 
-class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
-    """How many problems to list."""
-
-    limit: Annotated[
-        int, Meta(ge=0, le=100_000, description="Maximum number of faults, and of unproven signatures, to list.")
-    ] = 100
-
-
-class UnprovenSignatureInfo(OperationReply, frozen=True, kw_only=True):
-    """A signature that does not prove its writer, and why."""
-
-    artifact_id: str
-    writer: str
-    state: str
-    reason: str
-    key: str
-
-
-class SignatureCounts(OperationReply, frozen=True, kw_only=True):
-    """Number of signatures by state."""
-
-    signed: int
-    valid: int
-    unknown_key: int
-    wrong_name: int
-    broken: int
-
-
-class VerifyReply(OperationReply, frozen=True, kw_only=True):
-    """Whether the ledger is intact."""
-
-    ok: bool
-    records: int
-    redacted: int
-    first_unverified: int
-    torn_bytes: int
-    fault_count: int
-    faults: tuple[LedgerFault, ...]
-    signatures: SignatureCounts
-    unproven: tuple[UnprovenSignatureInfo, ...]
-
-
-@OPERATIONS.declare(
-    "ledger.verify", errors=(StoreIncompatible,), commands=(ShellCommand("ledger check", hidden=("limit",)),)
-)
+@OPERATIONS.declare("ledger.verify", ShellCommand("ledger check", hidden=("limit",)), errors=(StoreIncompatible,))
 def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> VerifyReply:
     """Check the ledger: list every line that was altered, and every signature that does not prove its writer.
 
@@ -582,14 +698,5 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
             wrong_name=states[SignatureState.WRONG_NAME],
             broken=states[SignatureState.BROKEN],
         ),
-        unproven=tuple(
-            UnprovenSignatureInfo(
-                artifact_id=unproven.id,
-                writer=unproven.agent,
-                state=unproven.signature.state.value,
-                reason=unproven.signature.meaning,
-                key=unproven.signature.key,
-            )
-            for unproven in check.unproven
-        ),
+        unproven=check.unproven,
     )

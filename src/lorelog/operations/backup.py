@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import FilePath, OperationRequest, Since, parse_past_day
+from lorelog.operations.requests import FilePath, OperationRequest, Since, about, parse_past_day
 from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_backup
 from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
 
@@ -27,28 +25,26 @@ ExportFormat = Literal["markdown", "jsonl", "omf", "okf", "ledger"]
 class BackupFileRequest(OperationRequest, frozen=True, kw_only=True):
     """A backup."""
 
-    file: Annotated[
-        FilePath, Meta(description="Path of the backup, usually NAME.tar.gz, relative to the caller's directory.")
-    ]
+    file: Annotated[FilePath, about("Path of the backup, usually NAME.tar.gz, relative to the caller's directory.")]
 
 
 class BackupRequest(BackupFileRequest, frozen=True, kw_only=True):
     """Where to write a backup, and what is in it."""
 
-    with_keys: Annotated[bool, Meta(description="Include the private keys that sign records.")] = False
-    dry_run: Annotated[bool, Meta(description="List what would be in it, and write nothing.")] = False
+    with_keys: Annotated[bool, about("Include the private keys that sign records.")] = False
+    dry_run: Annotated[bool, about("List what would be in it, and write nothing.")] = False
 
 
 class RestoreRequest(OperationRequest, frozen=True, kw_only=True):
     """A backup to restore, or the last restore to undo."""
 
-    file: Annotated[FilePath | None, Meta(description="Path of the backup; relative to the caller's directory.")] = None
+    file: Annotated[FilePath | None, about("Path of the backup; relative to the caller's directory.")] = None
     project_map: Annotated[
-        Mapping[str, str], Meta(description="Where projects of the backup are now: old directory to new one.")
+        Mapping[str, str], about("Where projects of the backup are now: old directory to new one.")
     ] = {}
-    dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing.")] = False
+    dry_run: Annotated[bool, about("Report what would be done, and change nothing.")] = False
     undo: Annotated[
-        bool, Meta(description="Put back the files that the last restore changed, unless they were changed again.")
+        bool, about("Put back the files that the last restore changed, unless they were changed again.")
     ] = False
 
 
@@ -57,18 +53,18 @@ class ExportRequest(OperationRequest, frozen=True):
 
     out: Annotated[
         FilePath | None,
-        Meta(description="File to write, or an existing directory. Without it, the reply has the text."),
+        about("File to write, or an existing directory. Without it, the reply has the text."),
     ] = None
     format: Annotated[
         ExportFormat,
-        Meta(
-            description="markdown: memories; jsonl, omf, okf: memories and records, as JSON Lines, Open Memory Format or a folder "
+        about(
+            "markdown: memories; jsonl, omf, okf: memories and records, as JSON Lines, Open Memory Format or a folder "
             "in the Open Knowledge Format; ledger: records, as in the ledger."
         ),
     ] = "markdown"
-    records: Annotated[bool, Meta(description="Export only the records of tasks and decisions.")] = False
-    all_projects: Annotated[bool, Meta(description="Export the memories of all projects, and global ones.")] = False
-    with_global: Annotated[bool, Meta(description="Also export global memories, which belong to no project.")] = False
+    records: Annotated[bool, about("Export only the records of tasks and decisions.")] = False
+    all_projects: Annotated[bool, about("Export the memories of all projects, and global ones.")] = False
+    with_global: Annotated[bool, about("Also export global memories, which belong to no project.")] = False
     since: Since = None
 
 
@@ -109,7 +105,7 @@ _MAX_MEMORIES = 1_000_000
 
 
 @OPERATIONS.declare(
-    "backup.create", errors=(StoreUnwritable, StoreBusy), absent=_ABSENT, commands=(ShellCommand("backup", ("file",)),)
+    "backup.create", ShellCommand("backup", ("file",)), errors=(StoreUnwritable, StoreBusy), absent=_ABSENT
 )
 def create(engine: Engine, request: BackupRequest, call: RequestContext) -> BackupReply:
     """Write a backup: journals of all known projects, ledger, settings, feedback and all else that cannot be rebuilt.
@@ -118,7 +114,8 @@ def create(engine: Engine, request: BackupRequest, call: RequestContext) -> Back
     included only on request. An existing file is not overwritten.
     """
     file = _resolve_path(request.file, call)
-    writer = BackupWriter(engine.place.home, with_keys=request.with_keys, projects=_own_project(engine))
+    projects = (engine.place.project.id,) if engine.place.journals.is_dir() else ()
+    writer = BackupWriter(engine.place.home, with_keys=request.with_keys, projects=projects)
     manifest = writer.preview() if request.dry_run else writer.write(file)
     return _backup_reply(file, manifest, dry_run=request.dry_run)
 
@@ -155,19 +152,17 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
 
 @OPERATIONS.declare(
     "memory.export",
+    ShellCommand(
+        "export",
+        options={"out": "--output --out"},
+        helps={
+            "out": "file to write, or an existing directory; never overwritten. For okf: a new folder",
+            "format": "markdown, jsonl, omf, okf, ledger",
+            "records": "only the records of tasks and decisions",
+        },
+    ),
     errors=(StoreUnwritable,),
     absent=_ABSENT,
-    commands=(
-        ShellCommand(
-            "export",
-            options={"out": "--output --out"},
-            helps={
-                "out": "file to write, or an existing directory; never overwritten. For okf: a new folder",
-                "format": "markdown, jsonl, omf, okf, ledger",
-                "records": "only the records of tasks and decisions",
-            },
-        ),
-    ),
 )
 def export(engine: Engine, request: ExportRequest, call: RequestContext) -> ExportReply:
     """Export memories as Markdown, or memories and records in other formats: of this project, or of all."""
@@ -229,10 +224,6 @@ def _write_export(path: Path, request: ExportRequest, text: str) -> str:
             f"{path} cannot be written: {error.strerror or error}", hint="choose another file"
         ) from error
     return str(path)
-
-
-def _own_project(engine: Engine) -> tuple[str, ...]:
-    return (engine.place.project.id,) if engine.place.journals.is_dir() else ()
 
 
 def _resolve_path(path: str | os.PathLike[str], call: RequestContext) -> Path:

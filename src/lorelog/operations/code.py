@@ -14,7 +14,7 @@ from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, resolve_path
+from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, about, resolve_path
 from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
 
 if TYPE_CHECKING:
@@ -28,12 +28,10 @@ SymbolName = Annotated[str, Meta(min_length=1, max_length=1000)]
 SymbolKindName = Literal["function", "method", "class", "interface", "type", "enum", "variable", "constant", "module"]
 UseKinds = Annotated[Sequence[Literal["call", "read", "write", "type", "import"]], Meta(max_length=10)]
 CertaintyName = Literal["exact", "likely", "name"]
-_Language = Annotated[str, Meta(max_length=64, description="Only code in this language.")]
+_Language = Annotated[str, about("Only code in this language.", max_length=64)]
 _Kind = Annotated[
     SymbolKindName | None,
-    Meta(
-        description="Only symbols of this kind: function, method, class, interface, type, enum, variable, constant, module."
-    ),
+    about("Only symbols of this kind: function, method, class, interface, type, enum, variable, constant, module."),
 ]
 
 
@@ -42,42 +40,36 @@ class CodeIndexRequest(OperationRequest, frozen=True):
 
     path: Annotated[
         FilePath | None,
-        Meta(
-            description="A folder or file of the working tree, to index only that part; the current tree if not given."
-        ),
+        about("A folder or file of the working tree, to index only that part; the current tree if not given."),
     ] = None
-    force: Annotated[bool, Meta(description="Parse every file again, changed or not.")] = False
+    force: Annotated[bool, about("Parse every file again, changed or not.")] = False
 
 
 class CodeForgetRequest(OperationRequest, frozen=True):
     """A working tree to forget."""
 
-    path: Annotated[FilePath | None, Meta(description="A path of the working tree; the current tree if not given.")] = (
-        None
-    )
+    path: Annotated[FilePath | None, about("A path of the working tree; the current tree if not given.")] = None
 
 
 class CodeRequest(OperationRequest, frozen=True, kw_only=True):
     """Which code to search, and how many results to return."""
 
-    all_projects: Annotated[bool, Meta(description="Search every indexed working tree, not only this one.")] = False
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of results.")] = 100
+    all_projects: Annotated[bool, about("Search every indexed working tree, not only this one.")] = False
+    limit: Annotated[int, about("Maximum number of results.", ge=1, le=10_000)] = 100
 
 
 class SymbolRequest(CodeRequest, frozen=True):
     """A symbol, and properties that distinguish it from others of its name."""
 
-    name: Annotated[
-        SymbolName, Meta(description="Name of a symbol, optionally with its container: parse, Engine.search.")
-    ]
-    path: Annotated[
-        FilePath | None, Meta(description="Only the symbol that is defined in this file, or below this folder.")
-    ] = None
+    name: Annotated[SymbolName, about("Name of a symbol, optionally with its container: parse, Engine.search.")]
+    path: Annotated[FilePath | None, about("Only the symbol that is defined in this file, or below this folder.")] = (
+        None
+    )
     line: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="With path: only the symbol whose definition has this line."),
+        about("With path: only the symbol whose definition has this line."),
     ] = None
-    container: Annotated[str, Meta(max_length=1000, description="Only symbols inside this class or other symbol.")] = ""
+    container: Annotated[str, about("Only symbols inside this class or other symbol.", max_length=1000)] = ""
     kind: _Kind = None
     language: _Language = ""
 
@@ -85,42 +77,42 @@ class SymbolRequest(CodeRequest, frozen=True):
 class ReferencesRequest(SymbolRequest, frozen=True, kw_only=True):
     """A symbol whose uses to find."""
 
-    uses: Annotated[UseKinds, Meta(description="Only these kinds of uses; all if none are given.")] = []
+    uses: Annotated[UseKinds, about("Only these kinds of uses; all if none are given.")] = []
     certainty: Annotated[
-        CertaintyName, Meta(description="Minimum certainty of a use; `name` includes every use of the same name.")
+        CertaintyName, about("Minimum certainty of a use; `name` includes every use of the same name.")
     ] = "likely"
-    below: Annotated[FilePath | None, Meta(description="Only uses in this file, or below this folder.")] = None
+    below: Annotated[FilePath | None, about("Only uses in this file, or below this folder.")] = None
 
 
 class CallersRequest(SymbolRequest, frozen=True, kw_only=True):
     """A symbol whose callers to find."""
 
-    depth: Annotated[int, Meta(ge=1, le=3, description="2 also finds the callers of its callers, 3 theirs.")] = 1
+    depth: Annotated[int, about("2 also finds the callers of its callers, 3 theirs.", ge=1, le=3)] = 1
     certainty: Annotated[
-        CertaintyName, Meta(description="Minimum certainty of a call; `name` includes every call of the same name.")
+        CertaintyName, about("Minimum certainty of a call; `name` includes every call of the same name.")
     ] = "likely"
-    below: Annotated[FilePath | None, Meta(description="Only calls in this file, or below this folder.")] = None
+    below: Annotated[FilePath | None, about("Only calls in this file, or below this folder.")] = None
 
 
 class ImportsRequest(CodeRequest, frozen=True):
     """A module whose importers to find."""
 
-    module: Annotated[SymbolName, Meta(description="A module, a package, a file of the project, or an imported name.")]
-    below: Annotated[FilePath | None, Meta(description="Only imports in this file, or below this folder.")] = None
+    module: Annotated[SymbolName, about("A module, a package, a file of the project, or an imported name.")]
+    below: Annotated[FilePath | None, about("Only imports in this file, or below this folder.")] = None
 
 
 class OutlineRequest(CodeRequest, frozen=True):
     """A file or folder whose symbols to list."""
 
-    path: Annotated[FilePath, Meta(description="A file, or a folder to list the top-level symbols of its files.")] = "."
+    path: Annotated[FilePath, about("A file, or a folder to list the top-level symbols of its files.")] = "."
     depth: Annotated[
         Annotated[int, Meta(ge=1, le=40)] | None,
-        Meta(description="Number of nesting levels; if not given, all for a file and one for a folder."),
+        about("Number of nesting levels; if not given, all for a file and one for a folder."),
     ] = None
 
 
 class _NameRequest(CodeRequest, frozen=True):
-    query: Annotated[SymbolName, Meta(description="Part of a name, its initials, or a misspelling of it.")]
+    query: Annotated[SymbolName, about("Part of a name, its initials, or a misspelling of it.")]
 
 
 class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
@@ -128,8 +120,8 @@ class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
 
     kind: _Kind = None
     language: _Language = ""
-    below: Annotated[FilePath | None, Meta(description="Only in this file, or below this folder.")] = None
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of results.")] = 20
+    below: Annotated[FilePath | None, about("Only in this file, or below this folder.")] = None
+    limit: Annotated[int, about("Maximum number of results.", ge=1, le=10_000)] = 20
 
 
 class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
@@ -206,10 +198,10 @@ class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, k
 
 @OPERATIONS.declare(
     "code.index",
+    ShellCommand("code index", ("path",)),
     errors=(NotFound,),
     writes=True,
     absent={"mcp": _ABSENT_CHOOSES_CODE},
-    commands=(ShellCommand("code index", ("path",)),),
 )
 def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) -> CodeIndexReport:
     """Index the code of a working tree; from then on the daemon keeps its index up to date.
@@ -239,7 +231,7 @@ def forget_tree(engine: Engine, request: CodeForgetRequest, call: RequestContext
     return CodeForgetReply(root=root, files=files)
 
 
-@OPERATIONS.declare("code.status", commands=(ShellCommand("code status"),))
+@OPERATIONS.declare("code.status", ShellCommand("code status"))
 def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> CodeStatusReply:
     """List the indexed working trees: files, symbols, languages, and skipped files."""
     trees = _open_trees(engine)
@@ -247,7 +239,7 @@ def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> 
 
 
 @OPERATIONS.declare(
-    "code.find_definition", commands=(ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),)
+    "code.find_definition", ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
 def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext) -> DefinitionsReply:
     """Find where a symbol is defined: file, exact span, signature and docstring of each definition, nearest first."""
@@ -257,7 +249,7 @@ def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext
 
 
 @OPERATIONS.declare(
-    "code.find_references", commands=(ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),)
+    "code.find_references", ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
 def find_references(engine: Engine, request: ReferencesRequest, call: RequestContext) -> ReferencesReply:
     """Find where a symbol is used: calls, reads, writes, types and imports.
@@ -278,7 +270,7 @@ def find_references(engine: Engine, request: ReferencesRequest, call: RequestCon
 
 
 @OPERATIONS.declare(
-    "code.find_callers", commands=(ShellCommand("code callers", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),)
+    "code.find_callers", ShellCommand("code callers", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
 def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) -> CallersReply:
     """Find the functions, methods and files that call a symbol, up to three calls away."""
@@ -291,7 +283,7 @@ def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) 
     return reply_from(reply, CallersReply, name=reply.subject)
 
 
-@OPERATIONS.declare("code.find_imports", commands=(ShellCommand("code imports", ("module",)),))
+@OPERATIONS.declare("code.find_imports", ShellCommand("code imports", ("module",)))
 def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) -> ImportsReply:
     """Find the files that import a module, or a name from one."""
     from lorelog.services.code.navigation import CodeQueryOptions
@@ -301,7 +293,7 @@ def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) 
     return reply_from(reply, ImportsReply, module=reply.subject)
 
 
-@OPERATIONS.declare("code.outline", errors=(NotFound,), commands=(ShellCommand("code outline", ("path",)),))
+@OPERATIONS.declare("code.outline", ShellCommand("code outline", ("path",)), errors=(NotFound,))
 def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> OutlineReply:
     """List the symbols of a file, or of the files in a folder."""
     path = _path_filter(engine, request.path, call)
@@ -309,7 +301,7 @@ def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> Ou
     return reply_from(reply, OutlineReply, path=reply.subject)
 
 
-@OPERATIONS.declare("code.search", commands=(ShellCommand("code search", ("query",), metavars={"kind": "KIND"}),))
+@OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeSearchReply:
     """Find symbols by part of their name, its initials, or a misspelling of it."""
     from lorelog.services.code.navigation import CodeQueryOptions, SymbolQuery

@@ -10,8 +10,9 @@ from msgspec import Meta
 from lorelog.core.errors import ModelError
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand, reply_from
-from lorelog.operations.requests import ScopedRequest, Text
+from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand
+from lorelog.operations.requests import ScopedRequest, Text, about
+from lorelog.services.context.collect import AgentContextReply, build_agent_context
 from lorelog.services.context.relevance import (
     AgentSuggestion,
     RelevantContext,
@@ -35,42 +36,42 @@ ResultLimit = Annotated[int, Meta(ge=1, le=1000)]
 class HotContextRequest(ScopedRequest, frozen=True, kw_only=True):
     """How many hot memories to return."""
 
-    k: Annotated[ResultLimit, Meta(description="Maximum number of memories.")] = 20
+    k: Annotated[ResultLimit, about("Maximum number of memories.")] = 20
 
 
 class SubsystemsRequest(ScopedRequest, frozen=True):
     """Which subsystems to list."""
 
-    prefix: Annotated[str, Meta(max_length=200, description="Only keys that start with this.")] = ""
-    limit: Annotated[ResultLimit, Meta(description="Maximum number of subsystems.")] = 50
+    prefix: Annotated[str, about("Only keys that start with this.", max_length=200)] = ""
+    limit: Annotated[ResultLimit, about("Maximum number of subsystems.")] = 50
 
 
 class SubsystemRequest(ScopedRequest, frozen=True):
     """One subsystem."""
 
-    subsystem_key: Annotated[SubsystemKey, Meta(description="Its key, as in context.list_subsystems.")]
+    subsystem_key: Annotated[SubsystemKey, about("Its key, as in context.list_subsystems.")]
 
 
 class RelevantContextRequest(ScopedRequest, frozen=True):
     """A task that is about to begin."""
 
-    task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
-    k: Annotated[ResultLimit, Meta(description="Maximum number of hits.")] = 20
+    task: Annotated[Text, about("Description of the task.", min_length=1)]
+    k: Annotated[ResultLimit, about("Maximum number of hits.")] = 20
     subsystem_keys: Annotated[
-        Sequence[SubsystemKey], Meta(max_length=20, description="Only results of one of these subsystems.")
+        Sequence[SubsystemKey], about("Only results of one of these subsystems.", max_length=20)
     ] = []
-    include_hot: Annotated[bool, Meta(description="Put up to five hot memories first.")] = True
+    include_hot: Annotated[bool, about("Put up to five hot memories first.")] = True
 
 
 class SuggestAgentRequest(ScopedRequest, frozen=True):
     """A task to assign."""
 
-    task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
+    task: Annotated[Text, about("Description of the task.", min_length=1)]
     changed_files: Annotated[
         Sequence[Annotated[str, Meta(min_length=1, max_length=4096)]],
-        Meta(max_length=1000, description="Files that the task concerns, relative to the project's directory."),
+        about("Files that the task concerns, relative to the project's directory.", max_length=1000),
     ] = []
-    k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of agents.")] = 3
+    k: Annotated[int, about("Maximum number of agents.", ge=1, le=100)] = 3
 
 
 class AgentContextRequest(ScopedRequest, frozen=True):
@@ -78,15 +79,13 @@ class AgentContextRequest(ScopedRequest, frozen=True):
 
     queries: Annotated[
         Sequence[Annotated[str, Meta(min_length=1, max_length=10000)]],
-        Meta(max_length=50, description="Questions about the work; the newest memories if none are given."),
+        about("Questions about the work; the newest memories if none are given.", max_length=50),
     ] = []
-    k: Annotated[
-        int, Meta(ge=1, le=100, description="Number of memories per question, or of newest ones without questions.")
-    ] = 2
+    k: Annotated[int, about("Number of memories per question, or of newest ones without questions.", ge=1, le=100)] = 2
     token_budget: Annotated[
-        int, Meta(ge=1, le=1000000, description="Maximum number of tokens of the whole text, headings included.")
+        int, about("Maximum number of tokens of the whole text, headings included.", ge=1, le=1000000)
     ] = 700
-    format: Annotated[Literal["markdown", "json"], Meta(description="Format of the text.")] = "markdown"
+    format: Annotated[Literal["markdown", "json"], about("Format of the text.")] = "markdown"
 
 
 class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
@@ -107,46 +106,6 @@ class SuggestAgentReply(OperationReply, frozen=True, kw_only=True):
 
     recommendations: tuple[AgentSuggestion, ...]
     considered_agents: int
-
-
-class QueryCount(OperationReply, frozen=True, kw_only=True):
-    """A question, and its number of hits."""
-
-    query: str
-    result_count: int
-
-
-class ContextItemInfo(OperationReply, frozen=True, kw_only=True):
-    """An item of the text."""
-
-    section: str
-    id: str
-    citation_id: str
-    kind: str
-    trust_tier: str
-    date: str
-    origin: str
-    tainted: bool
-    stale: str
-
-
-class AgentContextReply(OperationReply, frozen=True, kw_only=True):
-    """The text for an agent to read before it starts, and its contents."""
-
-    tool: str
-    tenant: str
-    project: str
-    queries: tuple[QueryCount, ...]
-    k_per_query: int
-    token_budget: int
-    tokens: int
-    tokens_estimated: bool
-    format: str
-    result_count: int
-    items: tuple[ContextItemInfo, ...]
-    left_out: dict[str, int]
-    text: str
-    notes: tuple[str, ...]
 
 
 @OPERATIONS.declare("context.get_hot_context")
@@ -202,9 +161,9 @@ def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestCon
 
 @OPERATIONS.declare(
     "context.agent_context",
+    ShellCommand("agent-context", options={"k": "-k --k -n --limit --top-k"}),
     errors=(ModelError,),
     warms=True,
-    commands=(ShellCommand("agent-context", options={"k": "-k --k -n --limit --top-k"}),),
 )
 def agent_context(engine: Engine, request: AgentContextRequest, call: RequestContext) -> AgentContextReply:
     """Compose a text for an agent to read before it starts, within a token budget.
@@ -212,27 +171,5 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
     It has memories that answer the questions, decisions in force, failures to avoid, open tasks and hot memories, each
     with a citation id and its trust tier. The text never exceeds the budget.
     """
-    from lorelog.services.context.collect import ContextRequest, build_agent_context
-
-    context = build_agent_context(
-        engine.context(all_projects=request.all_projects),
-        ContextRequest(tuple(request.queries), request.k, request.token_budget, request.format),
-    )
-    file = context.file
-    return reply_from(
-        context,
-        AgentContextReply,
-        tool="lorelog.agent_context",
-        queries=tuple(QueryCount(query=query, result_count=count) for query, count in context.hit_counts),
-        k_per_query=request.k,
-        token_budget=request.token_budget,
-        tokens=file.tokens,
-        tokens_estimated=context.is_estimated,
-        format=request.format,
-        result_count=len(file.items),
-        items=tuple(
-            reply_from(item, ContextItemInfo, citation_id=item.citation, trust_tier=item.tier) for item in file.items
-        ),
-        left_out=file.left_out,
-        text=file.text,
-    )
+    scope = engine.context(all_projects=request.all_projects)
+    return build_agent_context(scope, request.queries, request.k, request.token_budget, request.format)

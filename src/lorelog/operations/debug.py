@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -13,13 +13,13 @@ from lorelog.core.errors import ModelError, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import ScopedRequest, Text, parse_past_day
+from lorelog.operations.requests import ScopedRequest, Text, about, parse_past_day
 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import Hit, SearchReply
-    from lorelog.core.session import StackFrame
-    from lorelog.services.traces.error_history import ErrorFix, ErrorHistory, RelatedTurn
+    from lorelog.core.session import StackFrame, StackTrace
+    from lorelog.services.traces.error_history import ErrorFix, RelatedTurn
     from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 
 OPERATIONS = OperationFamily()
@@ -34,63 +34,62 @@ _UNTIL_HELP = "Up to and including this day, or up to this time."
 class TraceFilterRequest(ScopedRequest, frozen=True, kw_only=True):
     """Time, session and source of traces."""
 
-    time_from: Annotated[_Time, Meta(description=_SINCE_HELP)] = ""
-    time_to: Annotated[_Time, Meta(description=_UNTIL_HELP)] = ""
-    session_id: Annotated[_Name, Meta(description="Only traces of this session.")] = ""
+    time_from: Annotated[_Time, about(_SINCE_HELP)] = ""
+    time_to: Annotated[_Time, about(_UNTIL_HELP)] = ""
+    session_id: Annotated[_Name, about("Only traces of this session.")] = ""
     source: Annotated[
         Literal["", "operation", "turn", "log"],
-        Meta(description="Only lorelog's own operations, only agents' turns, or only logs."),
+        about("Only lorelog's own operations, only agents' turns, or only logs."),
     ] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of entries, newest first.")] = 50
+    limit: Annotated[int, about("Maximum number of entries, newest first.", ge=1, le=1000)] = 50
 
 
 class ToolCallsRequest(TraceFilterRequest, frozen=True):
     """Filters of traced calls."""
 
     tool_name: Annotated[
-        _Name, Meta(description="Only calls of this tool or operation; `memory` means every operation `memory.…`.")
+        _Name, about("Only calls of this tool or operation; `memory` means every operation `memory.…`.")
     ] = ""
-    errors_only: Annotated[bool, Meta(description="Only failed calls.")] = False
+    errors_only: Annotated[bool, about("Only failed calls.")] = False
 
 
 class ErrorsRequest(TraceFilterRequest, frozen=True):
     """Filters of traced errors."""
 
-    error_signature: Annotated[
-        _Name, Meta(description="Only errors with this signature or prefix of one, or of this type.")
-    ] = ""
-    function_name: Annotated[_Name, Meta(description="Only errors with a frame whose function name contains this.")] = (
-        ""
-    )
-    file_path: Annotated[_Name, Meta(description="Only errors with a frame whose file path contains this.")] = ""
-    text: Annotated[_Name, Meta(description="Only errors whose message contains this.")] = ""
-    include_frames: Annotated[bool, Meta(description="Include the stack frames.")] = True
+    error_signature: Annotated[_Name, about("Only errors with this signature or prefix of one, or of this type.")] = ""
+    function_name: Annotated[_Name, about("Only errors with a frame whose function name contains this.")] = ""
+    file_path: Annotated[_Name, about("Only errors with a frame whose file path contains this.")] = ""
+    text: Annotated[_Name, about("Only errors whose message contains this.")] = ""
+    include_frames: Annotated[bool, about("Include the stack frames.")] = True
 
 
 class WhyRequest(ScopedRequest, frozen=True):
     """An error to look up."""
 
-    text: Annotated[Text, Meta(min_length=1, description="The error as printed: one line, or a whole stack trace.")]
+    text: Annotated[Text, about("The error as printed: one line, or a whole stack trace.", min_length=1)]
 
 
-class TracedCallInfo(OperationReply, frozen=True, kw_only=True):
-    """A traced call."""
-
+class _TraceReply(OperationReply, frozen=True, kw_only=True):
     trace_id: str
-    tool_name: str
     timestamp_ms: int
     timestamp_formatted: str
-    input: str
-    output: str
-    error: str
-    failed: bool
-    duration_ms: float | None
     session_id: str
     turn: str
     host: str
     branch: str
     project: str
     memory: str
+
+
+class TracedCallInfo(_TraceReply, frozen=True, kw_only=True):
+    """A traced call."""
+
+    tool_name: str
+    input: str
+    output: str
+    error: str
+    failed: bool
+    duration_ms: float | None
     files: tuple[str, ...]
     context_tags: tuple[str, ...]
 
@@ -120,23 +119,14 @@ class CauseInfo(OperationReply, frozen=True, kw_only=True):
     frames: tuple[FrameInfo, ...]
 
 
-class OccurrenceInfo(OperationReply, frozen=True, kw_only=True):
+class OccurrenceInfo(_TraceReply, frozen=True, kw_only=True):
     """One occurrence of an error."""
 
-    trace_id: str
     error_signature: str
     error_type: str
     error_message: str
     language: str
-    timestamp_ms: int
-    timestamp_formatted: str
     source: str
-    session_id: str
-    turn: str
-    host: str
-    branch: str
-    project: str
-    memory: str
     command: str
 
 
@@ -148,13 +138,22 @@ class TracedErrorInfo(OccurrenceInfo, frozen=True, kw_only=True, omit_defaults=T
     text: str | None = None
 
 
-class ErrorGroupInfo(OperationReply, frozen=True, kw_only=True):
-    """Errors with the same signature."""
-
+class _ErrorReply(OperationReply, frozen=True, kw_only=True):
     error_signature: str
     error_type: str
     error_message: str
     language: str
+
+
+class QueriedError(_ErrorReply, frozen=True, kw_only=True):
+    """The error to look up."""
+
+    frames: tuple[FrameInfo, ...]
+
+
+class ErrorGroupInfo(_ErrorReply, frozen=True, kw_only=True):
+    """Errors with the same signature."""
+
     times: int
     first_ms: int
     last_ms: int
@@ -163,18 +162,18 @@ class ErrorGroupInfo(OperationReply, frozen=True, kw_only=True):
     sessions: int
 
 
+class KnownErrorInfo(ErrorGroupInfo, frozen=True, kw_only=True):
+    """An earlier error that matches: `exact`, `same message` or `similar`."""
+
+    match: str
+
+
 class ErrorsReply(ReplyItems[TracedErrorInfo], OperationReply, frozen=True, kw_only=True):
     """Errors, newest first, and grouped by signature."""
 
     errors: tuple[TracedErrorInfo, ...]
     groups: tuple[ErrorGroupInfo, ...]
     total_count: int
-
-
-class KnownErrorInfo(ErrorGroupInfo, frozen=True, kw_only=True):
-    """An earlier error that matches: `exact`, `same message` or `similar`."""
-
-    match: str
 
 
 class NearbyMemory(OperationReply, frozen=True, kw_only=True):
@@ -230,16 +229,6 @@ class ErrorMention(OperationReply, frozen=True, kw_only=True):
     task: str
 
 
-class QueriedError(OperationReply, frozen=True, kw_only=True):
-    """The error to look up."""
-
-    error_signature: str
-    error_type: str
-    error_message: str
-    language: str
-    frames: tuple[FrameInfo, ...]
-
-
 class WhyReply(OperationReply, frozen=True, kw_only=True):
     """Earlier occurrences of an error, and related fixes, decisions, tasks and memories."""
 
@@ -255,26 +244,17 @@ class WhyReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
+GroupT = TypeVar("GroupT", bound=ErrorGroupInfo)
 _MAX_TEXT = 1_200
 """Characters of a memory's text."""
 
 
-def call_info(call: TracedCall) -> TracedCallInfo:
-    """Return a traced call."""
-    return reply_from(
-        call,
-        TracedCallInfo,
-        trace_id=call.id,
-        tool_name=call.tool,
-        timestamp_ms=call.at,
-        timestamp_formatted=_format_time(call.at),
-        session_id=call.session,
-        context_tags=tuple(tag for tag in (call.source, call.host) if tag),
-    )
+def _call_info(call: TracedCall) -> TracedCallInfo:
+    tags = tuple(tag for tag in (call.source, call.host) if tag)
+    return reply_from(call, TracedCallInfo, **_trace_fields(call), tool_name=call.tool, context_tags=tags)
 
 
-def error_info(error: TracedError, *, frames: bool) -> TracedErrorInfo:
-    """Return a traced error, with its stack frames if requested."""
+def _error_info(error: TracedError, *, frames: bool) -> TracedErrorInfo:
     stack: dict[str, Any] = {"frames": None, "causes": None, "text": None}
     if frames:
         causes = tuple(
@@ -285,61 +265,35 @@ def error_info(error: TracedError, *, frames: bool) -> TracedErrorInfo:
     return reply_from(_occurrence_info(error), TracedErrorInfo, **stack)
 
 
-def group_info(group: ErrorGroup) -> ErrorGroupInfo:
-    """Return errors with the same signature."""
+def _group_info(group: ErrorGroup, kind: type[GroupT], **changed: str) -> GroupT:
     return reply_from(
         group,
-        ErrorGroupInfo,
-        error_signature=group.signature,
-        error_type=group.type,
-        error_message=group.message,
+        kind,
+        **_error_fields(group.signature, group),
         first_ms=group.first_at,
         last_ms=group.last_at,
         first_formatted=_format_time(group.first_at),
         last_formatted=_format_time(group.last_at),
-    )
-
-
-def why_reply(history: ErrorHistory) -> WhyReply:
-    """Return the history of an error."""
-    from lorelog.services.traces.error_history import MATCH_SIMILAR
-
-    trace = history.trace
-    return reply_from(
-        history,
-        WhyReply,
-        asked=QueriedError(
-            error_signature=history.signature,
-            error_type=trace.type,
-            error_message=trace.message,
-            language=trace.language,
-            frames=_frames(trace.frames),
-        ),
-        seen_before=any(seen.match != MATCH_SIMILAR for seen in history.seen),
-        seen=tuple(reply_from(group_info(seen.group), KnownErrorInfo, match=seen.match) for seen in history.seen),
-        occurrences=tuple(map(_occurrence_info, history.occurrences)),
-        fixes=tuple(map(_fix_info, history.fixes)),
-        turns=tuple(map(_nearby_memory, history.turns)),
-        decisions=tuple(map(_mention, history.decisions)),
-        tasks=tuple(map(_mention, history.tasks)),
-        memories=tuple(map(_mention, history.memories)),
+        **changed,
     )
 
 
 def _occurrence_info(error: TracedError) -> OccurrenceInfo:
-    trace = error.trace
-    return reply_from(
-        error,
-        OccurrenceInfo,
-        trace_id=error.id,
-        error_signature=error.signature,
-        error_type=trace.type,
-        error_message=trace.message,
-        language=trace.language,
-        timestamp_ms=error.at,
-        timestamp_formatted=_format_time(error.at),
-        session_id=error.session,
-    )
+    return reply_from(error, OccurrenceInfo, **_trace_fields(error), **_error_fields(error.signature, error.trace))
+
+
+def _trace_fields(trace: TracedCall | TracedError) -> dict[str, Any]:
+    return {
+        "trace_id": trace.id,
+        "timestamp_ms": trace.at,
+        "timestamp_formatted": _format_time(trace.at),
+        "session_id": trace.session,
+    }
+
+
+def _error_fields(signature: str, error: StackTrace | ErrorGroup) -> dict[str, Any]:
+    fields = {"error_signature": signature, "error_type": error.type, "error_message": error.message}
+    return {**fields, "language": error.language}
 
 
 def _fix_info(fix: ErrorFix) -> FixInfo:
@@ -359,13 +313,13 @@ def _fix_info(fix: ErrorFix) -> FixInfo:
 
 
 def _nearby_memory(turn: RelatedTurn) -> NearbyMemory:
-    stored, chunk = turn.memory, turn.memory.chunk
+    chunk = turn.memory.chunk
     return reply_from(
         chunk,
         NearbyMemory,
-        id=stored.id,
+        id=turn.memory.id,
         memory=chunk.anchor.memory if chunk.anchor else "",
-        text=_memory_text(stored),
+        text=_memory_text(turn.memory),
         session_id=turn.session,
         host=turn.host,
         branch=turn.branch,
@@ -375,14 +329,17 @@ def _nearby_memory(turn: RelatedTurn) -> NearbyMemory:
     )
 
 
-def _mention(hit: Hit) -> ErrorMention:
-    return reply_from(
-        hit,
-        ErrorMention,
-        relevance=round(hit.relevance, 4),
-        tier=hit.trust.tier.value,
-        record=hit.grounding[0].record if hit.grounding else "",
-        task=hit.grounding[0].task if hit.grounding else "",
+def _mentions(hits: Sequence[Hit]) -> tuple[ErrorMention, ...]:
+    return tuple(
+        reply_from(
+            hit,
+            ErrorMention,
+            relevance=round(hit.relevance, 4),
+            tier=hit.trust.tier.value,
+            record=hit.grounding[0].record if hit.grounding else "",
+            task=hit.grounding[0].task if hit.grounding else "",
+        )
+        for hit in hits
     )
 
 
@@ -415,13 +372,11 @@ _END_OF_DAY = time(23, 59, 59, 999_000)
 
 @OPERATIONS.declare(
     "debug.find_tool_calls",
-    commands=(
-        ShellCommand(
-            "debug calls",
-            options={"errors_only": "--failed", **_TRACE_OPTIONS},
-            metavars={**_TRACE_METAVARS},
-            defaults={"limit": 20},
-        ),
+    ShellCommand(
+        "debug calls",
+        options={"errors_only": "--failed", **_TRACE_OPTIONS},
+        metavars={**_TRACE_METAVARS},
+        defaults={"limit": 20},
     ),
 )
 def find_tool_calls(engine: Engine, request: ToolCallsRequest, call: RequestContext) -> ToolCallsReply:
@@ -429,24 +384,20 @@ def find_tool_calls(engine: Engine, request: ToolCallsRequest, call: RequestCont
 
     For lorelog's own operations only the length of texts is stored. Calls of agents' tools come from captured turns.
     """
-    filters = replace(
-        _trace_filter(engine, request), tool=_replace_surrogates(request.tool_name), errors_only=request.errors_only
-    )
+    filters = replace(_trace_filter(engine, request, tool=request.tool_name), errors_only=request.errors_only)
     calls, total = engine.traces().tables().calls(filters)
-    return ToolCallsReply(tool_calls=tuple(map(call_info, calls)), total_count=total)
+    return ToolCallsReply(tool_calls=tuple(map(_call_info, calls)), total_count=total)
 
 
 @OPERATIONS.declare(
     "debug.find_errors",
-    commands=(
-        ShellCommand(
-            "debug errors",
-            ("error_signature",),
-            {"file_path": "--file", **_TRACE_OPTIONS},
-            hidden=("include_frames",),
-            metavars={"error_signature": "SIGNATURE", **_TRACE_METAVARS},
-            defaults={"limit": 20},
-        ),
+    ShellCommand(
+        "debug errors",
+        ("error_signature",),
+        {"file_path": "--file", **_TRACE_OPTIONS},
+        hidden=("include_frames",),
+        metavars={"error_signature": "SIGNATURE", **_TRACE_METAVARS},
+        defaults={"limit": 20},
     ),
 )
 def find_errors(engine: Engine, request: ErrorsRequest, call: RequestContext) -> ErrorsReply:
@@ -454,27 +405,28 @@ def find_errors(engine: Engine, request: ErrorsRequest, call: RequestContext) ->
 
     Occurrences of one error share a signature; line numbers, addresses and paths do not affect it.
     """
-    filters = replace(
-        _trace_filter(engine, request),
-        signature=_replace_surrogates(request.error_signature),
-        function=_replace_surrogates(request.function_name),
-        file=_replace_surrogates(request.file_path),
-        words=_replace_surrogates(request.text),
+    filters = _trace_filter(
+        engine,
+        request,
+        signature=request.error_signature,
+        function=request.function_name,
+        file=request.file_path,
+        words=request.text,
     )
     tables = engine.traces().tables()
     errors, total = tables.errors(filters)
     return ErrorsReply(
-        errors=tuple(error_info(error, frames=request.include_frames) for error in errors),
-        groups=tuple(map(group_info, tables.groups(filters))),
+        errors=tuple(_error_info(error, frames=request.include_frames) for error in errors),
+        groups=tuple(_group_info(group, ErrorGroupInfo) for group in tables.groups(filters)),
         total_count=total,
     )
 
 
 @OPERATIONS.declare(
     "debug.why",
+    ShellCommand("why", ("text...",), helps={"text": "the error as printed; '-' reads standard input"}),
     errors=(ModelError,),
     warms=True,
-    commands=(ShellCommand("why", ("text...",), helps={"text": "the error as printed; '-' reads standard input"}),),
 )
 def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
     """Show whether an error occurred before, and how it was fixed.
@@ -483,7 +435,7 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
     decisions, finished tasks and memories that mention it.
     """
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.traces.error_history import ErrorHistorySources, explain_error
+    from lorelog.services.traces.error_history import MATCH_SIMILAR, ErrorHistorySources, explain_error
 
     def search(query: str, k: int) -> SearchReply:
         options = replace(engine.defaults.search, k=k, token_budget=0, min_relevance=0.0)
@@ -497,19 +449,34 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
     history = explain_error(
         _replace_surrogates(request.text), sources, lambda text: redact(text, engine.defaults.capture.patterns).text
     )
-    return why_reply(history)
+    asked, seen = _error_fields(history.signature, history.trace), history.seen
+    return reply_from(
+        history,
+        WhyReply,
+        asked=QueriedError(**asked, frames=_frames(history.trace.frames)),
+        seen_before=any(known.match != MATCH_SIMILAR for known in seen),
+        seen=tuple(_group_info(known.group, KnownErrorInfo, match=known.match) for known in seen),
+        occurrences=tuple(map(_occurrence_info, history.occurrences)),
+        fixes=tuple(map(_fix_info, history.fixes)),
+        turns=tuple(map(_nearby_memory, history.turns)),
+        decisions=_mentions(history.decisions),
+        tasks=_mentions(history.tasks),
+        memories=_mentions(history.memories),
+    )
 
 
-def _trace_filter(engine: Engine, request: TraceFilterRequest) -> TraceFilter:
+def _trace_filter(engine: Engine, request: TraceFilterRequest, **texts: str) -> TraceFilter:
     from lorelog.services.traces.tables import TraceFilter
 
+    texts["session"] = request.session_id
+    conditions: dict[str, Any] = {name: _replace_surrogates(text) for name, text in texts.items()}
     return TraceFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
         since=_parse_timestamp(request.time_from),
         until=_parse_timestamp(request.time_to, _END_OF_DAY),
         source=request.source,
-        session=_replace_surrogates(request.session_id),
         limit=request.limit,
+        **conditions,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +15,7 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import OperationRequest, ScopedRequest, Since, parse_past_day
+from lorelog.operations.requests import OperationRequest, ScopedRequest, Since, about, parse_past_day
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
 if TYPE_CHECKING:
@@ -24,35 +25,29 @@ if TYPE_CHECKING:
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
-_CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 _Identity = Annotated[str, Meta(max_length=512)]
-_AllProjects = Annotated[bool, Meta(description="Include all projects of the tenant.")]
 
 
 class DeliveryListRequest(ScopedRequest, frozen=True, kw_only=True):
     """Filters of deliveries."""
 
-    session: Annotated[
-        _Identity, Meta(description="Only deliveries to this session; its first characters suffice.")
-    ] = ""
-    memory: Annotated[_Identity, Meta(description="Only deliveries of this memory; its first characters suffice.")] = ""
+    session: Annotated[_Identity, about("Only deliveries to this session; its first characters suffice.")] = ""
+    memory: Annotated[_Identity, about("Only deliveries of this memory; its first characters suffice.")] = ""
     kind: Annotated[
         Literal["", "standing", "recall", "cue", "guard", "why"],
-        Meta(description="Only this kind: at session start, for a prompt, by a cue, by a guard, after a failure."),
+        about("Only this kind: at session start, for a prompt, by a cue, by a guard, after a failure."),
     ] = ""
     since: Since = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of deliveries, newest first.")] = 50
+    limit: Annotated[int, about("Maximum number of deliveries, newest first.", ge=1, le=1000)] = 50
 
 
 class UnusedRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which unused memories to list."""
 
     min_deliveries: Annotated[
-        int, Meta(ge=1, le=1000, description="Only memories that were delivered at least this often without use.")
+        int, about("Only memories that were delivered at least this often without use.", ge=1, le=1000)
     ] = 5
-    limit: Annotated[
-        int, Meta(ge=1, le=1000, description="Maximum number of memories, most often delivered first.")
-    ] = 50
+    limit: Annotated[int, about("Maximum number of memories, most often delivered first.", ge=1, le=1000)] = 50
 
 
 class DeliveredMemoryInfo(OperationReply, frozen=True, kw_only=True):
@@ -122,34 +117,32 @@ class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_
     actions: tuple[ReviewAction, ...]
 
 
-_InboxKind = Literal["rule", "correction", "summary", "import", "guard"]
+_InboxKind = Literal["rule", "correction", "decision", "summary", "import", "guard"]
 
 
 class InboxRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which proposals to list."""
 
     kind: Annotated[
-        Literal["", "rule", "correction", "summary", "import", "guard"],
-        Meta(description="Only this kind."),
+        Literal["", "rule", "correction", "decision", "summary", "import", "guard"],
+        about("Only this kind."),
     ] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of items, newest first.")] = 200
+    limit: Annotated[int, about("Maximum number of items, newest first.", ge=1, le=1000)] = 200
 
 
 class RefuseRequest(OperationRequest, frozen=True, kw_only=True):
     """An item of the inbox."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=200, description="Id of the item.")]
-    kind: Annotated[_InboxKind, Meta(description="Its kind, as delivery.inbox lists it.")]
+    id: Annotated[str, about("Id of the item.", min_length=1, max_length=200)]
+    kind: Annotated[_InboxKind, about("Its kind, as delivery.inbox lists it.")]
 
 
 class ApproveRequest(RefuseRequest, frozen=True, kw_only=True):
     """An item of the inbox, and how it is approved."""
 
-    text: Annotated[
-        str, Meta(max_length=100_000, description="The rule in your words; as it was proposed if not given.")
-    ] = ""
+    text: Annotated[str, about("The rule in your words; as it was proposed if not given.", max_length=100_000)] = ""
     action: Annotated[
-        Literal["", "warn", "block"], Meta(description="What a guard shall do; as it was proposed if not given.")
+        Literal["", "warn", "block"], about("What a guard shall do; as it was proposed if not given.")
     ] = ""
 
 
@@ -177,14 +170,14 @@ ACTIONS = (
 )
 
 
-@OPERATIONS.declare("delivery.list", commands=(ShellCommand("deliveries"),))
+@OPERATIONS.declare("delivery.list", ShellCommand("deliveries"))
 def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContext) -> DeliveryListReply:
     """List the memories that agents were shown, newest first: when, why, their tokens, and whether they were used.
 
     A use is noted where it can be seen in the turn: the memory's id or distinctive words in the assistant's text or
     tool calls, a guard that was obeyed, a call that was changed.
     """
-    from lorelog.services.usage.history import DeliveryFilter, list_deliveries
+    from lorelog.services.usage.history import NOT_USED, DeliveryFilter, list_deliveries
 
     filters = DeliveryFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
@@ -195,8 +188,19 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     )
     found = list_deliveries(deliveries_folder(engine), filters)
     memories = _MemoryLookup(engine)
+
+    def shown(delivery: Delivery) -> Iterator[DeliveredMemoryInfo]:
+        for identity in delivery.memories:
+            how = delivery.used.get(identity)
+            word = "" if how in {None, NOT_USED} else str(how)
+            yield DeliveredMemoryInfo(
+                **memories.about(identity), used=None if how is None else how != NOT_USED, how=word
+            )
+
     return DeliveryListReply(
-        deliveries=tuple(_delivery_info(delivery, memories) for delivery in found[: request.limit]),
+        deliveries=tuple(
+            reply_from(delivery, DeliveryInfo, memories=tuple(shown(delivery))) for delivery in found[: request.limit]
+        ),
         total_count=len(found),
         total_tokens=sum(delivery.tokens for delivery in found),
     )
@@ -265,22 +269,6 @@ class _MemoryLookup(dict[str, GetReply]):
         return {"id": identity, "type": memory.chunk.type, "text": text}
 
 
-def _delivery_info(delivery: Delivery, memories: _MemoryLookup) -> DeliveryInfo:
-    from lorelog.services.usage.history import NOT_USED
-
-    shown = []
-    for identity in delivery.memories:
-        how = delivery.used.get(identity)
-        shown.append(
-            DeliveredMemoryInfo(
-                **memories.about(identity),
-                used=None if how is None else how != NOT_USED,
-                how="" if how in {None, NOT_USED} else str(how),
-            )
-        )
-    return reply_from(delivery, DeliveryInfo, memories=tuple(shown))
-
-
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 
 
@@ -288,7 +276,7 @@ _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> InboxReply:
     """List what waits for a person's word, newest first.
 
-    Rules that agents propose, corrections in conversations that may be meant to last, summaries, text from imports and
+    Rules that agents propose, corrections and answers in conversations that may be meant to last, summaries, text from imports and
     repositories, guards of agents, and guards that your corrections suggest.
     """
     from lorelog.services.memory_state.authored import AuthoredMemories
@@ -342,7 +330,7 @@ def approve_item(engine: Engine, request: ApproveRequest, call: RequestContext) 
 def refuse_item(engine: Engine, request: RefuseRequest, call: RequestContext) -> InboxDecision:
     """Refuse what was proposed.
 
-    A memory of an agent, a summary or an import is deleted, which can be undone. A correction stays as it is. A guard is removed,
+    A memory of an agent, a summary or an import is deleted, which can be undone. A correction or an answer stays as it is. A guard is removed,
     and a suggested guard is not suggested again.
     """
     _check_person(call)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
 from lorelog.core.errors import NotFound
 from lorelog.core.query import SupportingRecord
 from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.operations.artifacts import RunInfo, TaskInfo, run_info, task_info
 from lorelog.operations.operation import (
     OperationFamily,
     OperationReply,
@@ -24,8 +23,8 @@ from lorelog.operations.operation import (
     SparseReply,
     reply_from,
 )
-from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
-from lorelog.operations.requests import OperationRequest, ScopedRequest
+from lorelog.operations.records import ID_PREFIX_HINT, TASK_HELP
+from lorelog.operations.requests import NonEmptyId, OperationRequest, ScopedRequest, about
 from lorelog.records.digests import DigestLine, DigestRole, build_brief, build_library
 from lorelog.records.tables import RelatedProject
 
@@ -40,9 +39,8 @@ OPERATIONS = OperationFamily()
 
 _Query = Annotated[
     str,
-    Meta(
-        max_length=10000,
-        description="Purpose of the digest: entries that share most words with it come first; else the newest.",
+    about(
+        "Purpose of the digest: entries that share most words with it come first; else the newest.", max_length=10000
     ),
 ]
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -52,34 +50,32 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 class ResumeRequest(OperationRequest, frozen=True):
     """A task to resume."""
 
-    task_id: Annotated[str, Meta(min_length=1, max_length=200, description="The task. A unique prefix is enough.")]
+    task_id: Annotated[NonEmptyId, about("The task." + ID_PREFIX_HINT)]
     query: _Query = ""
-    k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of entries in each list.")] = 10
+    k: Annotated[int, about("Maximum number of entries in each list.", ge=1, le=100)] = 10
 
 
 class LibraryRequest(ScopedRequest, frozen=True):
     """A library of records."""
 
     query: _Query = ""
-    k: Annotated[int, Meta(ge=1, le=100, description="Number of items.")] = 10
+    k: Annotated[int, about("Number of items.", ge=1, le=100)] = 10
 
 
 class BriefRequest(OperationRequest, frozen=True):
     """Options of a project's brief."""
 
     query: _Query = ""
-    k: Annotated[int, Meta(ge=1, le=10, description="Number of failures, of decisions, and of evidence.")] = 10
+    k: Annotated[int, about("Number of failures, of decisions, and of evidence.", ge=1, le=10)] = 10
     include_related_projects: Annotated[
-        bool, Meta(description="List other projects whose records name the same entities, datasets or challenges.")
+        bool, about("List other projects whose records name the same entities, datasets or challenges.")
     ] = True
 
 
 class WikiRequest(ScopedRequest, frozen=True):
     """A page of the wiki."""
 
-    page: Annotated[str, Meta(min_length=1, max_length=500, description="Name of the page, such as decisions.md.")] = (
-        "index.md"
-    )
+    page: Annotated[str, about("Name of the page, such as decisions.md.", min_length=1, max_length=500)] = "index.md"
 
 
 class WikiPageInfo(OperationReply, frozen=True, kw_only=True):
@@ -198,8 +194,8 @@ class BriefReply(_DigestReply, frozen=True, kw_only=True):
 
 @OPERATIONS.declare(
     "task.resume",
+    ShellCommand("task resume", ("task_id?",), hidden=("query", "k"), helps={"task_id": TASK_HELP}),
     errors=(NotFound,),
-    commands=(ShellCommand("task resume", ("task_id?",), hidden=("query", "k"), helps={"task_id": TASK_HELP}),),
 )
 def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> ResumeReply:
     """Show the state of a task before resuming it: summary, next step, what worked, what failed, open runs.
@@ -253,12 +249,10 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
 
 @OPERATIONS.declare(
     "context.brief_project",
-    commands=(
-        ShellCommand(
-            "brief",
-            options={"include_related_projects": "/--no-related"},
-            helps={"include_related_projects": "omit related projects"},
-        ),
+    ShellCommand(
+        "brief",
+        options={"include_related_projects": "/--no-related"},
+        helps={"include_related_projects": "omit related projects"},
     ),
 )
 def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Meta
-
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, parse_past_day
-from lorelog.services.forget.forget_plan import Receipt, format_report
+from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, about, parse_past_day
+from lorelog.services.forget.forget_plan import format_report
 from lorelog.services.forget.forgetter import ForgetReply
-from lorelog.services.forget.residues import Residue, ResidueReport
+from lorelog.services.forget.residues import Residue
 
 OPERATIONS = OperationFamily()
 _ABSENT_AGENTS = "an agent must not forget permanently: 'delete' hides a memory, and a person forgets in the shell"
@@ -26,21 +24,21 @@ Reasons = Mapping[str, str]
 class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
     """What to forget: ids, or everything that meets all given conditions."""
 
-    ids: Annotated[Words, Meta(description="Ids of memories, chunks or records, or their first characters.")] = []
-    match: Annotated[Text, Meta(description="Entries that contain this text, in any case.")] = ""
-    session: Annotated[str, Meta(max_length=200, description="Entries that were captured from this session.")] = ""
+    ids: Annotated[Words, about("Ids of memories, chunks or records, or their first characters.")] = []
+    match: Annotated[Text, about("Entries that contain this text, in any case.")] = ""
+    session: Annotated[str, about("Entries that were captured from this session.", max_length=200)] = ""
     since: Since = None
     until: Until = None
-    all_projects: Annotated[bool, Meta(description="Conditions apply to every project, not only to this one.")] = False
-    dry_run: Annotated[bool, Meta(description="Show what would be erased, and change nothing.")] = False
-    confirm: Annotated[bool, Meta(description="Required unless dry_run: there is no way back.")] = False
+    all_projects: Annotated[bool, about("Conditions apply to every project, not only to this one.")] = False
+    dry_run: Annotated[bool, about("Show what would be erased, and change nothing.")] = False
+    confirm: Annotated[bool, about("Required unless dry_run: there is no way back.")] = False
     edit_files: Annotated[
-        bool, Meta(description="Also edit notes outside the journals, and files that came with the repository.")
+        bool, about("Also edit notes outside the journals, and files that came with the repository.")
     ] = False
     host_transcripts: Annotated[
-        bool, Meta(description="Also delete the hosts' own conversations that it was captured from, whole files.")
+        bool, about("Also delete the hosts' own conversations that it was captured from, whole files.")
     ] = False
-    complete: Annotated[bool, Meta(description="Complete interrupted forgets, and forget nothing else.")] = False
+    complete: Annotated[bool, about("Complete interrupted forgets, and forget nothing else.")] = False
 
 
 class VerifyForgetRequest(OperationRequest, frozen=True):
@@ -48,24 +46,11 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
 
     receipt: Annotated[
         str,
-        Meta(min_length=1, max_length=4096, description="A receipt's id, its first characters, its path, or `last`."),
+        about("A receipt's id, its first characters, its path, or `last`.", min_length=1, max_length=4096),
     ] = "last"
 
 
 class ForgetProof(OperationReply, frozen=True, kw_only=True):
-    """A receipt, and what a new search finds."""
-
-    receipt: Receipt
-    report: ResidueReport
-
-
-class ReceiptsReply(ReplyItems[Receipt], OperationReply, frozen=True, kw_only=True):
-    """Receipts of forgotten text, newest first."""
-
-    receipts: tuple[Receipt, ...]
-
-
-class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
     """A receipt, and what a new search finds."""
 
     ok: bool
@@ -80,7 +65,7 @@ class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
     unreadable: Sequence[str]
 
 
-class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
+class ForgetReceipt(OperationReply, frozen=True, kw_only=True):
     """A receipt of forgotten text."""
 
     id: str
@@ -90,20 +75,24 @@ class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
     searched_files: int
 
 
+class ReceiptsReply(ReplyItems[ForgetReceipt], OperationReply, frozen=True, kw_only=True):
+    """Receipts of forgotten text, newest first."""
+
+    receipts: tuple[ForgetReceipt, ...]
+
+
 @OPERATIONS.declare(
     "memory.forget",
+    ShellCommand(
+        "forget",
+        ("ids",),
+        hidden=("confirm",),
+        helps={"match": "entries that contain this text, in any case ('-': from standard input)"},
+    ),
     errors=(NotFound,),
     writes=True,
     once=True,
     absent={"mcp": _ABSENT_AGENTS},
-    commands=(
-        ShellCommand(
-            "forget",
-            ("ids",),
-            hidden=("confirm",),
-            helps={"match": "entries that contain this text, in any case ('-': from standard input)"},
-        ),
-    ),
 )
 def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> ForgetReply:
     """Erase text from every file of lorelog permanently, and verify that it is gone.
@@ -150,26 +139,11 @@ def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestCon
     if not call.own and ("/" in request.receipt or "\\" in request.receipt):
         raise UsageError("a path is not accepted here", hint="give the id of a receipt")
     receipt, report = engine.forgetter().verify(request.receipt)
-    return ForgetProof(receipt=receipt, report=report)
-
-
-@OPERATIONS.declare("memory.forget_receipts", absent={"mcp": _ABSENT_MCP})
-def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
-    """List the receipts of forgotten text, newest first."""
-    return ReceiptsReply(receipts=tuple(engine.forgetter().receipts()))
-
-
-@shows_as_json(ForgetProof, ForgetProofJson)
-def proof_json(proof: ForgetProof) -> ForgetProofJson:
-    """Return a receipt and the result of a new search."""
-    receipt, report = proof.receipt, proof.report
-    return ForgetProofJson(
+    return reply_from(
+        receipt,
+        ForgetProof,
         ok=report.ok,
-        id=receipt.id,
-        at=receipt.at,
         message=format_report(report, short=receipt.canaries.short),
-        selected=receipt.selected,
-        places=receipt.places,
         unreached=receipt.unreachable,
         searched_files=report.files,
         residues=report.residues,
@@ -177,7 +151,10 @@ def proof_json(proof: ForgetProof) -> ForgetProofJson:
     )
 
 
-@shows_as_json(Receipt, ForgetReceiptJson)
-def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
-    """Return a receipt without its canaries."""
-    return reply_from(receipt, ForgetReceiptJson, searched_files=receipt.files)
+@OPERATIONS.declare("memory.forget_receipts", absent={"mcp": _ABSENT_MCP})
+def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
+    """List the receipts of forgotten text, newest first."""
+    receipts = engine.forgetter().receipts()
+    return ReceiptsReply(
+        receipts=tuple(reply_from(receipt, ForgetReceipt, searched_files=receipt.files) for receipt in receipts)
+    )

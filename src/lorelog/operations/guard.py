@@ -16,7 +16,7 @@ from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import OperationRequest, ScopedRequest
+from lorelog.operations.requests import OperationRequest, ScopedRequest, about
 from lorelog.services.guards.guard_log import (
     Guard,
     GuardChange,
@@ -32,7 +32,7 @@ from lorelog.services.standing.inbox import InboxItem
 
 if TYPE_CHECKING:
     from lorelog.services.guards.proposals import StandingRule
-    from lorelog.services.guards.replay import ReplayHit, ReplayReport
+    from lorelog.services.guards.replay import ReplayReport
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
@@ -51,26 +51,24 @@ class GuardListRequest(ScopedRequest, frozen=True, kw_only=True):
 class GuardIdRequest(OperationRequest, frozen=True):
     """A guard."""
 
-    id: Annotated[_Id, Meta(description="Id of a guard, or its first characters.")]
+    id: Annotated[_Id, about("Id of a guard, or its first characters.")]
 
 
 class GuardProposeRequest(OperationRequest, frozen=True, kw_only=True):
     """How many proposals to return."""
 
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of proposals, newest correction first.")] = 50
+    limit: Annotated[int, about("Maximum number of proposals, newest correction first.", ge=1, le=1000)] = 50
 
 
 class GuardConditionsRequest(OperationRequest, frozen=True, kw_only=True):
     """Conditions of a guard. All that are given must hold."""
 
     tool: Annotated[
-        _Pattern, Meta(description="Name of the host's tool, with wildcards, or one of the kinds edit, run, read.")
+        _Pattern, about("Name of the host's tool, with wildcards, or one of the kinds edit, run, read.")
     ] = ""
-    paths: Annotated[_Patterns, Meta(description="Patterns of files that a call writes: `migrations/**`, `*.ts`.")] = []
-    command: Annotated[
-        _Pattern, Meta(description="Pattern of a command: `npm *` matches `cd app && CI=1 npm install`.")
-    ] = ""
-    content: Annotated[_Pattern, Meta(description="Pattern of a part of a line that a call writes.")] = ""
+    paths: Annotated[_Patterns, about("Patterns of files that a call writes: `migrations/**`, `*.ts`.")] = []
+    command: Annotated[_Pattern, about("Pattern of a command: `npm *` matches `cd app && CI=1 npm install`.")] = ""
+    content: Annotated[_Pattern, about("Pattern of a part of a line that a call writes.")] = ""
 
 
 class GuardTestRequest(GuardConditionsRequest, frozen=True, kw_only=True):
@@ -78,34 +76,32 @@ class GuardTestRequest(GuardConditionsRequest, frozen=True, kw_only=True):
 
     id: Annotated[
         str,
-        Meta(max_length=64, description="Id of a guard or of a proposal; without one, the conditions are replayed."),
+        about("Id of a guard or of a proposal; without one, the conditions are replayed.", max_length=64),
     ] = ""
-    all_projects: Annotated[bool, Meta(description="Replay over the calls of all projects.")] = False
-    limit: Annotated[int, Meta(ge=0, le=1000, description="Maximum number of calls to return, newest first.")] = 20
+    all_projects: Annotated[bool, about("Replay over the calls of all projects.")] = False
+    limit: Annotated[int, about("Maximum number of calls to return, newest first.", ge=0, le=1000)] = 20
 
 
 class GuardAddRequest(GuardConditionsRequest, frozen=True, kw_only=True):
     """A guard to add."""
 
-    message: Annotated[
-        str, Meta(max_length=400, description="Text that the agent is shown; that of the memory if not given.")
-    ] = ""
+    message: Annotated[str, about("Text that the agent is shown; that of the memory if not given.", max_length=400)] = (
+        ""
+    )
     action: Annotated[
-        Literal["warn", "block"], Meta(description="What it does when it is on. A guard of an agent can only warn.")
+        Literal["warn", "block"], about("What it does when it is on. A guard of an agent can only warn.")
     ] = "warn"
     memory: Annotated[
-        str, Meta(max_length=64, description="Id of the correction it comes from; it must be written on this machine.")
+        str, about("Id of the correction it comes from; it must be written on this machine.", max_length=64)
     ] = ""
-    to_global: Annotated[bool, Meta(description="Apply to all projects.")] = False
+    to_global: Annotated[bool, about("Apply to all projects.")] = False
 
 
 class GuardEnableRequest(OperationRequest, frozen=True):
     """A guard to switch on."""
 
-    id: Annotated[_Id, Meta(description="Id of a guard or of a proposal, or its first characters.")]
-    action: Annotated[
-        Literal["", "warn", "block"], Meta(description="What it shall do; as it was added if not given.")
-    ] = ""
+    id: Annotated[_Id, about("Id of a guard or of a proposal, or its first characters.")]
+    action: Annotated[Literal["", "warn", "block"], about("What it shall do; as it was added if not given.")] = ""
 
 
 class GuardListReply(ReplyItems[Guard], OperationReply, frozen=True, kw_only=True):
@@ -171,7 +167,7 @@ class GuardEnableReply(GuardChange, frozen=True, kw_only=True):
     replay: GuardReplay
 
 
-@OPERATIONS.declare("guard.list", commands=(ShellCommand("guard list"),))
+@OPERATIONS.declare("guard.list", ShellCommand("guard list"))
 def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
     """List the guards of this project and those of all projects, with notices about guards that retired."""
     from lorelog.light.guard_check import guard_notices
@@ -185,7 +181,7 @@ def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext)
     return GuardListReply(guards=tuple(guards), notices=notices)
 
 
-@OPERATIONS.declare("guard.show", errors=(NotFound,), commands=(ShellCommand("guard show", ("id",)),))
+@OPERATIONS.declare("guard.show", ShellCommand("guard show", ("id",)), errors=(NotFound,))
 def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardDetails:
     """Show a guard, the correction it comes from, and its history."""
     log = _open_log(engine)
@@ -197,16 +193,14 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
     return reply_from(guard, GuardDetails, correction=correction, history=history)
 
 
-@OPERATIONS.declare("guard.propose", commands=(ShellCommand("guard propose", defaults={"limit": 20}),))
+@OPERATIONS.declare("guard.propose", ShellCommand("guard propose", defaults={"limit": 20}))
 def propose_guards(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
     """Derive candidates for guards from the user's corrections. Nothing is switched on."""
     own = sum(memory.may_become_guard for memory in _standing_memories(engine))
     return GuardProposalsReply(proposals=tuple(_proposals(engine)[: request.limit]), corrections=own)
 
 
-@OPERATIONS.declare(
-    "guard.test", errors=(NotFound,), commands=(ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS),)
-)
+@OPERATIONS.declare("guard.test", ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS), errors=(NotFound,))
 def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) -> GuardReplay:
     """Replay a guard over all captured tool calls, and show which it would have hit and which the user corrected."""
     conditions = _conditions(request)
@@ -224,9 +218,9 @@ def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) 
 
 @OPERATIONS.declare(
     "guard.add",
+    ShellCommand("guard add", hidden=("action",), metavars={**_CONDITION_METAVARS}),
     errors=(NotFound,),
     writes=True,
-    commands=(ShellCommand("guard add", hidden=("action",), metavars={**_CONDITION_METAVARS}),),
 )
 def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) -> GuardChange:
     """Add a guard, switched off. Refused if it matches nearly every call. `guard.enable` switches it on.
@@ -267,10 +261,7 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
 
 
 @OPERATIONS.declare(
-    "guard.enable",
-    errors=(NotFound,),
-    writes=True,
-    commands=(ShellCommand("guard enable", ("id",), hidden=("action",)),),
+    "guard.enable", ShellCommand("guard enable", ("id",), hidden=("action",)), errors=(NotFound,), writes=True
 )
 def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestContext) -> GuardEnableReply:
     """Switch a guard or a proposal on, after a replay. Refused if it matches nearly every call.
@@ -295,25 +286,21 @@ def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestConte
     return reply_from(change, GuardEnableReply, replay=_replay_reply(guard, report, 10))
 
 
-@OPERATIONS.declare(
-    "guard.disable", errors=(NotFound,), writes=True, commands=(ShellCommand("guard disable", ("id",)),)
-)
+@OPERATIONS.declare("guard.disable", ShellCommand("guard disable", ("id",)), errors=(NotFound,), writes=True)
 def disable_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Switch a guard off; `guard.enable` switches it on again."""
     log = _open_log(engine)
     return log.disable(log.find(request.id), _author(call))
 
 
-@OPERATIONS.declare(
-    "guard.dismiss", errors=(NotFound,), writes=True, once=True, commands=(ShellCommand("guard dismiss", ("id",)),)
-)
+@OPERATIONS.declare("guard.dismiss", ShellCommand("guard dismiss", ("id",)), errors=(NotFound,), writes=True, once=True)
 def dismiss_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Report that a guard was wrong. The third dismissal retires it."""
     log = _open_log(engine)
     return log.dismiss(log.find(request.id), _author(call))
 
 
-@OPERATIONS.declare("guard.remove", errors=(NotFound,), writes=True, commands=(ShellCommand("guard remove", ("id",)),))
+@OPERATIONS.declare("guard.remove", ShellCommand("guard remove", ("id",)), errors=(NotFound,), writes=True)
 def remove_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Remove a guard."""
     log = _open_log(engine)
@@ -454,34 +441,24 @@ def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects:
 
 
 def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay:
-    from lorelog.services.guards.replay import check_share, format_verdict
+    from lorelog.services.guards.replay import check_share, format_hit, format_statement, format_verdict
 
     try:
         check_share(guard, report)
         refused = ""
     except UsageError as error:
         refused = error.message
-    newest = list(reversed(report.hits))[:limit]
-    return reply_from(
-        report,
-        GuardReplay,
-        id=guard.id,
-        verdict=format_verdict(report),
-        hit_count=len(report.hits),
-        hits=tuple(map(_hit_info, newest)),
-        refused=refused,
+    hits = tuple(
+        reply_from(
+            hit.call,
+            GuardHit,
+            session_id=hit.call.session,
+            call=format_hit(hit),
+            corrected=hit.corrected,
+            why=hit.why,
+            statement=format_statement(hit),
+        )
+        for hit in list(reversed(report.hits))[:limit]
     )
-
-
-def _hit_info(hit: ReplayHit) -> GuardHit:
-    from lorelog.services.guards.replay import format_hit, format_statement
-
-    return reply_from(
-        hit.call,
-        GuardHit,
-        session_id=hit.call.session,
-        call=format_hit(hit),
-        corrected=hit.corrected,
-        why=hit.why,
-        statement=format_statement(hit),
-    )
+    verdict, count = format_verdict(report), len(report.hits)
+    return reply_from(report, GuardReplay, id=guard.id, verdict=verdict, hit_count=count, hits=hits, refused=refused)

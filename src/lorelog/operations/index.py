@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
-
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.memory import HealthReply, IndexReport
+from lorelog.core.paths import is_below
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import EmptyRequest, FilePaths, OperationRequest, Words, resolve_path
+from lorelog.operations.requests import EmptyRequest, FilePaths, OperationRequest, Words, about, resolve_path
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.roots import RootStatus
 
@@ -30,45 +30,35 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
 
     paths: Annotated[
         FilePaths,
-        Meta(
-            description="Files and directories, '!PATH' to exclude one; the project's indexed paths if none are given."
-        ),
+        about("Files and directories, '!PATH' to exclude one; the project's indexed paths if none are given."),
     ] = []
-    to_global: Annotated[bool, Meta(description="Make them visible in every project.")] = False
-    exclude: Annotated[
-        Words, Meta(description="gitignore-style patterns to exclude from the paths; stored with them.")
-    ] = []
-    ignore_files: Annotated[
-        Words, Meta(description="Names of ignore files to honour besides the configured ones.")
-    ] = []
-    force: Annotated[bool, Meta(description="Read and chunk every file again.")] = False
-    vectors: Annotated[bool, Meta(description="Compute vectors in this run.")] = True
+    to_global: Annotated[bool, about("Make them visible in every project.")] = False
+    exclude: Annotated[Words, about("gitignore-style patterns to exclude from the paths; stored with them.")] = []
+    ignore_files: Annotated[Words, about("Names of ignore files to honour besides the configured ones.")] = []
+    force: Annotated[bool, about("Read and chunk every file again.")] = False
+    vectors: Annotated[bool, about("Compute vectors in this run.")] = True
     reembed: Annotated[
         bool,
-        Meta(description="Embed everything again with the current model; the old vectors are used until that is done."),
+        about("Embed everything again with the current model; the old vectors are used until that is done."),
     ] = False
-    anyway: Annotated[bool, Meta(description="With reembed: use the new vectors even if they find clearly less.")] = (
-        False
-    )
-    rollback: Annotated[
-        bool, Meta(description="Index nothing; use the vectors from before the last reembed again.")
-    ] = False
+    anyway: Annotated[bool, about("With reembed: use the new vectors even if they find clearly less.")] = False
+    rollback: Annotated[bool, about("Index nothing; use the vectors from before the last reembed again.")] = False
     forget_old: Annotated[
         bool,
-        Meta(description="Index nothing; delete the vectors that are not in use; rollback is not possible afterwards."),
+        about("Index nothing; delete the vectors that are not in use; rollback is not possible afterwards."),
     ] = False
 
 
 class RootsRequest(OperationRequest, frozen=True):
     """Roots by their paths."""
 
-    paths: Annotated[FilePaths, Meta(min_length=1, description="Files and directories.")]
+    paths: Annotated[FilePaths, about("Files and directories.", min_length=1)]
 
 
 class HealthRequest(OperationRequest, frozen=True, kw_only=True):
     """Options of a health check."""
 
-    duplicates: Annotated[int, Meta(ge=0, le=1000, description="Maximum number of duplicated texts to list.")] = 10
+    duplicates: Annotated[int, about("Maximum number of duplicated texts to list.", ge=0, le=1000)] = 10
 
 
 class RootJson(OperationReply, frozen=True, kw_only=True):
@@ -110,17 +100,15 @@ def root_json(status: RootStatus) -> RootJson:
 
 @OPERATIONS.declare(
     "memory.index",
+    ShellCommand(
+        "index",
+        ("paths",),
+        {"vectors": "/--words-only", "forget_old": "--drop-old"},
+        metavars={"paths": "PATH", "exclude": "PATTERN"},
+        helps={"vectors": "do not embed anything in this run"},
+    ),
     errors=(NotFound, StoreUnwritable, StoreBusy),
     warms=True,
-    commands=(
-        ShellCommand(
-            "index",
-            ("paths",),
-            {"vectors": "/--words-only", "forget_old": "--drop-old"},
-            metavars={"paths": "PATH", "exclude": "PATTERN"},
-            helps={"vectors": "do not embed anything in this run"},
-        ),
-    ),
 )
 def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexReport:
     """Update the index from Markdown files.
@@ -159,10 +147,6 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
 
 def _find_remote_memory(engine: Engine, directory: str) -> str:
     """Return the `memory/` folder of a project that the user never indexed. Raise UsageError unless remote clients may."""
-    import os
-
-    from lorelog.core.paths import is_below
-
     project, folders = engine.place.project.root, engine.place.remote_folders
     if not any(is_below(project, folder) for folder in folders):
         raise UsageError(
@@ -177,8 +161,6 @@ def _find_remote_memory(engine: Engine, directory: str) -> str:
 
 def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:
     """Raise NotFound if none of the named paths exists, before another run is waited for."""
-    import os
-
     named = [path for path in paths if not path.startswith("!")]
     if named and not any(os.path.lexists(path) for path in named):
         registered = {root.path for root in engine.roots.all()}
@@ -188,10 +170,6 @@ def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:
 
 def _check_paths_visible(engine: Engine, paths: Sequence[str]) -> None:
     """Raise UsageError for a path that leads out of the project and of what the user indexed before."""
-    import os
-
-    from lorelog.core.paths import is_below
-
     folders = [engine.place.project.id, engine.place.project.root, *(root.path for root in engine.roots.all())]
     for path in paths:
         real = os.path.realpath(path.removeprefix("!"))
@@ -227,9 +205,9 @@ def health(engine: Engine, request: HealthRequest, call: RequestContext) -> Heal
 
 @OPERATIONS.declare(
     "memory.reset",
+    ShellCommand("reset"),
     writes=True,
     absent={"http": _ABSENT_DELETES_INDEX, "mcp": _ABSENT_DELETES_INDEX},
-    commands=(ShellCommand("reset"),),
 )
 def reset(engine: Engine, request: EmptyRequest, call: RequestContext) -> ResetReply:
     """Delete the index. Your files stay, and `memory.index` rebuilds it."""
@@ -271,7 +249,7 @@ def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) ->
 class StoreRequest(OperationRequest, frozen=True, kw_only=True):
     """Whether to repair differences."""
 
-    repair: Annotated[bool, Meta(description="Repair differences from the catalog; nothing is embedded again.")] = False
+    repair: Annotated[bool, about("Repair differences from the catalog; nothing is embedded again.")] = False
 
 
 @OPERATIONS.declare(

@@ -41,6 +41,7 @@ from lorelog.operations.requests import (
     Text,
     Until,
     Words,
+    about,
     parse_future_day,
     parse_past_day,
     resolve_path,
@@ -57,9 +58,9 @@ class SupersedeRequest(OperationRequest, frozen=True):
     """The memory that replaces another."""
 
     id: MemoryId
-    text: Annotated[Text, Meta(min_length=1, description="The new text, in Markdown.")]
-    type: Annotated[str, Meta(max_length=64, description="Type of the memory; that of the old one if not given.")] = ""
-    tags: Annotated[Words, Meta(description="Tags, one word each; those of the old memory if not given.")] = []
+    text: Annotated[Text, about("The new text, in Markdown.", min_length=1)]
+    type: Annotated[str, about("Type of the memory; that of the old one if not given.", max_length=64)] = ""
+    tags: Annotated[Words, about("Tags, one word each; those of the old memory if not given.")] = []
     origin: OriginName = "user"
     cues: CueTexts = []
     keep_secrets: KeepSecrets = False
@@ -69,8 +70,8 @@ class EditRequest(OperationRequest, frozen=True):
     """A new text for the section of a memory."""
 
     id: MemoryId
-    before: Annotated[Text, Meta(min_length=1, description="The section as memory.expand showed it, to be replaced.")]
-    text: Annotated[Text, Meta(min_length=1, description="The new text of the section, with its heading and anchor.")]
+    before: Annotated[Text, about("The section as memory.expand showed it, to be replaced.", min_length=1)]
+    text: Annotated[Text, about("The new text of the section, with its heading and anchor.", min_length=1)]
     keep_secrets: KeepSecrets = False
 
 
@@ -80,13 +81,13 @@ class ExpiryRequest(OperationRequest, frozen=True):
     id: MemoryId
     expires: Annotated[
         _Day,
-        Meta(
-            description="The last day it is shown: 2026-03-05, today, or a period such as 14d, 2w, 3m, 1y; "
+        about(
+            "The last day it is shown: 2026-03-05, today, or a period such as 14d, 2w, 3m, 1y; "
             "null or 'never' removes it."
         ),
     ] = UNSET
     review_after: Annotated[
-        _Day, Meta(description="The day from which it is due for review, likewise; null or 'never' removes it.")
+        _Day, about("The day from which it is due for review, likewise; null or 'never' removes it.")
     ] = UNSET
 
 
@@ -94,8 +95,8 @@ class FeedbackRequest(OperationRequest, frozen=True):
     """Whether a memory answers a query."""
 
     id: MemoryId
-    query: Annotated[str, Meta(min_length=1, max_length=10_000, description="The query.")]
-    relevance: Annotated[Literal["relevant", "irrelevant"], Meta(description="Whether the memory answers it.")]
+    query: Annotated[str, about("The query.", min_length=1, max_length=10_000)]
+    relevance: Annotated[Literal["relevant", "irrelevant"], about("Whether the memory answers it.")]
 
 
 class NearDuplicatesRequest(ScopedRequest, frozen=True, kw_only=True):
@@ -103,12 +104,12 @@ class NearDuplicatesRequest(ScopedRequest, frozen=True, kw_only=True):
 
     threshold: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
-        Meta(
-            description="Minimum similarity, 0 to 1: cosine of vectors (default 0.84 with the built-in model, else 0.94) or share of common words (0.8)."
+        about(
+            "Minimum similarity, 0 to 1: cosine of vectors (default 0.84 with the built-in model, else 0.94) or share of common words (0.8)."
         ),
     ] = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of groups.")] = 20
-    types: Annotated[Words, Meta(description="Only memories of one of these types.")] = []
+    limit: Annotated[int, about("Maximum number of groups.", ge=1, le=1000)] = 20
+    types: Annotated[Words, about("Only memories of one of these types.")] = []
 
 
 class EpisodeRequest(OperationRequest, frozen=True):
@@ -116,48 +117,48 @@ class EpisodeRequest(OperationRequest, frozen=True):
 
     episode_id: Annotated[
         str,
-        Meta(
+        about(
+            "Its id: memories tagged episode:ID and those captured in the session of that id belong to it.",
             min_length=1,
             max_length=150,
-            description="Its id: memories tagged episode:ID and those captured in the session of that id belong to it.",
         ),
     ]
-    max_chunks: Annotated[int, Meta(ge=1, le=1000, description="Use only this many of the newest memories.")] = 50
+    max_chunks: Annotated[int, about("Use only this many of the newest memories.", ge=1, le=1000)] = 50
     retain_source_chunks: Annotated[
-        bool, Meta(description="Keep showing the memories; if false, the summary supersedes them.")
+        bool, about("Keep showing the memories; if false, the summary supersedes them.")
     ] = True
 
 
 class CompactRequest(OperationRequest, frozen=True, kw_only=True):
     """What to summarize, with which model, and where to write the summary."""
 
-    source: Annotated[FilePath | None, Meta(description="Only files at or below this path.")] = None
+    source: Annotated[FilePath | None, about("Only files at or below this path.")] = None
     since: Since = None
     until: Until = None
     output_dir: Annotated[
         FilePath | None,
-        Meta(description="Write to the day's file in this directory; the project's journals if not given."),
+        about("Write to the day's file in this directory; the project's journals if not given."),
     ] = None
     llm: Annotated[
         str,
-        Meta(
+        about(
+            "'none' extracts sentences at no cost; otherwise a provider or PROVIDER/MODEL; llm.provider if not given.",
             max_length=200,
-            description="'none' extracts sentences at no cost; otherwise a provider or PROVIDER/MODEL; llm.provider if not given.",
         ),
     ] = ""
     prompt_file: Annotated[
-        FilePath | None, Meta(description="A file with instructions for the model; prompts.compact if not given.")
+        FilePath | None, about("A file with instructions for the model; prompts.compact if not given.")
     ] = None
-    dry_run: Annotated[bool, Meta(description="Report the requests and their cost; write nothing.")] = False
+    dry_run: Annotated[bool, about("Report the requests and their cost; write nothing.")] = False
 
 
 @OPERATIONS.declare(
     "memory.supersede",
+    ShellCommand("supersede", ("id", "text"), helps={"text": TEXT_HELP}, hidden=("origin", "cues")),
     errors=(NotFound,),
     writes=True,
     once=True,
     warms=True,
-    commands=(ShellCommand("supersede", ("id", "text"), helps={"text": TEXT_HELP}, hidden=("origin", "cues")),),
 )
 def supersede(engine: Engine, request: SupersedeRequest, call: RequestContext) -> SupersedeReply:
     """Replace a memory by a new one and hide the old one.
@@ -194,16 +195,14 @@ def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditRepl
 
 @OPERATIONS.declare(
     "memory.set_expiry",
+    ShellCommand(
+        "expire",
+        ("id", "expires"),
+        {"review_after": "--review"},
+        metavars={"expires": "DAY", "review_after": "DAY"},
+    ),
     errors=(NotFound,),
     writes=True,
-    commands=(
-        ShellCommand(
-            "expire",
-            ("id", "expires"),
-            {"review_after": "--review"},
-            metavars={"expires": "DAY", "review_after": "DAY"},
-        ),
-    ),
 )
 def set_expiry(engine: Engine, request: ExpiryRequest, call: RequestContext) -> ExpiryReply:
     """Set the last day on which a memory is shown, or the day from which it is due for review.
@@ -216,10 +215,7 @@ def set_expiry(engine: Engine, request: ExpiryRequest, call: RequestContext) -> 
 
 
 @OPERATIONS.declare(
-    "memory.feedback",
-    errors=(NotFound,),
-    writes=True,
-    commands=(ShellCommand("feedback", ("query", "id", "relevance")),),
+    "memory.feedback", ShellCommand("feedback", ("query", "id", "relevance")), errors=(NotFound,), writes=True
 )
 def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> FeedbackReply:
     """Record whether a memory answers a query.
@@ -230,7 +226,7 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
     return engine.lifecycle().judge(request.query, request.id, request.relevance)
 
 
-@OPERATIONS.declare("memory.find_near_duplicates", commands=(ShellCommand("duplicates"),))
+@OPERATIONS.declare("memory.find_near_duplicates", ShellCommand("duplicates"))
 def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: RequestContext) -> DuplicatesReply:
     """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
     from lorelog.services.memories.lifecycle import NearDuplicateOptions
@@ -252,33 +248,29 @@ def consolidate_episode(engine: Engine, request: EpisodeRequest, call: RequestCo
 
 @OPERATIONS.declare(
     "memory.compact",
+    ShellCommand("compact"),
     errors=(NotFound, ModelError, DailyLimitReached),
     writes=True,
     once=True,
     warms=True,
     absent={"http": _ABSENT_COSTS_MONEY, "mcp": _ABSENT_COSTS_MONEY},
-    commands=(ShellCommand("compact"),),
 )
 def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> CompactReply:
     """Summarize the project's memories in one memory that cites its sources.
 
     The sources stay in place and rank below their summary. A source is summarized only once.
     """
-    options = CompactOptions(
-        filters=Filters(
-            source_prefix=resolve_path(request.source, call.directory) if request.source else "",
-            since=parse_past_day(request.since),
-            until=parse_past_day(request.until),
-        ),
-        output_dir=resolve_path(request.output_dir, call.directory) if request.output_dir else "",
-        llm=request.llm,
-        prompt_file=resolve_path(request.prompt_file, call.directory) if request.prompt_file else "",
-        dry_run=request.dry_run,
+    source, output_dir, prompt_file = (
+        resolve_path(path, call.directory) if path else ""
+        for path in (request.source, request.output_dir, request.prompt_file)
     )
-    options = replace(
-        options,
-        filters=engine.scoped(options.filters, all_projects=True),
-        prompt_file=options.prompt_file or engine.defaults.compact_prompt,
+    since, until = parse_past_day(request.since), parse_past_day(request.until)
+    options = CompactOptions(
+        filters=engine.scoped(Filters(source_prefix=source, since=since, until=until), all_projects=True),
+        output_dir=output_dir,
+        llm=request.llm,
+        prompt_file=prompt_file or engine.defaults.compact_prompt,
+        dry_run=request.dry_run,
     )
     reply = engine.compactor(call.yield_write_slot, options.llm).compact(options, call.progress)
     return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))

@@ -27,6 +27,7 @@ from lorelog.operations.requests import (
     OperationRequest,
     Text,
     Words,
+    about,
     parse_last_day,
     read_filters,
 )
@@ -34,38 +35,35 @@ from lorelog.operations.search import ChunkLocation, anchor_json, lifecycle_json
 
 OPERATIONS = OperationFamily()
 TEXT_HELP = "text of the memory, in Markdown; '-' reads standard input"
-_MemoryType = Annotated[str, Meta(max_length=64, description="Type of the memory, such as decision, fact, lesson.")]
-_Tags = Annotated[Words, Meta(description="Tags, one word each.")]
+_MemoryType = Annotated[str, about("Type of the memory, such as decision, fact, lesson.", max_length=64)]
+_Tags = Annotated[Words, about("Tags, one word each.")]
 OriginName = Annotated[
     Literal["user", "agent", "tool", "import"],
-    Meta(description="Who the text comes from; `user` of an agent or over HTTP becomes `agent`."),
+    about("Who the text comes from; `user` of an agent or over HTTP becomes `agent`."),
 ]
 CueTexts = Annotated[
     list[Annotated[str, Meta(max_length=300)]],
-    Meta(
+    about(
+        "When to show the memory to an agent, as KIND=VALUE: path=src/db/**, command=npm *, symbol=NAME, error=TEXT, topic=WORDS, event=commit, day=2026-12-31. Derived from the text if none are given.",
         max_length=20,
-        description="When to show the memory to an agent, as KIND=VALUE: path=src/db/**, command=npm *, symbol=NAME, error=TEXT, topic=WORDS, event=commit, day=2026-12-31. Derived from the text if none are given.",
     ),
 ]
 _Expires = Annotated[
     Day,
-    Meta(
-        max_length=40,
-        description="The last day the memory is shown: 2026-03-05, tomorrow, or a period such as 14d, 2w, 3m, 1y.",
+    about(
+        "The last day the memory is shown: 2026-03-05, tomorrow, or a period such as 14d, 2w, 3m, 1y.", max_length=40
     ),
 ]
 KeepSecrets = Annotated[
-    bool, Meta(description="Write secrets in the text as they are. Only a person on this machine can ask for it.")
+    bool, about("Write secrets in the text as they are. Only a person on this machine can ask for it.")
 ]
-MemoryId = Annotated[
-    Id, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or its first characters.")
-]
+MemoryId = Annotated[Id, about("Id of a chunk or memory, or its first characters.", min_length=1, max_length=200)]
 
 
 class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One memory to add."""
 
-    text: Annotated[Text, Meta(min_length=1, description="The text to remember, in Markdown.")]
+    text: Annotated[Text, about("The text to remember, in Markdown.", min_length=1)]
     type: _MemoryType = ""
     tags: _Tags = []
     origin: OriginName = "user"
@@ -76,21 +74,21 @@ class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class AddRequest(OperationRequest, frozen=True):
     """One memory to add, and where."""
 
-    text: Annotated[Text, Meta(min_length=1, description="The text to remember, in Markdown.")]
+    text: Annotated[Text, about("The text to remember, in Markdown.", min_length=1)]
     type: _MemoryType = ""
     tags: _Tags = []
     origin: OriginName = "user"
     expires: _Expires = ""
     cues: CueTexts = []
-    to_global: Annotated[bool, Meta(description="Make it visible in every project.")] = False
+    to_global: Annotated[bool, about("Make it visible in every project.")] = False
     keep_secrets: KeepSecrets = False
 
 
 class AddBatchRequest(OperationRequest, frozen=True, kw_only=True):
     """Several memories to add together."""
 
-    memories: Annotated[list[MemoryText], Meta(min_length=1, max_length=1000, description="The memories, in order.")]
-    to_global: Annotated[bool, Meta(description="Make them visible in every project.")] = False
+    memories: Annotated[list[MemoryText], about("The memories, in order.", min_length=1, max_length=1000)]
+    to_global: Annotated[bool, about("Make them visible in every project.")] = False
     keep_secrets: KeepSecrets = False
 
 
@@ -106,29 +104,27 @@ class ExpandRequest(OperationRequest, frozen=True):
     id: MemoryId
     lines: Annotated[
         Annotated[int, Meta(ge=0, le=100_000)] | None,
-        Meta(description="Show this many lines before and after the hit instead of its section."),
+        about("Show this many lines before and after the hit instead of its section."),
     ] = None
-    cues: Annotated[bool, Meta(description="Also return the cues that are derived from its text.")] = False
+    cues: Annotated[bool, about("Also return the cues that are derived from its text.")] = False
 
 
 class TranscriptRequest(OperationRequest, frozen=True):
     """A conversation to show."""
 
-    place: Annotated[
-        Id, Meta(min_length=1, max_length=4096, description="Id of a chunk or memory, or the path of a transcript.")
-    ]
-    turn: Annotated[str, Meta(max_length=200, description="The turn to show; the memory's own turn if not given.")] = ""
-    context: Annotated[int, Meta(ge=0, le=1000, description="Number of turns before and after it.")] = 3
+    place: Annotated[Id, about("Id of a chunk or memory, or the path of a transcript.", min_length=1, max_length=4096)]
+    turn: Annotated[str, about("The turn to show; the memory's own turn if not given.", max_length=200)] = ""
+    context: Annotated[int, about("Number of turns before and after it.", ge=0, le=1000)] = 3
 
 
 class ListRequest(FilteredRequest, frozen=True, kw_only=True):
     """Which memories or documents to list."""
 
-    documents: Annotated[bool, Meta(description="List files instead of memories.")] = False
-    limit: Annotated[int, Meta(ge=1, le=100_000, description="Maximum number of entries.")] = 20
-    due: Annotated[bool, Meta(description="Only memories that are due for review, the longest overdue first.")] = False
-    include_superseded: Annotated[bool, Meta(description="Include superseded memories.")] = False
-    include_expired: Annotated[bool, Meta(description="Include expired memories.")] = False
+    documents: Annotated[bool, about("List files instead of memories.")] = False
+    limit: Annotated[int, about("Maximum number of entries.", ge=1, le=100_000)] = 20
+    due: Annotated[bool, about("Only memories that are due for review, the longest overdue first.")] = False
+    include_superseded: Annotated[bool, about("Include superseded memories.")] = False
+    include_expired: Annotated[bool, about("Include expired memories.")] = False
 
 
 class ChunkJson(ChunkLocation, frozen=True, kw_only=True):
@@ -293,8 +289,8 @@ def get(engine: Engine, request: IdentityRequest, call: RequestContext) -> GetRe
 
 @OPERATIONS.declare(
     "memory.transcript",
+    ShellCommand("transcript", ("place",), {"context": "-c --context"}),
     errors=(NotFound, SourceError),
-    commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}),),
 )
 def transcript(engine: Engine, request: TranscriptRequest, call: RequestContext) -> TranscriptReply:
     """Show the conversation that a memory was captured from, around its turn. Secrets in it are redacted."""
@@ -313,7 +309,7 @@ def transcript(engine: Engine, request: TranscriptRequest, call: RequestContext)
     return read_transcript(request.place, sources, turn=request.turn, context=request.context)
 
 
-@OPERATIONS.declare("memory.list", commands=(ShellCommand("list", hidden=("projects",)),))
+@OPERATIONS.declare("memory.list", ShellCommand("list", hidden=("projects",)))
 def list_memories(engine: Engine, request: ListRequest, call: RequestContext) -> ListReply:
     """List memories or documents, newest first."""
     if request.documents and request.due:
@@ -329,14 +325,10 @@ def list_memories(engine: Engine, request: ListRequest, call: RequestContext) ->
 
 @OPERATIONS.declare(
     "memory.add",
+    ShellCommand("add", ("text",), helps={"text": TEXT_HELP}, hidden=("origin", "cues"), metavars={"expires": "DAY"}),
     writes=True,
     once=True,
     warms=True,
-    commands=(
-        ShellCommand(
-            "add", ("text",), helps={"text": TEXT_HELP}, hidden=("origin", "cues"), metavars={"expires": "DAY"}
-        ),
-    ),
 )
 def add(engine: Engine, request: AddRequest, call: RequestContext) -> AddReply:
     """Add a memory: append it to today's journal. It is searchable at once.
@@ -360,7 +352,7 @@ def add_batch(engine: Engine, request: AddBatchRequest, call: RequestContext) ->
     return AddBatchReply(memories=tuple(added))
 
 
-@OPERATIONS.declare("memory.delete", errors=(NotFound,), writes=True, commands=(ShellCommand("delete", ("id",)),))
+@OPERATIONS.declare("memory.delete", ShellCommand("delete", ("id",)), errors=(NotFound,), writes=True)
 def delete(engine: Engine, request: IdentityRequest, call: RequestContext) -> DeleteReply:
     """Hide a memory from every search and list; its file is not changed.
 

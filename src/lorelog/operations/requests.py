@@ -20,7 +20,15 @@ from lorelog.core.errors import UsageError
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 
+
+def about(description: str, **limits: Any) -> Meta:
+    """Return the description of a field, which is its help on every surface, and limits of its value."""
+    return Meta(description=description, **limits)
+
+
 Text = Annotated[str, Meta(max_length=1_000_000)]
+Name = Annotated[str, Meta(max_length=200)]
+NonEmptyId = Annotated[str, Meta(min_length=1, max_length=200)]
 if (
     TYPE_CHECKING
 ):  # what Python callers may pass (`surfaces/python/methods.py` converts it); handlers get text and lists
@@ -56,27 +64,27 @@ Words = Annotated[WordList, Meta(max_length=100)]
 FilePaths = Annotated[Sequence[FilePath], Meta(max_length=1000)]
 Projects = Annotated[
     Annotated[Sequence[str], Meta(max_length=1000)] | None,
-    Meta(description="Only these projects, by directory; the empty text is the global project."),
+    about("Only these projects, by directory; the empty text is the global project."),
 ]
 Since = Annotated[
     Day | None,
-    Meta(
-        description="On or after this day: 2026-03-05, today, yesterday, or an age such as 7d, 2w, 3m, 1y.",
+    about(
+        "On or after this day: 2026-03-05, today, yesterday, or an age such as 7d, 2w, 3m, 1y.",
         extra={"metavar": "DAY"},
     ),
 ]
-Until = Annotated[Day | None, Meta(description="On or before this day.", extra={"metavar": "DAY"})]
+Until = Annotated[Day | None, about("On or before this day.", extra={"metavar": "DAY"})]
 
 
 class OperationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of requests: the project and tenant to work in."""
 
     project: Annotated[
-        FilePath | None, Meta(description="A directory of the project; the caller's working directory if not given.")
+        FilePath | None, about("A directory of the project; the caller's working directory if not given.")
     ] = None
     tenant: Annotated[
         Annotated[str, Meta(min_length=1, max_length=64)] | None,
-        Meta(description="The tenant; scope.tenant if not given. Other tenants' data is never read."),
+        about("The tenant; scope.tenant if not given. Other tenants' data is never read."),
     ] = None
 
 
@@ -87,20 +95,18 @@ class EmptyRequest(OperationRequest, frozen=True, kw_only=True):
 class ScopedRequest(OperationRequest, frozen=True, kw_only=True):
     """Which projects count."""
 
-    all_projects: Annotated[bool, Meta(description="Include every project, not only this one and the global one.")] = (
-        False
-    )
+    all_projects: Annotated[bool, about("Include every project, not only this one and the global one.")] = False
 
 
 class FilteredRequest(ScopedRequest, frozen=True, kw_only=True):
     """Filters that every result must pass."""
 
     projects: Projects = None
-    source: Annotated[FilePath | None, Meta(description="Only files at or below this path.")] = None
+    source: Annotated[FilePath | None, about("Only files at or below this path.")] = None
     since: Since = None
     until: Until = None
-    types: Annotated[Words, Meta(description="Only memories of one of these types.")] = []
-    tags: Annotated[Words, Meta(description="Only memories with all of these tags.")] = []
+    types: Annotated[Words, about("Only memories of one of these types.")] = []
+    tags: Annotated[Words, about("Only memories with all of these tags.")] = []
 
 
 _PERIOD = re.compile(r"(\d{1,5})\s*([dwmy])")

@@ -30,7 +30,7 @@ from lorelog.core.query import (
 from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import shows_as_json, to_json
 from lorelog.operations.operation import Json, OperationFamily, OperationReply, ShellCommand, reply_from
-from lorelog.operations.requests import FilteredRequest, Text, read_filters
+from lorelog.operations.requests import FilteredRequest, Text, about, read_filters
 
 if TYPE_CHECKING:
     from lorelog.core.document import Anchor
@@ -53,41 +53,35 @@ else:
 class SearchRequest(FilteredRequest, frozen=True):
     """A search query and its options."""
 
-    query: Annotated[Text, Meta(min_length=1, description="A question or keywords.")]
-    k: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_HITS)] | None, Meta(description="Number of hits; search.k if not given.")
-    ] = None
+    query: Annotated[Text, about("A question or keywords.", min_length=1)]
+    k: Annotated[Annotated[int, Meta(ge=1, le=MAX_HITS)] | None, about("Number of hits; search.k if not given.")] = None
     lane: Annotated[
         LaneName | None,
-        Meta(
-            description="Search by keywords (lexical), by meaning (dense), or both (hybrid); search.lane if not given."
-        ),
+        about("Search by keywords (lexical), by meaning (dense), or both (hybrid); search.lane if not given."),
     ] = None
     fusion: Annotated[
         FusionName | None,
-        Meta(description="How the scores of both lanes are combined; search.fusion if not given."),
+        about("How the scores of both lanes are combined; search.fusion if not given."),
     ] = None
     token_budget: Annotated[
         Annotated[int, Meta(ge=0, le=10_000_000)] | None,
-        Meta(
-            description="Return the best hits that fit into this many tokens, whole sections where they fit; search.token_budget if not given, 0: no budget."
+        about(
+            "Return the best hits that fit into this many tokens, whole sections where they fit; search.token_budget if not given, 0: no budget."
         ),
     ] = None
     min_relevance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(
-            description="Omit hits that are less likely to be relevant than this, 0 to 1; search.min_relevance if not given."
-        ),
+        about("Omit hits that are less likely to be relevant than this, 0 to 1; search.min_relevance if not given."),
     ] = None
-    explain: Annotated[bool, Meta(description="Include the parts of each score.")] = False
-    include_superseded: Annotated[bool, Meta(description="Include superseded memories.")] = False
-    include_expired: Annotated[bool, Meta(description="Include expired memories.")] = False
+    explain: Annotated[bool, about("Include the parts of each score.")] = False
+    include_superseded: Annotated[bool, about("Include superseded memories.")] = False
+    include_expired: Annotated[bool, about("Include expired memories.")] = False
     trust: Annotated[
         TrustName,
-        Meta(description="Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer."),
+        about("Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer."),
     ] = "any"
     one_per_memory: Annotated[
-        bool, Meta(description="Return only the best chunk of each memory, or of each section of other text.")
+        bool, about("Return only the best chunk of each memory, or of each section of other text.")
     ] = False
 
 
@@ -153,9 +147,9 @@ _OPTION_ENUMS = {"lane": Lane, "fusion": Fusion, "trust": TrustFilter}
 
 @OPERATIONS.declare(
     "memory.search",
+    ShellCommand("search", ("query...",), hidden=("projects", "one_per_memory")),
     errors=(ModelError,),
     warms=True,
-    commands=(ShellCommand("search", ("query...",), hidden=("projects", "one_per_memory")),),
 )
 def search(engine: Engine, request: SearchRequest, call: RequestContext) -> SearchReply:
     """Search memories, notes and records, best hit first.

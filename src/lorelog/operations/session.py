@@ -29,6 +29,7 @@ from lorelog.operations.requests import (
     Since,
     Text,
     Until,
+    about,
     parse_past_day,
 )
 from lorelog.services.install.status import HostCaptureStats, HostStatus, host_status
@@ -51,71 +52,66 @@ _HOST = f"The agent: {', '.join(HOSTS)}."
 class RecallRequest(OperationRequest, frozen=True):
     """A prompt, and the session in which it was typed."""
 
-    prompt: Annotated[Text, Meta(description="The text of the prompt.")]
-    host: Annotated[str, Meta(max_length=64, description=_HOST)] = ""
+    prompt: Annotated[Text, about("The text of the prompt.")]
+    host: Annotated[str, about(_HOST, max_length=64)] = ""
     session: Annotated[
         str,
-        Meta(
+        about(
+            "Id of its session. A session is shown each memory once, and none that was captured from it.",
             max_length=500,
-            description="Id of its session. A session is shown each memory once, and none that was captured from it.",
         ),
     ] = ""
     k: Annotated[
         Annotated[int, Meta(ge=0, le=100)] | None,
-        Meta(description="Maximum number of hits of the search; session.hits if not given."),
+        about("Maximum number of hits of the search; session.hits if not given."),
     ] = None
     min_relevance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(description="Minimum relevance; session.hits_relevance if not given."),
+        about("Minimum relevance; session.hits_relevance if not given."),
     ] = None
 
 
 class CaptureRequest(OperationRequest, frozen=True):
     """An event of an agent's session, as its hook recorded it."""
 
-    host: Annotated[str, Meta(min_length=1, max_length=64, description=_HOST)]
-    session: Annotated[str, Meta(min_length=1, max_length=500, description="The host's id of the session.")]
+    host: Annotated[str, about(_HOST, min_length=1, max_length=64)]
+    session: Annotated[str, about("The host's id of the session.", min_length=1, max_length=500)]
     transcript: Annotated[
-        PathText, Meta(max_length=4096, description="The file with the conversation; a database holds several.")
+        PathText, about("The file with the conversation; a database holds several.", max_length=4096)
     ] = ""
     moment: Annotated[
         Literal["session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end"],
-        Meta(description="The event; it determines which turns are finished."),
+        about("The event; it determines which turns are finished."),
     ] = "turn-end"
-    turn: Annotated[str, Meta(max_length=500, description="The host's id of the turn, or of its prompt.")] = ""
-    at: Annotated[str, Meta(max_length=40, description="Time of the event, ISO with a zone; now if not given.")] = ""
-    offset: Annotated[int, Meta(ge=-1440, le=1440, description="UTC offset of the local time, in minutes.")] = 0
+    turn: Annotated[str, about("The host's id of the turn, or of its prompt.", max_length=500)] = ""
+    at: Annotated[str, about("Time of the event, ISO with a zone; now if not given.", max_length=40)] = ""
+    offset: Annotated[int, about("UTC offset of the local time, in minutes.", ge=-1440, le=1440)] = 0
     directory: Annotated[
-        PathText, Meta(max_length=4096, description="Working directory of the session; the caller's if not given.")
+        PathText, about("Working directory of the session; the caller's if not given.", max_length=4096)
     ] = ""
-    branch: Annotated[str, Meta(max_length=500, description="The checked-out Git branch.")] = ""
-    commit: Annotated[str, Meta(max_length=64, description="The checked-out commit.")] = ""
-    agent: Annotated[str, Meta(max_length=200, description="Which of the host's agents it is.")] = ""
+    branch: Annotated[str, about("The checked-out Git branch.", max_length=500)] = ""
+    commit: Annotated[str, about("The checked-out commit.", max_length=64)] = ""
+    agent: Annotated[str, about("Which of the host's agents it is.", max_length=200)] = ""
     source: Annotated[
         str,
-        Meta(
-            max_length=64, description="How the session began (startup, resume, clear, compact, fork) or why it ended."
-        ),
+        about("How the session began (startup, resume, clear, compact, fork) or why it ended.", max_length=64),
     ] = ""
     answer: Annotated[
         str,
-        Meta(
+        about(
+            "First 16 hex digits of the SHA-256 of the last answer; capture waits until the transcript contains it.",
             max_length=64,
-            description="First 16 hex digits of the SHA-256 of the last answer; capture waits until the transcript "
-            "contains it.",
         ),
     ] = ""
-    again: Annotated[bool, Meta(description="The turn had ended before and was continued.")] = False
-    everything: Annotated[bool, Meta(description="Capture all turns of the session, for backfilling.")] = False
-    since: Annotated[Day, Meta(max_length=40, description="With everything: only turns from this day on.")] = ""
-    dry_run: Annotated[bool, Meta(description="With everything: report the turns to capture, write nothing.")] = False
-    upgrade: Annotated[
-        bool, Meta(description="With everything: replace notes of an older version that nobody edited.")
-    ] = False
+    again: Annotated[bool, about("The turn had ended before and was continued.")] = False
+    everything: Annotated[bool, about("Capture all turns of the session, for backfilling.")] = False
+    since: Annotated[Day, about("With everything: only turns from this day on.", max_length=40)] = ""
+    dry_run: Annotated[bool, about("With everything: report the turns to capture, write nothing.")] = False
+    upgrade: Annotated[bool, about("With everything: replace notes of an older version that nobody edited.")] = False
 
 
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
-    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
+    """Memories that match a prompt, by a search."""
 
     hits: tuple[RecalledMemory, ...]
 
@@ -123,9 +119,9 @@ class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_on
 class WhyHintRequest(OperationRequest, frozen=True):
     """The output of a failed tool call, and the session in which it failed."""
 
-    text: Annotated[Text, Meta(description="The output of the command; its end is enough.")]
+    text: Annotated[Text, about("The output of the command; its end is enough.")]
     session: Annotated[
-        str, Meta(max_length=500, description="Id of the session. Its own errors are left out: it has seen them.")
+        str, about("Id of the session. Its own errors are left out: it has seen them.", max_length=500)
     ] = ""
 
 
@@ -148,12 +144,10 @@ class WhyHintReply(OperationReply, frozen=True, kw_only=True):
 class TimelineRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which days and sessions to list."""
 
-    session: Annotated[str, Meta(max_length=500, description="Only the session of this id.")] = ""
+    session: Annotated[str, about("Only the session of this id.", max_length=500)] = ""
     since: Since = None
     until: Until = None
-    limit: Annotated[int, Meta(ge=1, le=20_000, description="Maximum number of memories to arrange, newest first.")] = (
-        500
-    )
+    limit: Annotated[int, about("Maximum number of memories to arrange, newest first.", ge=1, le=20_000)] = 500
 
 
 class TimelineReply(ReplyItems[TimelineSession], OperationReply, frozen=True, kw_only=True):
@@ -172,15 +166,13 @@ class HostsReply(ReplyItems[HostStatus], OperationReply, frozen=True, kw_only=Tr
 class HandoffRequest(OperationRequest, frozen=True):
     """The session to hand over, and to whom."""
 
-    to: Annotated[str, Meta(max_length=64, description="The agent that goes on: claude, codex, opencode, …")] = ""
+    to: Annotated[str, about("The agent that goes on: claude, codex, opencode, …", max_length=64)] = ""
     session: Annotated[
-        str, Meta(max_length=500, description="Id of the session, or its beginning; the newest one if not given.")
+        str, about("Id of the session, or its beginning; the newest one if not given.", max_length=500)
     ] = ""
     inject: Annotated[
         bool,
-        Meta(
-            description="Also show it at the start of the next session of that host in this project, once, until tomorrow."
-        ),
+        about("Also show it at the start of the next session of that host in this project, once, until tomorrow."),
     ] = False
 
 
@@ -326,12 +318,14 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
 
 
 def _why_hint(hint: ErrorHint) -> WhyHint:
-    chunk = hint.memory.chunk if hint.memory is not None else None
-    memory = chunk.anchor.memory if chunk is not None and chunk.anchor is not None else ""
-    lines = [line for line in (chunk.text if chunk is not None else "").splitlines() if line.startswith("- ")]
+    identity = text = ""
+    if hint.memory is not None:
+        chunk = hint.memory.chunk
+        identity = (chunk.anchor.memory if chunk.anchor is not None else "") or hint.memory.id
+        text = " ".join(line for line in chunk.text.splitlines() if line.startswith("- "))
     return WhyHint(
-        id=memory or (hint.memory.id if hint.memory is not None else ""),
-        text=" ".join(lines)[:_MAX_HINT_CHARS],
+        id=identity,
+        text=text[:_MAX_HINT_CHARS],
         date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
         files=hint.files,
         signature=hint.signature,
@@ -339,11 +333,7 @@ def _why_hint(hint: ErrorHint) -> WhyHint:
 
 
 @OPERATIONS.declare(
-    "session.handoff",
-    errors=(NotFound,),
-    writes=True,
-    once=True,
-    commands=(ShellCommand("handoff", metavars={"to": "HOST"}),),
+    "session.handoff", ShellCommand("handoff", metavars={"to": "HOST"}), errors=(NotFound,), writes=True, once=True
 )
 def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> HandoffReply:
     """Return what the next agent needs of a session: goal, state, decisions, files, open questions, failing command.
@@ -352,7 +342,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     """
     from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
-    from lorelog.light.recent_journals import RecentJournals, render_open_tasks
+    from lorelog.light.session_start import RecentJournals, render_open_tasks
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:

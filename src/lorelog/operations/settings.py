@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta
-
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.operations.operation import OperationFamily, OperationReply, reply_from
-from lorelog.operations.requests import EmptyRequest, OperationRequest, Text
+from lorelog.operations.requests import EmptyRequest, OperationRequest, Text, about
 from lorelog.wiring import (
     Location,
     change_setting,
@@ -36,14 +34,12 @@ JsonValue = str | int | float | bool | tuple[str, ...]
 class SettingRequest(OperationRequest, frozen=True):
     """A setting to write to a settings file, or to remove from it."""
 
-    key: Annotated[str, Meta(min_length=1, max_length=200, description="Name of the setting, such as search.k.")]
+    key: Annotated[str, about("Name of the setting, such as search.k.", min_length=1, max_length=200)]
     value: Annotated[
         Text | None,
-        Meta(description="The new value, as in 'lorelog config set'; not given, the setting is removed from the file."),
+        about("The new value, as in 'lorelog config set'; not given, the setting is removed from the file."),
     ] = None
-    local: Annotated[bool, Meta(description="Use this project's .lorelog.toml instead of ~/.lorelog/config.toml.")] = (
-        False
-    )
+    local: Annotated[bool, about("Use this project's .lorelog.toml instead of ~/.lorelog/config.toml.")] = False
 
 
 class SettingInfo(OperationReply, frozen=True, kw_only=True):
@@ -152,15 +148,11 @@ def _read_settings(location: Location) -> dict[str, SettingInfo]:
         declared.key: reply_from(
             declared,
             SettingInfo,
-            value=chosen[declared.key].value,
-            text=_as_typed(chosen[declared.key].value),
+            value=(value := chosen[declared.key].value),
+            text=value if isinstance(value, str) else format_setting(value),
             layer=chosen[declared.key].origin.partition(":")[0],
             origin=chosen[declared.key].origin,
             kind=str(declared.kind),
         )
         for declared in setting_declarations()
     }
-
-
-def _as_typed(value: object) -> str:
-    return value if isinstance(value, str) else format_setting(value)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, structs
+from msgspec import structs
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreDamaged, StoreError, StoreUnreachable, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, reply_from
-from lorelog.operations.requests import OperationRequest
+from lorelog.operations.requests import OperationRequest, about
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
@@ -24,30 +24,30 @@ OPERATIONS = OperationFamily()
 _ABSENT_REMOTE = "it sends memories to a Git remote with the credentials of a person's shell; run it there"
 _ABSENT = {"http": _ABSENT_REMOTE, "mcp": _ABSENT_REMOTE}
 _INDEX_WAIT_S = 10.0
-Remote = Annotated[str, Meta(max_length=2000, description="Address of a Git remote, or the name of an exchange.")]
+Remote = Annotated[str, about("Address of a Git remote, or the name of an exchange.", max_length=2000)]
 
 
 class SyncRequest(OperationRequest, frozen=True, kw_only=True):
     """The exchange to run, or to set up."""
 
     remote: Remote = ""
-    name: Annotated[str, Meta(max_length=64, description="New exchange: its name here.")] = ""
-    branch: Annotated[str, Meta(max_length=200, description="New exchange: its branch; lorelog if not given.")] = ""
-    team: Annotated[bool, Meta(description="New exchange: other people use it, too.")] = False
+    name: Annotated[str, about("New exchange: its name here.", max_length=64)] = ""
+    branch: Annotated[str, about("New exchange: its branch; lorelog if not given.", max_length=200)] = ""
+    team: Annotated[bool, about("New exchange: other people use it, too.")] = False
     shared_name: Annotated[
-        str, Meta(max_length=200, description="Name of this project on all machines, if it has no Git remote.")
+        str, about("Name of this project on all machines, if it has no Git remote.", max_length=200)
     ] = ""
-    with_global: Annotated[bool, Meta(description="Also exchange global memories from now on.")] = False
-    user: Annotated[str, Meta(max_length=200, description="Your name, as others see it.")] = ""
-    dry_run: Annotated[bool, Meta(description="Report what would be exchanged, and change nothing.")] = False
-    remove: Annotated[bool, Meta(description="Remove this exchange from this machine; nothing else changes.")] = False
+    with_global: Annotated[bool, about("Also exchange global memories from now on.")] = False
+    user: Annotated[str, about("Your name, as others see it.", max_length=200)] = ""
+    dry_run: Annotated[bool, about("Report what would be exchanged, and change nothing.")] = False
+    remove: Annotated[bool, about("Remove this exchange from this machine; nothing else changes.")] = False
 
 
 class SyncStatusRequest(OperationRequest, frozen=True, kw_only=True):
     """The exchange to describe, and a memory whose writer is looked up in it."""
 
     remote: Remote = ""
-    who: Annotated[str, Meta(max_length=200, description="Id of a memory or record: who wrote it?")] = ""
+    who: Annotated[str, about("Id of a memory or record: who wrote it?", max_length=200)] = ""
 
 
 class SyncReply(OperationReply, frozen=True, kw_only=True):

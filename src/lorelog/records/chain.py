@@ -286,7 +286,9 @@ def decode_line(line: bytes) -> LedgerLine | None:
     """Decode a line; None if it is not a record. Raise StoreIncompatible if a newer version wrote it."""
     try:
         values = _DECODER.decode(line.decode())
-        convert(values, _LineShape)  # anyone may have written the line
+        convert(values, LINE_SHAPE)  # anyone may have written the line
+        if "seq" not in values or "prev" not in values:
+            return None
         if line.count(b"{") + line.count(b"[") > MAX_NESTING and exceeds_max_nesting(values.get("fields")):
             return None  # lorelog never writes such a line, and recursion into it would not return
         if b"\\u" in line:  # possibly half a surrogate pair, which neither files nor databases accept
@@ -310,19 +312,19 @@ def chain_hash(raw: bytes) -> str:
 
 _DECODER = json.JSONDecoder(parse_constant=int)  # which refuses NaN and Infinity
 _Number = Annotated[int, Meta(ge=0, lt=2**53)]
-_LineShape = defstruct(
-    "_LineShape",
+LINE_SHAPE = defstruct(
+    "LineShape",
     [
-        *((name, str) for name in ("id", "prev", "at", "kind")),
-        *((name, _Number) for name in ("v", "seq")),
-        *((name, str, "") for name in TEXT_FIELDS),
-        ("more", _Number, 0),
+        *((name, str) for name in ("id", "at", "kind")),
+        ("v", _Number),
+        *((name, str, "") for name in ("prev", *TEXT_FIELDS)),
+        *((name, _Number, 0) for name in ("seq", "more")),
         (REDACTED_KEY, _Hash, ""),
         ("supports_claim", bool | None, None),
         ("fields", dict, field(default_factory=dict)),
     ],
 )
-"""The types of a line's values."""
+"""The types of a line's values; an exported line has no position in a ledger."""
 
 
 MISSING_SEGMENT = "this segment is missing"
@@ -360,7 +362,11 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
         is_last = number > segments.last_sealed()
         file = segments.open(number)
         if file is not None and chain.offset:
-            chain.offset = _find_resume_offset(file, chain)
+            # The line after the last one read has moved if lines before it were redacted meanwhile.
+            last = next(read_lines_backward(file, chain.offset), None)
+            if last is None or last[1] != chain.offset or chain_hash(last[0]) != chain.last:
+                lines = read_lines(os.fdopen(os.dup(file.fileno()), "rb"))
+                chain.offset = next((end for raw, end, _ in lines if chain_hash(raw) == chain.last), chain.offset)
         if file is None and is_last:
             return
         if file is None:
@@ -374,17 +380,6 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
         if not is_last:  # otherwise it was sealed while it was read, and may contain more lines
             number += 1
             chain.offset = chain.count = 0
-
-
-def _find_resume_offset(file: IO[bytes], chain: _ChainState) -> int:
-    """Return where the line after the last one read begins; it moves if lines before it are redacted meanwhile."""
-    last = next(read_lines_backward(file, chain.offset), None)
-    if last is not None and last[1] == chain.offset and chain_hash(last[0]) == chain.last:
-        return chain.offset
-    for raw, end, _ in read_lines(os.fdopen(os.dup(file.fileno()), "rb")):
-        if chain_hash(raw) == chain.last:
-            return end
-    return chain.offset
 
 
 class RedactionIndex:
@@ -499,6 +494,16 @@ class LedgerFault(Serializable, Struct, frozen=True):
     file: str
     line: int
     what: str
+
+
+class UnprovenSignature(Serializable, Struct, frozen=True):
+    """A signature that does not prove its writer, and why."""
+
+    artifact_id: str
+    writer: str
+    state: str
+    reason: str
+    key: str
 
 
 class LedgerVerification(Struct, frozen=True):

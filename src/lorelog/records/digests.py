@@ -313,10 +313,6 @@ def _evidence_text(record: Record, kind: str) -> str:
     return f"{text} ({name.strip()} = {value})" if name and isinstance(value, int | float) else text
 
 
-def _decision_label(item: DigestItem) -> str:
-    return "Decided" if item.explicit else "Settled" if item.record.kind == "task_finish" else "Checked"
-
-
 class _LibraryRules(Struct, frozen=True):
     sources: tuple[RecordContentFilter, ...]
     """The records from which the library is made."""
@@ -338,7 +334,7 @@ _LIBRARIES: Mapping[DigestRole, _LibraryRules] = {
             RecordContentFilter(kinds=("decision", "revision")),
             RecordContentFilter(kinds=sorted(IMPLICIT_DECISION_KINDS)),
         ),
-        _decision_label,
+        lambda item: "Decided" if item.explicit else "Settled" if item.record.kind == "task_finish" else "Checked",
         _decision_text,
     ),
     DigestRole.EVIDENCE: _LibraryRules(
@@ -482,8 +478,13 @@ def build_brief(
     lines = [
         *(line for _, line in (*active, *completed)),
         *(line for library in libraries for line in library.digest.lines),
-        *(_related_line(project, trusts) for project in near),
     ]
+    for project in near:
+        names = ", ".join(json.dumps(one_line(name, 60), ensure_ascii=False) for name in project.names[:_MAX_NAMES])
+        more = f" and {len(project.names) - _MAX_NAMES} more" if len(project.names) > _MAX_NAMES else ""
+        text = f"{one_line(project.project, 200)} names the same subjects: {names}{more}"
+        tainted = project.record in trusts and trusts[project.record].tainted
+        lines.append(DigestLine(text, (project.record,), "Related projects", tainted))
     name = one_line(scope.name, 200)
     counts = (open_count, len(completed), *(len(library.items) for library in libraries))
     words = ("active task", "recent completed task", "recent failure", "decision", "evidence highlight")
@@ -501,14 +502,6 @@ def build_brief(
         evidence=evidence.items,
         related=tuple(near),
     )
-
-
-def _related_line(project: RelatedProject, trusts: Mapping[str, Trust]) -> DigestLine:
-    names = ", ".join(json.dumps(one_line(name, 60), ensure_ascii=False) for name in project.names[:_MAX_NAMES])
-    more = f" and {len(project.names) - _MAX_NAMES} more" if len(project.names) > _MAX_NAMES else ""
-    tainted = project.record in trusts and trusts[project.record].tainted
-    text = f"{one_line(project.project, 200)} names the same subjects: {names}{more}"
-    return DigestLine(text, (project.record,), "Related projects", tainted)
 
 
 def _task_lines(

@@ -17,9 +17,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert, defstruct
 from msgspec.structs import replace
 
 from lorelog.core.errors import UsageError, nearest_name, with_article
@@ -188,11 +188,6 @@ KINDS: Mapping[str, RecordKindSpec] = {
     ),
 }
 
-_OBJECT_KEYS: Mapping[FieldType, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    FieldType.DATASETS: (("name",), ("version", "description")),
-    FieldType.ENTITIES: (("name", "entity_type"), ("role",)),
-    FieldType.PROVENANCE: ((), ("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id")),
-}
 COMPUTED_FIELDS = frozenset(
     {"promotion_state", "promotion", "trust_tier", "trust", "tier", "verified_by", "verified", "digest_key", "tainted"}
 )
@@ -300,76 +295,48 @@ def _kind_rules(kind: str) -> RecordKindSpec:
 def _check_value(name: str, kind: FieldType, value: Json) -> None:
     if exceeds_max_nesting(value):
         raise UsageError(f"{name!r} is nested too deeply", hint=f"the limit is {MAX_NESTING} levels")
-    if not _TYPES[kind][1](value):
-        raise UsageError(f"{name!r} cannot be {_format_value(value)}", hint=f"{name}: {_TYPES[kind][0]}")
-    if kind in _OBJECT_KEYS:
-        for part in value if isinstance(value, list) else [value]:
-            _check_parts(name, kind, part)
-
-
-def _check_parts(name: str, kind: FieldType, part: Json) -> None:
-    required, optional = _OBJECT_KEYS[kind]
-    if not isinstance(part, dict):
-        raise UsageError(f"{name!r} cannot hold {_format_value(part)}", hint=f"{name}: {_TYPES[kind][0]}")
-    for key, value in part.items():
-        if key not in (*required, *optional):
-            raise _unknown_name_error(f"{name!r} has no part {key!r}", key, (*required, *optional))
-        if not isinstance(value, str):
-            raise UsageError(f"{key!r} of {name!r} cannot be {_format_value(value)}", hint="it must be a text")
-    for key in required:
-        if not _is_filled(part.get(key)):
-            raise UsageError(f"{name!r} needs {key!r} in each of its parts", hint=f"{name}: {_TYPES[kind][0]}")
+    expected, type_ = _TYPES[kind]
+    try:
+        convert(value, type_)
+    except ValidationError as error:
+        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
+        raise UsageError(f"{name!r} cannot be {shown}: {error}", hint=f"{name}: {expected}") from error
 
 
 def _is_filled(value: Json) -> bool:
-    if isinstance(value, str):
-        return bool(value.strip())
-    texts = _as_texts(value)
-    return any(map(str.strip, texts)) if texts is not None else bool(value)
+    items = value if isinstance(value, list) else [value]
+    return any(item.strip() if isinstance(item, str) else item not in (None, {}) for item in items)
 
 
-def _as_texts(value: Json) -> list[str] | None:
-    """Return a list that contains only texts; None for any other value."""
-    if not isinstance(value, list):
-        return None
-    texts = [text for text in value if isinstance(text, str)]
-    return texts if len(texts) == len(value) else None
+def _object_type(required: tuple[str, ...], optional: tuple[str, ...]) -> Any:
+    filled = Annotated[str, Meta(pattern=r"\S")]
+    fields: list[Any] = [*((name, filled) for name in required), *((name, str, "") for name in optional)]
+    return defstruct("FieldPart", fields, forbid_unknown_fields=True)
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_TYPES: Mapping[FieldType, tuple[str, Callable[[Json], bool]]] = {
-    FieldType.TEXT: ("a text", lambda value: isinstance(value, str)),
-    FieldType.TEXTS: ("a list of texts", lambda value: _as_texts(value) is not None),
+_PROVENANCE_KEYS = ("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id")
+_TYPES: Mapping[FieldType, tuple[str, Any]] = {
+    FieldType.TEXT: ("a text", str),
+    FieldType.TEXTS: ("a list of texts", list[str]),
     FieldType.IDS: (
         "a list of ids of records",
-        lambda value: (ids := _as_texts(value)) is not None and all(map(_IDENTIFIER.fullmatch, ids)),
+        list[Annotated[str, Meta(pattern=rf"\A{_IDENTIFIER.pattern}\Z")]],
     ),
-    FieldType.NUMBER: ("a number", _is_number),
-    FieldType.SHARE: (
-        "a number from 0 to 1",
-        lambda value: isinstance(value, int | float) and _is_number(value) and 0 <= value <= 1,
+    FieldType.NUMBER: ("a number", int | float),
+    FieldType.SHARE: ("a number from 0 to 1", Annotated[float, Meta(ge=0, le=1)]),
+    FieldType.OBJECT: ("an object", dict),
+    FieldType.VALUE: ("a text, a number or an object", str | int | float | dict),
+    FieldType.DATASETS: (
+        "a list of objects with name, version and description",
+        list.__class_getitem__(_object_type(("name",), ("version", "description"))),
     ),
-    FieldType.OBJECT: ("an object", lambda value: isinstance(value, dict)),
-    FieldType.VALUE: (
-        "a text, a number or an object",
-        lambda value: isinstance(value, str | dict) or _is_number(value),
+    FieldType.ENTITIES: (
+        "a list of objects with name, entity_type and role",
+        list.__class_getitem__(_object_type(("name", "entity_type"), ("role",))),
     ),
-    FieldType.DATASETS: ("a list of objects with name, version and description", lambda value: isinstance(value, list)),
-    FieldType.ENTITIES: ("a list of objects with name, entity_type and role", lambda value: isinstance(value, list)),
-    FieldType.PROVENANCE: (
-        "an object with uri, repo, commit, path, tool_name, tool_version, tool_call_id",
-        lambda value: isinstance(value, dict),
-    ),
+    FieldType.PROVENANCE: (f"an object with {', '.join(_PROVENANCE_KEYS)}", _object_type((), _PROVENANCE_KEYS)),
 }
-"""How each type is described, and its check."""
-
-
-def _format_value(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+"""How each type is described, and its type for msgspec."""
 
 
 def _unknown_name_error(message: str, name: str, allowed: tuple[str, ...]) -> UsageError:
@@ -454,13 +421,13 @@ def redact_values(values: Mapping[str, Any], raw: bytes) -> tuple[dict[str, Any]
     return redacted, removed
 
 
-def _keep_marker(path: str, text: str) -> str:
-    return text if text.startswith(_MARKER) and HASH_PATTERN.fullmatch(text[len(_MARKER) :]) else ""
-
-
 def holds_text(values: Mapping[str, Any]) -> bool:
     """Return True if a line that claims to be redacted holds anything that a redaction removes."""
-    expected = _replace_texts(values, _keep_marker)
+
+    def keep_marker(path: str, text: str) -> str:
+        return text if text.startswith(_MARKER) and HASH_PATTERN.fullmatch(text[len(_MARKER) :]) else ""
+
+    expected = _replace_texts(values, keep_marker)
     expected |= {name: values[name] for name in ("#", REDACTED_KEY) if name in values}
     return expected != dict(values)
 

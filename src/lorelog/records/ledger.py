@@ -80,7 +80,7 @@ class Ledger:
             return []
         for draft in drafts:
             check_draft(draft)
-        drafts = [replace(draft, id=draft.id or new_id(), at=draft.at or _utc_now()) for draft in drafts]
+        drafts = [replace(draft, id=draft.id or new_id(), at=draft.at or utc_time()) for draft in drafts]
         if len({draft.id for draft in drafts}) < len(drafts):
             raise UsageError("two records of a batch have the same id", hint="omit the ids to have them generated")
         with self._translate_errors(), self._exclusive_lock() as lock:
@@ -239,7 +239,7 @@ class Ledger:
             entries = to_builtins(redactions[start : start + MAX_REDACTIONS_PER_RECORD])
             fields = {"reason": reason, "redactions": entries}
             draft = RecordDraft(
-                REDACTION_KIND, id=new_id(), at=_utc_now(), agent=actor, origin="user", status="recorded", fields=fields
+                REDACTION_KIND, id=new_id(), at=utc_time(), agent=actor, origin="user", status="recorded", fields=fields
             )
             drafts.append(sign(draft) if sign else draft)
         os.close(open_to_append(self._redacting))
@@ -329,8 +329,14 @@ class Ledger:
             return head
         self._segments.restore_modes()
         end = self._end_of_files()
-        if end.offset < size:
-            self._move_torn_tail(end.offset)
+        if end.offset < size:  # move the bytes after the last complete batch to a separate file
+            descriptor = open_to_append(self._segments.open_path)
+            try:
+                append_line(self._torn, os.pread(descriptor, size - end.offset, end.offset), durable=True)
+                os.ftruncate(descriptor, end.offset)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         if head is None or end.seq > head.seq:
             return end
         return replace(end, seq=head.seq, hash=head.hash)
@@ -363,16 +369,6 @@ class Ledger:
                     return LedgerPosition(segment, end if number == segment else 0, seq, chain_hash(raw))
         return LedgerPosition(segment, 0)
 
-    def _move_torn_tail(self, size: int) -> None:
-        """Move the bytes after the last complete batch to a separate file."""
-        descriptor = open_to_append(self._segments.open_path)
-        try:
-            append_line(self._torn, os.pread(descriptor, os.fstat(descriptor).st_size - size, size), durable=True)
-            os.ftruncate(descriptor, size)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
     def _acknowledged_end(self) -> LedgerPosition | None:
         file = open_regular_file(self._lock)
         if file is None:
@@ -401,8 +397,9 @@ class Ledger:
             raise StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint=_UNWRITABLE_HINT) from error
 
 
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def utc_time(timespec: str = "milliseconds") -> str:
+    """Return the time now, as records have it."""
+    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def _encode_head(end: LedgerPosition) -> bytes:

@@ -225,21 +225,14 @@ def _find_withdrawals(by_id: Mapping[str, Record], signer: SigningKeyLookup) -> 
         if against and record.kind in COUNTERSIGNING_KINDS and record.supports_claim is True:
             writer = writer_identity(record.agent)
             later = [*against.get((record.reply_to, writer), ()), *against.get((record.id, writer), ())]
-            first = min(
-                (other for other in later if _is_withdrawal(other, record, signer)), key=attrgetter("seq"), default=None
-            )
-            if first is not None:
-                withdrawals[record.id] = first.id
+            key = signer(record)
+            for other in sorted(later, key=attrgetter("seq")):
+                # The signature of a redacted one is gone, and its withdrawal must not be undone by that.
+                counts = signer(other) == key if key and not other.redacted else other.origin != "import"
+                if other.seq > record.seq and counts:
+                    withdrawals[record.id] = other.id
+                    break
     return withdrawals
-
-
-def _is_withdrawal(later: Record, support: Record, signer: SigningKeyLookup) -> bool:
-    if later.seq <= support.seq:
-        return False
-    if later.redacted:  # its signature is gone, and its withdrawal must not be undone by that
-        return later.origin != "import"
-    key = signer(support)
-    return signer(later) == key if key else later.origin != "import"
 
 
 def _tainted_ids(by_id: Mapping[str, Record]) -> set[str]:

@@ -483,6 +483,9 @@ def _parse_value(match: re.Match[str]) -> tuple[str, str] | None:
         return f"tool:{purpose}", "postgres" if lowered == "postgresql" else lowered
     if match["day"] or match["name"]:
         return ("day", match["day"]) if match["day"] else None
-    if quantity := QUANTITY.fullmatch(text or match["number"] + (match["unit"] or "")):
+    text = text or f"{match['number'] or ''}{match['unit'] or ''}"
+    if not text:  # blanks in quotes
+        return None
+    if quantity := QUANTITY.fullmatch(text):
         return parse_quantity(quantity["number"], quantity["unit"])
     return ("code", text) if " " not in text or match["code"] else None

@@ -1,90 +1,72 @@
-"""Typed prompts that correct or state a preference, and entries made of statements."""
+"""Typed sentences that certainly state a rule, and entries made of statements."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.session import UserStatement
+from lorelog.ingest.transcripts.certain_forms import MAX_PROMPT_CHARS, certain_rules
 from lorelog.ingest.transcripts.statements import (
     MAX_ASKED_CHARS,
     MAX_CONTEXT_CHARS,
     MAX_STATEMENT_CHARS,
     format_statement,
     last_question,
-    recognise_prompt,
-    rejection_kind,
 )
 
-KINDS = {"c": "correction", "p": "preference", "n": ""}
-MIN_PRECISION, MIN_RECALL = 0.95, 0.9
+
+@pytest.mark.parametrize(
+    ("prompt", "rules"),
+    [
+        ("Remember that releases are cut from main.", ["Remember that releases are cut from main."]),
+        ("please remember to run the linter", ["please remember to run the linter"]),
+        ("remember: staging is read-only", ["remember: staging is read-only"]),
+        ("Fix the login page. From now on, use `uv` in this repo.", ["From now on, use `uv` in this repo."]),
+        ("thanks\ngoing forward, write migrations as plain SQL", ["going forward, write migrations as plain SQL"]),
+        ("never push to main from now on!", ["never push to main from now on!"]),
+        ("don\u2019t use npm from now on", ["don't use npm from now on"]),
+        ("Ab jetzt nur noch pnpm benutzen", ["Ab jetzt nur noch pnpm benutzen"]),
+        ("Désormais, écris les tests en anglais.", ["Désormais, écris les tests en anglais."]),
+        ("recuerda que usamos pnpm", ["recuerda que usamos pnpm"]),
+        ("请记住：使用 pnpm 安装依赖", ["请记住：使用 pnpm 安装依赖"]),
+    ],
+)
+def test_explicit_rules_are_certain(prompt: str, rules: list[str]) -> None:
+    """A sentence that begins with a request to remember, or with a rule for the future, is kept, and no other."""
+    assert list(certain_rules(prompt)) == rules
 
 
-def corpus() -> list[tuple[str, bool, str]]:
-    """Return kind, whether it follows an interruption, and text of each labelled prompt."""
-    lines = (Path(__file__).parent / "typed_prompts.txt").read_text("utf-8").splitlines()
-    pairs = [line.split("\t", 1) for line in lines if not line.startswith("#")]
-    return [(KINDS[label[0]], label.endswith("i"), text.replace("\\n", "\n")) for label, text in pairs]
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "no, use pnpm",
+        "always run the tests",
+        "never run the integration suite here, it is too slow",
+        "remember that bug we had?",
+        "from now on do it like that",
+        "Remember to fix this in the other file.",
+        "and remember to use pagination",
+        "do you remember that releases are cut from main",
+        "> from now on use uv",
+        "```\nfrom now on use uv\n```",
+        "    from now on use uv",
+        'the message says "from now on use uv"',
+        "从现在开始这样做就可以了",
+        "From now on, use uv everywhere. " + "Write a service that stores invoices. " * (MAX_PROMPT_CHARS // 30),
+    ],
+)
+def test_anything_else_is_not_a_certain_rule(prompt: str) -> None:
+    """Corrections, questions, quotes, long tasks, and sentences that point at the conversation are not judged by words."""
+    assert certain_rules(prompt) == ()
 
 
-def test_prompts_are_recognised_with_few_errors() -> None:
-    """At least 95 of 100 recognised prompts of the corpus are corrections or preferences, and few are missed."""
-    labelled = corpus()
-    recognised = [(kind, text, recognise_prompt(text, interrupted=after)) for kind, after, text in labelled]
-    right = [(kind, found[0]) for kind, _, found in recognised if kind and found]
-    wrong = [text for kind, text, found in recognised if found and not kind]
-
-    assert len(labelled) >= 300
-    assert sum(not kind for kind, _, _ in labelled) * 2 >= len(labelled)
-    assert len(right) / (len(right) + len(wrong)) >= MIN_PRECISION, wrong
-    assert len(right) / sum(bool(kind) for kind, _, _ in labelled) >= MIN_RECALL
-    assert sum(kind == found for kind, found in right) / len(right) >= MIN_PRECISION
-
-
-def test_a_short_prompt_is_kept_whole_and_unchanged() -> None:
-    """The words of a short correction are those that were typed, with typographic quotes and line breaks."""
-    assert recognise_prompt("no, don\u2019t do that\nuse pnpm") == ("correction", "no, don\u2019t do that\nuse pnpm")
-
-
-def test_only_the_carrying_sentences_of_a_longer_prompt_are_kept() -> None:
-    """Of a longer prompt the rule and the sentence after it are kept, not the task around it."""
-    task = (
-        "The report page is slow for large tenants, the table has a million rows. Look at the query plan and tell me. "
-        * 2
-    )
-    rule = "From now on, write every migration as plain SQL. The ORM hides too much."
-
-    assert recognise_prompt(f"{task}\n\n{rule}\n\n{task}") == ("preference", rule)
-
-
-def test_a_long_task_description_is_not_typed() -> None:
-    """Constraints within a long task are not rules of the user; a rule for the future in it is."""
-    task = "Write a service that stores invoices and sends them by mail. " * 12
-    constraints = f"{task}\nNever retry twice. Always log the id. Don't use a queue."
-
-    assert recognise_prompt(constraints) is None
-    assert recognise_prompt(f"{constraints}\nFrom now on, use uv in this repo.") == (
-        "preference",
-        "From now on, use uv in this repo.",
-    )
-
-
-def test_injected_context_is_not_a_statement() -> None:
-    """Text that programs put in a prompt is not recognised."""
-    injected = "<system-reminder>Never use this file.</system-reminder>\nrun the tests"
-
-    assert recognise_prompt(injected) is None
-    assert recognise_prompt("<lorelog-memory>no, use pnpm</lorelog-memory>") is None
-
-
-@pytest.mark.parametrize("words", ["always use the wrapper", "no, from now on ask me", "nunca hagas eso"])
-def test_a_rejection_with_a_rule_is_a_preference(words: str) -> None:
-    """Words for the future make a rejection a preference."""
-    assert rejection_kind(words) == "preference"
-    assert rejection_kind("use port 8081") == "correction"
+@given(st.text(max_size=400))
+def test_any_text_is_survived(text: str) -> None:
+    """A certain rule has only words that were typed."""
+    words = text.replace("\u2019", "'").split()
+    assert all(word in " ".join(words) for rule in certain_rules(f"from now on {text}") for word in rule.split()[3:])
 
 
 def test_an_entry_has_the_words_first_and_the_context_second() -> None:
@@ -128,16 +110,6 @@ def test_any_words_make_bullets(words: str, context: str) -> None:
     if formatted and context.replace("\0", "").split():
         assert formatted.splitlines()[-1].startswith("- About: ")
         assert len(formatted.splitlines()[-1]) <= MAX_CONTEXT_CHARS + len("- About: ")
-
-
-@given(st.text(max_size=400), st.sampled_from([True, False]))
-def test_any_prompt_is_survived(text: str, interrupted: object) -> None:
-    """A prompt is either not recognised, or gives a known kind and words that were typed."""
-    found = recognise_prompt(text, interrupted=interrupted is True)
-
-    if found is not None:
-        assert found[0] in {"correction", "preference"}
-        assert set(found[1].split()) <= {*text.split(), "…"}
 
 
 def test_the_last_question_includes_its_options() -> None:

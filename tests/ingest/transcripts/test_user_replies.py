@@ -165,8 +165,8 @@ def test_a_plan_in_a_file_is_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_words_of_an_interruption_are_a_correction(tmp_path: Path) -> None:
-    """The prompt after an interruption stays the next request and is typed, also if it stands in the same line."""
+def test_words_after_an_interruption_are_the_next_request(tmp_path: Path) -> None:
+    """The prompt after an interruption is the next request and nothing else, also if it stands in the same line."""
     stop = "[Request interrupted by user for tool use]"
     for number, lines in enumerate(
         (
@@ -182,9 +182,7 @@ def test_words_of_an_interruption_are_a_correction(tmp_path: Path) -> None:
 
         assert first.interrupted
         assert second.request == "port 8080 is taken"
-        assert second.statements == (
-            UserStatement("correction", "port 8080 is taken", "interrupted Bash make up", "request 1"),
-        )
+        assert second.statements == ()
 
 
 def test_words_for_a_subagent_belong_to_the_turn(tmp_path: Path) -> None:
@@ -216,11 +214,11 @@ def test_a_reply_after_the_next_request_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_text_before_a_request_is_known(tmp_path: Path) -> None:
-    """A turn knows the question that its request answers, and a correction what it corrects."""
+    """A turn knows the question that its request answers, and a typed rule what stood before it."""
     lines = [
         claude("user", "u1", "Set it up"),
         claude("assistant", "a1", [{"type": "text", "text": "I installed it with npm. Is that all?"}]),
-        claude("user", "u2", "no, use pnpm"),
+        claude("user", "u2", "From now on, use pnpm."),
     ]
 
     _, second = digests(write_lines(tmp_path / "s.jsonl", lines))

@@ -15,7 +15,9 @@ TEXT = (
     "We set the Redis TTL to 60 seconds in src/cache/store.py, because `make_key()` timed out after 1,500 ms. "
     "See https://docs.example.org/ttl?v=2 for the reasons. UserService.load calls fetch_user; run pytest -q --maxfail=2. "
     "On 2026-03-05 3 of 12 builds failed with E1042 (v1.2.3, commit 3f9a2c1). Ask ops@example.org, 2 times. "
-    'The log said "connection refused by peer". Chinese: 缓存时间是60秒。'
+    'The log said "connection refused by peer". Chinese: '
+    "缓存时间是60秒，由fetchUser函数读取配置文件/etc/app.toml，端口8080。用--fast参数，重试三次。"
+    "设计在docs/设计.md。见https://docs.example.org/a。"
 )
 
 
@@ -41,6 +43,15 @@ TEXT = (
         "an end-to-end, up-to-date and well-known thing",
         "Redis\u2014which is fast\u2014keeps it 60 s",
         "Decision: Redis; Reason: it timed out",
+        # Scripts without gaps: numbers, names and paths are found between the letters around them.
+        "缓存时间为６０秒",
+        "缓存为 60 秒，端口为8080",
+        "通过fetchUser读取/etc/app.toml的内容",
+        "加上--fast会快一些",
+        "重试三次，间隔六十秒",
+        "docs/设计.md说明了原因，见https://docs.example.org/a。",
+        "fetchUser가 60초마다 읽는다",
+        "一个函数读取配置",
     ],
 )
 def test_what_the_sources_say_is_held(line: str) -> None:
@@ -84,40 +95,6 @@ def test_what_the_sources_say_is_held(line: str) -> None:
         ("put a <script> there", "<script>"),
         ("5 builds failed", "5"),  # 05 is the day of a date, and 9 is part of a hash
         ("9 builds failed", "9"),
-    ],
-)
-def test_what_the_sources_do_not_say_is_missing(line: str, missing: str) -> None:
-    """An invented number, unit, path, URL, name, flag, day or quotation is told, also where it only begins or ends like a true one."""
-    assert missing in SourceFacts(TEXT).unsupported(line)
-
-
-CHINESE = (
-    "缓存时间是60秒，由fetchUser函数读取配置文件/etc/app.toml，端口8080。用--fast参数，重试三次。"
-    "设计在docs/设计.md。见https://docs.example.org/a。"
-)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "缓存时间为６０秒",
-        "缓存为 60 秒，端口为8080",
-        "通过fetchUser读取/etc/app.toml的内容",
-        "加上--fast会快一些",
-        "重试三次，间隔六十秒",
-        "docs/设计.md说明了原因，见https://docs.example.org/a。",
-        "fetchUser가 60초마다 읽는다",
-        "一个函数读取配置",
-    ],
-)
-def test_scripts_without_gaps_can_say_again_what_was_said(line: str) -> None:
-    """Where words are not set apart, numbers, names and paths are found between the letters around them, whichever those are."""
-    assert SourceFacts(CHINESE).unsupported(line) == []
-
-
-@pytest.mark.parametrize(
-    ("line", "missing"),
-    [
         ("缓存时间为90秒", "90"),
         ("使用deleteUser函数", "deleteUser"),
         ("用--force参数清除", "--force"),
@@ -128,9 +105,9 @@ def test_scripts_without_gaps_can_say_again_what_was_said(line: str) -> None:
         ("变量user_name错误", "user_name"),
     ],
 )
-def test_scripts_without_gaps_hide_no_invention(line: str, missing: str) -> None:
-    """What is invented is found though nothing sets it apart from the letters around it."""
-    assert missing in SourceFacts(CHINESE).unsupported(line)
+def test_what_the_sources_do_not_say_is_missing(line: str, missing: str) -> None:
+    """An invented number, unit, path, URL, name, flag, day or quotation is told, also where it only begins or ends like a true one."""
+    assert missing in SourceFacts(TEXT).unsupported(line)
 
 
 def test_german_nouns_are_not_names() -> None:

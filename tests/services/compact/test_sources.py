@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.compact.scripted import source
 
-from lorelog.services.compact.sources import LOOKAHEAD, SummarySource, compare_by_words, make_batches, shorten_hashes
+from lorelog.services.compact.sources import SummarySource, compare_by_words, make_batches, shorten_hashes
 
 DAYS = st.integers(1, 28).map(lambda day: f"2026-02-{day:02}")
 
@@ -57,17 +57,6 @@ def test_time_goes_before_words() -> None:
     batches = make_batches(sources, lambda _: 1, 2, compare_by_words)
 
     assert [[item.day for item in batch] for batch in batches] == [["2026-01-01", "2026-01-01"], ["2026-02-20"]]
-
-
-def test_many_are_looked_at_in_turn() -> None:
-    """More sources than are looked at once are all taken, in the order of time as far as they do not fit together."""
-    count = 2 * LOOKAHEAD + 7
-    sources = [source(number, f"word{number}") for number in range(count)]
-
-    batches = make_batches(sources, lambda _: 1, 50, compare_by_words)
-
-    assert sum(map(len, batches)) == count
-    assert [len(batch) for batch in batches] == [50] * 8 + [7]
 
 
 @given(st.sets(st.text("0123456789abcdef", min_size=16, max_size=16), max_size=50))

@@ -119,19 +119,6 @@ def test_what_is_put_together_is_checked_against_the_sources(tmp_path: Path) -> 
     assert any("were kept unmerged" in note for note in worded.notes)
 
 
-@pytest.mark.slow
-def test_putting_together_ends_though_it_shortens_nothing(tmp_path: Path) -> None:
-    """Lines that never get fewer are given back as they are, after one round."""
-    model = Scripted()
-    sources = [source(number, f"number {number} " + "the otter sleeps in its holt. " * 10) for number in range(300)]
-    plan = plan_summary(sources, compare_by_words, gate(tmp_path, model, 8000))
-    worded = SummaryWriter(plan, str).write()
-
-    merged = [text for _, text in model.asked if is_merging(text)]
-    assert len(merged) > 1
-    assert len(worded.lines) == 300
-
-
 def test_a_model_that_repeats_all_lines_is_cut_short(tmp_path: Path) -> None:
     """Of a model that says all lines again the most telling are kept, and that there were more is told."""
     sources = [source(number, f"number {number} of the otters sleeps in its holt.") for number in range(400)]

@@ -69,19 +69,6 @@ def test_readers_see_a_whole_file(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_link_is_followed_only_where_that_was_asked_for(tmp_path: Path) -> None:
-    """A symbolic link is followed on request and replaced otherwise."""
-    other = tmp_path / "other"
-    other.write_text("old", "utf-8")
-    link = tmp_path / "link"
-    link.symlink_to(other)
-
-    write_output(str(link), "new")
-    assert (link.is_symlink(), other.read_text("utf-8")) == (True, "new")
-    write_output(str(link), "newest", follow=False)
-    assert (link.is_symlink(), other.read_text("utf-8")) == (False, "new")
-
-
 @pytest.mark.parametrize("path", ["", "missing/file", "/dev/null"])
 def test_where_no_file_can_be_none_is_made(tmp_path: Path, path: str) -> None:
     """A directory, a device and a file in a missing directory are refused with a hint."""

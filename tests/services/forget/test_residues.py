@@ -43,7 +43,7 @@ def search(place: Path, canaries: Canaries | None = None) -> ResidueReport:
 
 def read_back(canaries: Canaries, key: str = "") -> Canaries:
     """Return the canaries as a receipt has them, with their key or another one."""
-    read = msgspec.json.decode(msgspec.json.encode(canaries.for_receipt), type=Canaries)
+    read = msgspec.json.decode(msgspec.json.encode(canaries.without_text(with_key=False)), type=Canaries)
     return msgspec.structs.replace(read, key=key or canaries.key)
 
 
@@ -243,7 +243,7 @@ def test_short_texts_are_found_as_whole_words(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("the passphrase is hunter2-x9, said he")
     canaries = make_canaries(["hunter2-x9"])
     assert search(tmp_path, canaries).residues
-    assert msgspec.json.encode(canaries.for_receipt) == b'{"texts":1,"short":1}'
+    assert msgspec.json.encode(canaries.without_text(with_key=False)) == b'{"texts":1,"short":1}'
     (tmp_path / "a").write_text("thunter2-x9b")
     assert search(tmp_path, canaries).ok
     assert make_canaries(["abc"]).skipped == 1
@@ -252,7 +252,7 @@ def test_short_texts_are_found_as_whole_words(tmp_path: Path) -> None:
 def test_nothing_tells_the_text(tmp_path: Path) -> None:
     """Neither the JSON of the canaries nor their repr holds a word of the text, and another key finds nothing."""
     canaries = make_canaries([TEXT])
-    shown = msgspec.json.encode(canaries.for_receipt).decode() + repr(canaries)
+    shown = msgspec.json.encode(canaries.without_text(with_key=False)).decode() + repr(canaries)
     assert not any(word in shown for word in TEXT.split() if len(word) > 3)
     assert canaries.key not in shown
     (tmp_path / "a").write_text(TEXT)

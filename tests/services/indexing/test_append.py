@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.services.indexing.test_run import CountingEmbedder
+from tests.stores.making import TemporaryStore
 
 from lorelog.core import sqlite_file
 from lorelog.core.options import ChunkOptions, ScanOptions
@@ -22,7 +23,6 @@ from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
 from lorelog.stores.embedded import EmbeddedStore, connection
-from lorelog.stores.memory import MemoryStore
 
 ENTRIES = 500
 
@@ -154,7 +154,7 @@ def test_what_is_indexed_is_what_a_first_run_would_index(costs: Costs, change: C
     costs.index()
     costs.file.write_text(change(old))
     costs.index()
-    fresh = MemoryStore(WordAnalyser(), provider="fake", model="fake-64")
+    fresh = TemporaryStore(WordAnalyser(), provider="fake", model="fake-64")
     job = IndexJob((costs.root,), (), ScanOptions(), ChunkOptions())
     IndexRun(fresh, CountingEmbedder(), job).over_roots()
     source = str(costs.file)

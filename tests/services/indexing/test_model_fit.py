@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.stores.making import PlainAnalyser, update, vector
+from tests.stores.making import PlainAnalyser, TemporaryStore, update, vector
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.retrieval.fusion import LaneEvidence, weigh_lanes
 from lorelog.services.indexing.model_fit import MAX_DEVIATION, MIN_CHUNKS, REMARK_NAME, model_fit, refresh_model_fit
-from lorelog.stores.memory import MemoryStore
 
 SUBJECTS = 60
 CHUNKS = 240
@@ -51,13 +50,13 @@ class Reader:
         pass
 
 
-def filled(reader: Reader, chunks: int = CHUNKS) -> MemoryStore:
-    store = MemoryStore(PlainAnalyser(), provider=reader.provider, model=reader.model)
+def filled(reader: Reader, chunks: int = CHUNKS) -> TemporaryStore:
+    store = TemporaryStore(PlainAnalyser(), provider=reader.provider, model=reader.model)
     grow(store, reader, 0, chunks)
     return store
 
 
-def grow(store: MemoryStore, reader: Reader, first: int, last: int) -> None:
+def grow(store: TemporaryStore, reader: Reader, first: int, last: int) -> None:
     texts = [f"Begin {n}. This is on subject{n} and nothing else. End {n}." for n in range(first, last)]
     given = update(f"/{first}.md", texts)
     with store.writer() as writer:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.services.indexing.test_run import CountingEmbedder
+from tests.stores.making import TemporaryStore
 from tests.surfaces.conftest import write
 
 from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy
@@ -32,7 +33,6 @@ from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.roots import Root
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 
 CHUNKS = 40
 ANIMALS = ("otter", "beaver", "heron", "stoat", "badger", "linnet", "marten", "plover")
@@ -297,7 +297,7 @@ def test_the_reference_store_embeds_everything_again(tmp_path: Path) -> None:
     """The reference store does the same: made beside, compared, in place, and back."""
     made = TwoModelIndex(tmp_path)
     model = CountingEmbedder()
-    made._stores[model.model] = MemoryStore(WordAnalyser(), provider="fake", model=model.model)
+    made._stores[model.model] = TemporaryStore(WordAnalyser(), provider="fake", model=model.model)
     made.run(model)
     told = made.change(model, reembed=True)
 

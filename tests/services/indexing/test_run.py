@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.stores.making import TemporaryStore
 from tests.surfaces.conftest import write
 
 from lorelog.core.errors import ModelUnavailable
@@ -22,7 +23,6 @@ from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.roots import Root
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 
 
 class CountingEmbedder(FakeEmbedder):
@@ -41,12 +41,12 @@ class CountingEmbedder(FakeEmbedder):
 
 
 class IndexedDirectory:
-    """A memory store with an indexer over one directory."""
+    """A store with an indexer over one directory."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
         self.embedder = CountingEmbedder()
-        self.store = MemoryStore(WordAnalyser(), provider="fake", model="fake-64")
+        self.store = TemporaryStore(WordAnalyser(), provider="fake", model="fake-64")
 
     chunking = ChunkOptions()
 
@@ -284,7 +284,7 @@ def test_a_model_of_another_length_under_the_same_name(tmp_path: Path, kind: str
     path = write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
     store: Store = embedded_store(tmp_path)
     if kind == "memory":
-        store = MemoryStore(WordAnalyser(), provider="fake", model="fake-64")
+        store = TemporaryStore(WordAnalyser(), provider="fake", model="fake-64")
     reembed(tmp_path / "notes", store, CountingEmbedder())
     changed = ChangedEmbedder()
 

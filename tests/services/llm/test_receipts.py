@@ -7,15 +7,11 @@ import random
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from tests.examples import examples
 
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.services.llm import receipts as module
@@ -307,38 +303,6 @@ def test_nothing_spent_is_nothing(tmp_path: Path) -> None:
     assert Receipts.of_tenant(tmp_path).spent_today() == 0
     assert Receipts.of_tenant(tmp_path).usage_since("2020-01-01") == UsageSummary(())
     assert list(tmp_path.iterdir()) == []
-
-
-calls = st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1), st.booleans()), min_size=1, max_size=30)
-
-
-@pytest.mark.slow
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(calls=calls, limit=st.integers(0, 1500))
-def test_threads_never_spend_more_than_the_limit(
-    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, float, bool]], limit: int
-) -> None:
-    """However calls interleave, end or are abandoned, what they really cost stays within the day's limit at every moment."""
-    shared = Receipts(tmp_path_factory.mktemp("r") / "receipts.jsonl")
-
-    def one(call: tuple[int, float, bool]) -> int:
-        tokens, share, ends = call
-        try:
-            ticket = shared.reserve(tokens, ASKED, limit)
-        except DailyLimitReached:
-            return 0
-        finally:
-            assert shared.spent_today() <= limit
-        cost = int(tokens * share)
-        if ends:
-            shared.settle(ticket, CallOutcome("ok", cost, 0, 0.0))
-        return cost
-
-    with ThreadPoolExecutor(8) as pool:
-        spent = sum(pool.map(one, calls))
-
-    assert spent <= limit
-    assert spent <= shared.spent_today() <= limit
 
 
 _PROCESS = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.stores.making import PlainAnalyser, chunk, update
+from tests.stores.making import PlainAnalyser, TemporaryStore, chunk, update
 from tests.surfaces.conftest import run_process, write
 
 from lorelog.core.document import Chunk
@@ -18,27 +18,26 @@ from lorelog.core.ports import DocumentUpdate
 from lorelog.core.query import Filters
 from lorelog.services.memories.listing import list_documents, list_memories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.stores.memory import MemoryStore
 
-Listed = Callable[[MemoryStore, Filters], list[str]]
+Listed = Callable[[TemporaryStore, Filters], list[str]]
 TODAY = date(2026, 3, 6)
 
 
-def list_both(store: MemoryStore, filters: Filters, limit: int = 20) -> tuple[ListReply, ListReply]:
+def list_both(store: TemporaryStore, filters: Filters, limit: int = 20) -> tuple[ListReply, ListReply]:
     """Return the list of documents and that of memories."""
     return list_documents(store, filters, limit, state_of(store)), recent(store, filters, limit)
 
 
-def recent(store: MemoryStore, filters: Filters, limit: int = 20) -> ListReply:
+def recent(store: TemporaryStore, filters: Filters, limit: int = 20) -> ListReply:
     return list_memories(store, filters, limit, state_of(store), ListOptions())
 
 
-def state_of(store: MemoryStore) -> LifecycleIndex:
+def state_of(store: TemporaryStore) -> LifecycleIndex:
     return LifecycleIndex(store, Path("/home/nobody"), TODAY)
 
 
-def shelved(*updates: DocumentUpdate) -> MemoryStore:
-    store = MemoryStore(PlainAnalyser(), provider="fake", model="fake-64")
+def shelved(*updates: DocumentUpdate) -> TemporaryStore:
+    store = TemporaryStore(PlainAnalyser(), provider="fake", model="fake-64")
     with store.writer() as writer:
         writer.put(updates)
     return store
@@ -54,16 +53,16 @@ def of_day(day: str, source: str, project: str = "/p", **more: object) -> Docume
     return of_chunks(day, chunk(source, source, 1, date=day, **more), project=project)
 
 
-def documents(store: MemoryStore, filters: Filters) -> list[str]:
+def documents(store: TemporaryStore, filters: Filters) -> list[str]:
     return [Path(document.source).stem for document in list_both(store, filters)[0].documents]
 
 
-def memories(store: MemoryStore, filters: Filters) -> list[str]:
+def memories(store: TemporaryStore, filters: Filters) -> list[str]:
     return [Path(memory.chunk.source).stem for memory in recent(store, filters).memories]
 
 
 @pytest.fixture
-def week() -> MemoryStore:
+def week() -> TemporaryStore:
     return shelved(
         of_day("2026-03-03", "/docs/tuesday.md"),
         of_day("2026-03-02", "/docs/monday.md", type="decision", tags=("db", "schema")),
@@ -76,7 +75,7 @@ both = pytest.mark.parametrize("listed", [documents, memories])
 
 
 @both
-def test_the_newest_come_first(listed: Listed, week: MemoryStore) -> None:
+def test_the_newest_come_first(listed: Listed, week: TemporaryStore) -> None:
     """Both lists go by the day a text speaks of, newest first, not by name or by the order of indexing."""
     assert listed(week, Filters()) == ["thursday", "wednesday", "tuesday", "monday"]
 
@@ -97,7 +96,7 @@ def test_the_newest_come_first(listed: Listed, week: MemoryStore) -> None:
         (Filters(projects=("/p",), source_prefix="/docs", since="2026-03-03"), ["tuesday"]),
     ],
 )
-def test_filters_hold_for_both_lists(listed: Listed, week: MemoryStore, filters: Filters, wanted: list[str]) -> None:
+def test_filters_hold_for_both_lists(listed: Listed, week: TemporaryStore, filters: Filters, wanted: list[str]) -> None:
     """Projects, a path and days, first and last included, admit the same documents and memories."""
     assert listed(week, filters) == wanted
 
@@ -112,13 +111,13 @@ def test_filters_hold_for_both_lists(listed: Listed, week: MemoryStore, filters:
         (Filters(types=("lesson",), tags=("schema",)), []),
     ],
 )
-def test_memories_are_filtered_by_type_and_tags(week: MemoryStore, filters: Filters, wanted: list[str]) -> None:
+def test_memories_are_filtered_by_type_and_tags(week: TemporaryStore, filters: Filters, wanted: list[str]) -> None:
     """Any of the types and all of the tags must be there."""
     assert memories(week, filters) == wanted
 
 
 @pytest.mark.parametrize(("limit", "more"), [(1, True), (3, True), (4, False), (5, False)])
-def test_more_is_said_when_there_is_more(week: MemoryStore, limit: int, more: bool) -> None:  # noqa: FBT001
+def test_more_is_said_when_there_is_more(week: TemporaryStore, limit: int, more: bool) -> None:  # noqa: FBT001
     """A list is as long as asked for, and says whether the last one shown is the last there is."""
     found_documents, found_memories = list_both(week, Filters(), limit)
 
@@ -128,7 +127,7 @@ def test_more_is_said_when_there_is_more(week: MemoryStore, limit: int, more: bo
     assert found_memories.documents == ()
 
 
-def test_more_counts_only_what_the_filters_admit(week: MemoryStore) -> None:
+def test_more_counts_only_what_the_filters_admit(week: TemporaryStore) -> None:
     """What a filter keeps out is not more of what was asked for."""
     assert [reply.more for reply in list_both(week, Filters(source_prefix="/docs"), 2)] == [False, False]
 

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.stores.making import chunk, update, vector
+from tests.stores.making import TemporaryStore, chunk, update, vector
 
 from lorelog import Lorelog
 from lorelog.core.document import Anchor
@@ -17,7 +17,6 @@ from lorelog.core.query import Filters
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.memories.lifecycle import NearDuplicateOptions, find_near_duplicates
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.stores.memory import MemoryStore
 
 FAKE = {"embedding.provider": "fake"}
 LONG = "we chose kafka for the event bus because replays matter to billing"
@@ -26,7 +25,7 @@ LONG = "we chose kafka for the event bus because replays matter to billing"
 @pytest.fixture
 def store() -> Store:
     """An empty store."""
-    return MemoryStore(WordAnalyser(), provider="test", model="m")
+    return TemporaryStore(WordAnalyser(), provider="test", model="m")
 
 
 def put(store: Store, *texts: str) -> None:

@@ -8,6 +8,7 @@ from typing import Never
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.stores.making import TemporaryStore
 
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCoverage
@@ -16,7 +17,6 @@ from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, ProjectS
 from lorelog.services.pipeline.search import SearchPipeline
 from lorelog.services.places.workspace import Project, Workspace
 from lorelog.services.search.searcher import Searcher
-from lorelog.stores.memory import MemoryStore
 
 
 def hit(number: int, heading: str) -> Hit:
@@ -46,7 +46,7 @@ class CountedHits(Searcher):
     """So many hits, `pieces` of each memory, and how many were asked for."""
 
     def __init__(self, count: int, pieces: int = 1) -> None:
-        self.store = MemoryStore(WordAnalyser(), provider="none", model="none")
+        self.store = TemporaryStore(WordAnalyser(), provider="none", model="none")
         super().__init__(self.store, None, WordAnalyser())
         self.asked: list[int] = []
         self._count, self._pieces = count, pieces

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.stores.making import TemporaryStore
+
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.records.projection import RecordProjection, records_folder
 from lorelog.services.records.store import RecordStore
-from lorelog.stores.memory import MemoryStore
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Tenant:
 
 
 def tenant(folder: Path, store: Store | None = None, chunking: ChunkOptions | None = None) -> Tenant:
-    store = store or MemoryStore(WordAnalyser(), provider="none", model="none")
+    store = store or TemporaryStore(WordAnalyser(), provider="none", model="none")
     book = RecordStore(folder)
     return Tenant(
         folder, book, store, RecordProjection(book, store, records_folder(folder), chunking or ChunkOptions())

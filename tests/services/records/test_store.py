@@ -10,7 +10,7 @@ from tests.records.drafts import draft
 
 from lorelog.core.paths import cache_folder
 from lorelog.core.record import TrustTier
-from lorelog.light.recent_journals import OPEN_TASKS_FILE
+from lorelog.light.session_start import OPEN_TASKS_FILE
 from lorelog.records.ledger import Ledger
 from lorelog.services.records.keyring import Keyring, SignatureState, check_ledger
 from lorelog.services.records.store import RecordStore

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import cos, sin
 
-from tests.stores.making import update, vector
+from tests.stores.making import TemporaryStore, update, vector
 
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, Store, Vector
 from lorelog.core.query import Filters, Fusion, Lane, SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import SearchDeps, Searcher
-from lorelog.stores.memory import MemoryStore
 
 
 class DirectedEmbedder:
@@ -85,4 +84,4 @@ class Shelf:
 
 def shelf_of(embedder: Embedder | None) -> Shelf:
     name = embedder or DirectedEmbedder()
-    return Shelf(MemoryStore(WordAnalyser(), provider=name.provider, model=name.model), embedder)
+    return Shelf(TemporaryStore(WordAnalyser(), provider=name.provider, model=name.model), embedder)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 from tests.services.search.shelf import DirectedEmbedder, Shelf, away, shelf_of
-from tests.stores.making import vector
+from tests.stores.making import TemporaryStore, vector
 
 from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
-from lorelog.core.ports import Store, Vector
+from lorelog.core.ports import Vector
 from lorelog.core.query import Fusion, Hit, Lane
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import MAX_QUERY_CHARS
-from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 
 
 class SilentEmbedder(DirectedEmbedder):
@@ -122,13 +117,6 @@ def test_a_new_text_is_not_a_bad_one(shelf: Shelf) -> None:
 
     assert first.content == "otter"
     assert "no vector yet" in part_note(first, "dense")
-
-
-def test_full_coverage_needs_no_note(shelf: Shelf) -> None:
-    """Where everything has its vector there is nothing to be said."""
-    shelf.put({"otter": away(0.1), "pelican": away(0.2)})
-
-    assert shelf.search("otter").notes == ()
 
 
 # -- repeats -----------------------------------------------------------------------------------------------------------
@@ -255,20 +243,12 @@ AWKWARD = {
 }
 
 
-@pytest.fixture(params=["memory", "embedded"])
-def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+@pytest.fixture
+def filled() -> Shelf:
     embedder = DirectedEmbedder()
-    kinds: dict[str, Callable[[], Store]] = {
-        "memory": lambda: MemoryStore(WordAnalyser(), provider=embedder.provider, model=embedder.model),
-        "embedded": lambda: EmbeddedStore(
-            tmp_path / "index", WordAnalyser(), provider=embedder.provider, model=embedder.model
-        ),
-    }
-    store = kinds[request.param]()
-    shelf = Shelf(store, embedder)
+    shelf = Shelf(TemporaryStore(WordAnalyser(), provider=embedder.provider, model=embedder.model), embedder)
     shelf.put({"what is the otter swims": away(0.1), "水獭 🦦 word9": away(0.2), "pelican": None})
-    yield shelf
-    store.close()
+    return shelf
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from tests.stores.making import update, vector
+from tests.stores.making import TemporaryStore, update, vector
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
@@ -14,7 +14,6 @@ from lorelog.core.query import SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import Caches
 from lorelog.services.search.searcher import SearchDeps, Searcher
-from lorelog.stores.memory import MemoryStore
 
 
 class OneWayEmbedder:
@@ -54,7 +53,7 @@ class CachedSearches:
     def __init__(self, *, similar: float = 0.0) -> None:
         self.model, self.judge, self.today = OneWayEmbedder(), FailingReranker(), dt.date(2026, 3, 5)
         analyser = WordAnalyser()
-        self.store = MemoryStore(analyser, provider="directed", model="directed-2")
+        self.store = TemporaryStore(analyser, provider="directed", model="directed-2")
         self.write("one otter sleeps", "another otter swims in the river")
         self.caches = Caches.from_options(CacheOptions(similar=similar, hot=True))
         judges = SearchDeps(self.judge, RerankOptions(model="judge"), lambda: self.today)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.models.conftest import embedder as embedder  # noqa: PLC0414 (a fixture)
 from tests.services.search.shelf import DirectedEmbedder, Shelf, away, shelf_of
-from tests.stores.making import vector
+from tests.stores.making import TemporaryStore, vector
 
 from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
 from lorelog.core.options import RerankOptions
@@ -20,7 +20,6 @@ from lorelog.models.embed.builtin import BuiltinEmbedder
 from lorelog.retrieval.rerank import RERANK_PART_NAME
 from lorelog.services.search.searcher import SearchDeps
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 
 TEXTS = {
     "the otter sleeps below the old bridge": away(0.1),
@@ -126,7 +125,7 @@ def test_a_model_that_changed_under_its_name(kind: str, tmp_path: Path) -> None:
     """Where the question's vector has another length than the index's, words answer, and the note says what to do."""
     store: Store = open_store(tmp_path, DirectedEmbedder())
     if kind == "memory":
-        store = MemoryStore(WordAnalyser(), provider="directed", model="directed-2")
+        store = TemporaryStore(WordAnalyser(), provider="directed", model="directed-2")
     Shelf(store, DirectedEmbedder()).put(TEXTS)
     grown = Shelf(store, GrownEmbedder())
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 import pytest
-from tests.stores.making import chunk, update
+from tests.stores.making import TemporaryStore, chunk, update
 
 from lorelog.core.document import Chunk
 from lorelog.core.options import SearchOptions
@@ -14,7 +14,6 @@ from lorelog.core.query import Hit, SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.time_expressions import TIME_WEIGHT
 from lorelog.services.search.searcher import SearchDeps, Searcher
-from lorelog.stores.memory import MemoryStore
 
 TODAY = dt.date(2026, 3, 12)
 """A Thursday."""
@@ -23,7 +22,7 @@ LAST_WEEK, LONG_AGO = "2026-03-04", "2025-06-01"
 
 def ask(query: str, chunks: Sequence[Chunk], k: int = 5) -> SearchReply:
     """Ask on that day, of chunks that are each a document of their own."""
-    store = MemoryStore(WordAnalyser(), provider="none", model="none")
+    store = TemporaryStore(WordAnalyser(), provider="none", model="none")
     with store.writer() as writer:
         writer.put([update(chunk.source, [chunk]) for chunk in chunks])
     return Searcher(store, None, WordAnalyser(), SearchDeps(today=lambda: TODAY)).search(query, SearchOptions(k=k))

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import to_builtins
 from tests.ingest.transcripts.conversations import claude, tool_result, tool_use
+from tests.stores.making import TemporaryStore
 
 from lorelog.core.options import CaptureOptions, ChunkOptions, ScanOptions
 from lorelog.core.session import CaptureReply, HookEvent, TurnSummarizer, answer_hash
@@ -23,7 +24,6 @@ from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace, find_project
 from lorelog.services.sessions.capture import Backfill, CaptureContext, capture_session
-from lorelog.stores.memory import MemoryStore
 
 START = datetime(2026, 3, 5, 14, 0, tzinfo=UTC)
 
@@ -47,7 +47,7 @@ class CaptureHome:
                 (self.project / ".git" / name).mkdir(parents=True)
             (self.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         self.place = Workspace(find_project(str(self.project)), self.home, "default")
-        self.store = MemoryStore(WordAnalyser(), provider="none", model="none")
+        self.store = TemporaryStore(WordAnalyser(), provider="none", model="none")
         self.tombstones = Tombstones(self.place.tenant_folder / "tombstones.jsonl")
 
     def tick(self, seconds: float = 10.0) -> datetime:

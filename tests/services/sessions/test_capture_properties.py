@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
-from lorelog.light import spool
 from lorelog.services.memories import journal
-from lorelog.services.sessions import capture, capture_db
+from lorelog.services.sessions import capture, capture_db, drain
 from lorelog.services.sessions.drain import Drainer
 
 
@@ -65,7 +64,7 @@ def stopping(at: int) -> Iterator[None]:
     patch.setattr(capture_db.CaptureDatabase, "save_rows", before(capture_db.CaptureDatabase.save_rows))
     patch.setattr(capture_db.CaptureDatabase, "note_event", before(capture_db.CaptureDatabase.note_event))
     patch.setattr(capture, "index_journals", before(capture.index_journals))
-    patch.setattr(spool, "remove_event", before(spool.remove_event))
+    patch.setattr(drain, "remove_event", before(drain.remove_event))
     try:
         yield
     finally:
@@ -217,7 +216,7 @@ class Life:
 
         In sessions that have not ended, an unanswered turn may still be open.
         """
-        assert spool.list_events(str(self.world.home)) == []
+        assert drain.list_events(str(self.world.home)) == []
         entries = self.world.entries()
         identities = re.findall(r"memory:(\S+)", self.world.text())
         assert len(identities) == len(set(identities)) == len(entries)

@@ -49,16 +49,19 @@ def test_a_rejection_is_an_entry_beside_the_note(world: CaptureHome) -> None:
     assert len(of_type(world, "turn")) == 1
 
 
-def test_a_typed_correction_is_the_request_and_an_entry(world: CaptureHome) -> None:
-    """A prompt that corrects stays the request of its turn, and says what it answers."""
+def test_a_typed_rule_is_the_request_and_an_entry(world: CaptureHome) -> None:
+    """A prompt with a rule stays the request of its turn, and its entry says what it answers; others are turns only."""
     talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.capture(talk.exchange("install it", "I installed it with npm."))
     world.capture(talk.exchange("no, always use pnpm", "Ok, pnpm."))
+    world.capture(talk.exchange("Thanks. From now on, use pnpm.", "Noted."))
 
     (entry,) = of_type(world, "preference")
-    assert entry.rstrip().endswith("- no, always use pnpm\n- About: I installed it with npm.")
+    assert entry.rstrip().endswith("- From now on, use pnpm.\n- About: Ok, pnpm.")
     assert "User asked: no, always use pnpm" in world.text()
+    assert "User asked: Thanks. From now on, use pnpm." in world.text()
+    assert of_type(world, "correction") == []
 
 
 def test_statements_are_written_once_however_often_they_are_seen(world: CaptureHome) -> None:

@@ -63,7 +63,7 @@ def test_events_are_seen_to_in_order_and_leave(home: Path) -> None:
 
     assert capture.seen == [("a", "session-start"), ("a", "prompt"), ("a", "turn-end")]
     assert (drained.events, drained.captured, drained.pause_s) == (3, 3, None)
-    assert spool.list_events(str(home)) == []
+    assert drain.list_events(str(home)) == []
 
 
 def test_what_waits_keeps_only_its_own_session_back(home: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_waits_keeps_only_its_own_session_back(home: Path) -> None:
 
     ready[0] = True
     assert drainer.drain().events == 2
-    assert spool.list_events(str(home)) == []
+    assert drain.list_events(str(home)) == []
 
 
 @pytest.mark.parametrize("error", [StoreUnwritable("full"), ValueError("a fault of ours")])
@@ -97,7 +97,7 @@ def test_what_fails_stays_and_is_tried_again(home: Path, error: Exception) -> No
 
     assert (first.events, first.failed, second.failed) == (1, 2, 2)
     assert told == [error]
-    assert len(spool.list_events(str(home))) == 2
+    assert len(drain.list_events(str(home))) == 2
     capture.sessions = {}
     assert drainer.drain().events == 2
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_understood_is_set_aside(home: Path) -> None:
     drained = Drainer(str(home), capture).drain()
 
     assert drained.parked == 3
-    assert spool.list_events(str(home)) == []
+    assert drain.list_events(str(home)) == []
     parked = home / "spool" / "failed"
     assert len(list(parked.glob("*.json"))) == 3
     assert (parked / Path(refused).with_suffix(".why").name).read_text().strip() == "too long"
@@ -188,7 +188,7 @@ def test_a_daemon_that_stops_leaves_events_as_they_are(home: Path, sessions: str
         event(home, session)
     with pytest.raises(DaemonError):
         Drainer(str(home), Captures(a=fail(DaemonError("leaving"))), max_sessions=len(sessions)).drain()
-    assert len(spool.list_events(str(home))) >= 1
+    assert len(drain.list_events(str(home))) >= 1
 
 
 def test_an_empty_or_missing_spool_is_nothing_to_do(home: Path) -> None:

@@ -208,24 +208,3 @@ def test_an_unlikely_threshold_is_refused(memory: Path) -> None:
     """A threshold that is not a probability is an error."""
     with pytest.raises(UsageError):
         recalled(memory, min_relevance=1.5)
-
-
-@pytest.mark.parametrize("kind", ["fact", "decision", "correction"])
-def test_a_topic_brings_its_memory_first_and_once(memory: Path, kind: str) -> None:
-    """A memory comes with a prompt about its topic, whatever the search finds, with the cue; once per session."""
-    with Lorelog(project=memory) as opened:
-        added = opened.add("ask Mara first", type=kind, cues=["topic=database migrations"])
-    first, *others = recalled(memory, prompt="database migrations")
-
-    assert (first.memory, first.text, first.cue) == (added.memory, "ask Mara first", "topic=database migrations")
-    assert all(not hit.cue and hit.memory != added.memory for hit in others)
-    assert all(hit.memory != added.memory for hit in recalled(memory, prompt="database migrations"))
-
-
-def test_topics_come_without_hits(memory: Path) -> None:
-    """With session.hits at 0, a prompt brings memories by their topics only."""
-    with Lorelog(project=memory) as opened:
-        opened.add("ask Mara first", type="decision", cues=["topic=database migrations"])
-
-    assert [hit.text for hit in recalled(memory, prompt="database migrations", k=0)] == ["ask Mara first"]
-    assert recalled(memory, session="t", prompt="the otter", k=0) == ()

@@ -22,6 +22,7 @@ from tests.ingest.transcripts.conversations import (
     text_part,
     write_lines,
 )
+from tests.stores.making import TemporaryStore
 
 from lorelog.core.document import Document, FileStamp
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
@@ -32,7 +33,6 @@ from lorelog.ingest.markdown import chunk_markdown
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.sessions import transcripts
 from lorelog.services.sessions.transcripts import TranscriptSources, locate_anchor
-from lorelog.stores.memory import MemoryStore
 
 
 def read_transcript(
@@ -48,7 +48,7 @@ def ids(reply: TranscriptReply) -> list[str]:
 
 
 def empty_store() -> Store:
-    return MemoryStore(WordAnalyser(), provider="fake", model="fake")
+    return TemporaryStore(WordAnalyser(), provider="fake", model="fake")
 
 
 def remember(folder: Path, anchor: str, heading: str = "### 14:30") -> tuple[Store, str]:

@@ -71,7 +71,7 @@ def test_a_rule_is_standing_as_soon_as_it_is_added(home: Path, project: Path, me
     assert texts(home, project) == ["use pnpm, not npm"]
     assert {**line, "source": "", "date": ""} == {
         "id": added.memory, "type": "correction", "text": "use pnpm, not npm", "date": "", "origin": "user", "source": "",
-        "verdict": "unchecked", "own": True, "cues": ["command=npm"], "unused": 0,
+        "verdict": "unchecked", "own": True, "cues": ["command=npm"], "unused": 0, "named": ["npm"],
     }  # fmt: skip
     assert line["source"] == f"{added.source}:{added.start_line}"
     assert matched(home, project, kind="run", command="npm ci") == ["use pnpm, not npm"]
@@ -114,25 +114,45 @@ def test_what_is_hidden_is_not_delivered(home: Path, project: Path, memory: Lore
 
 
 def test_repetitions_stand_once_and_the_newest_wins(home: Path, project: Path, memory: Lorelog) -> None:
-    """The same rule in slightly other words is one; a negated one is another."""
+    """The same words are one rule, whatever their case and marks; other words are another."""
     memory.add("Use pnpm", type="preference")
-    memory.add("always use pnpm!", type="correction")
-    memory.add("Please use the pnpm", type="correction")
+    memory.add("use `pnpm`!", type="correction")
     memory.add("no emoji in answers", type="preference")
 
     assert len(texts(home, project)) == 2
 
 
-def test_a_contradicting_rule_supersedes_the_older(home: Path, project: Path, memory: Lorelog) -> None:
-    """The newer wins; the older is shown as superseded, and comes back when the newer is deleted."""
+def test_a_superseded_rule_stands_again_without_the_newer(home: Path, project: Path, memory: Lorelog) -> None:
+    """A rule stands until a person names another that supersedes it, and again when that is deleted."""
     old = memory.add("use pnpm", type="preference")
-    new = memory.add("use yarn instead of pnpm", type="correction")
+    memory.add("use yarn instead of pnpm", type="correction")
+    assert texts(home, project) == ["use yarn instead of pnpm", "use pnpm"]
 
-    assert texts(home, project) == ["use yarn instead of pnpm"]
-    assert memory.get(old.memory).lifecycle.superseded_by == new.memory
-    assert old.memory in new.notes[-1]
+    new = memory.supersede(old.memory, "use bun, not pnpm")
+    assert texts(home, project) == ["use bun, not pnpm", "use yarn instead of pnpm"]
     memory.delete(new.memory)
-    assert texts(home, project) == ["use pnpm"]
+    assert texts(home, project) == ["use yarn instead of pnpm", "use pnpm"]
+
+
+def test_of_captured_statements_only_certain_rules_stand(home: Path, project: Path, memory: Lorelog) -> None:
+    """A captured correction or answer waits for a person; a rule in a certain form, or with cues by hand, stands."""
+    said = {
+        "correction": "never run `make deploy`",
+        "preference": "From now on, use uv.\n- About: the last answer",
+        "decision": "Which cache? → Redis",
+        "preference cues:path%3Dsrc%2Fdb": "I like it short",
+        "preference host:claude": "always use tabs",
+    }
+    journal = project / ".lorelog" / "memory" / "2026-03-05.md"
+    journal.parent.mkdir(parents=True)
+    entries = (
+        f"### 10:0{number}\n<!-- memory:m{number} session:s1 turn:t{number} type:{words} origin:user -->\n- {text}\n"
+        for number, (words, text) in enumerate(said.items())
+    )
+    journal.write_text("# 2026-03-05\n\n" + "\n".join(entries), "utf-8")
+    memory.index()
+
+    assert sorted(texts(home, project)) == ["From now on, use uv.", "I like it short"]
 
 
 def test_global_rules_have_a_file_of_their_own(home: Path, project: Path, memory: Lorelog) -> None:

@@ -20,6 +20,7 @@ from lorelog.models.embed import builtin
 from lorelog.services.indexing.incremental import FileChanges
 from lorelog.services.indexing.reembed import roll_back
 from lorelog.services.watch.watcher import outermost_paths
+from lorelog.wiring import resolve_location, settings_at
 
 
 @pytest.fixture
@@ -272,9 +273,10 @@ def test_what_changed_before_is_found_at_the_start(project: Path) -> None:
 
 @pytest.mark.slow
 def test_a_reconcile_repairs_what_events_missed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no event at all, the periodic comparison finds what changed."""
+    """With no event at all, the comparison that is due after watch.reconcile_s finds what changed."""
     monkeypatch.setattr("lorelog.services.watch.watcher._EventListener._listen", lambda self: self._stopped.wait())
-    with Watch(project, WatchOptions(debounce_ms=100, reconcile_s=0.3)) as watch:
+    monkeypatch.setenv("LORELOG_WATCH_RECONCILE_S", "0.3")
+    with Watch(project, settings_at(resolve_location()).options(WatchOptions)) as watch:
         watch.sees(write(project / "notes" / "a.md", "otter, missed"))
         (project / "notes" / "a.md").unlink()
         watch.sees()

@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 from lorelog.light import daemon_client as client
-from lorelog.light.daemon_address import DaemonAddress
-from lorelog.light.daemon_connection import PROTOCOL
-from lorelog.light.daemon_control import read_lock_holder, start, stop
-from lorelog.surfaces.daemon.connection import DaemonRequest, OperationRunner
+from lorelog.light.daemon_connection import PROTOCOL, DaemonAddress, read_lock_holder
+from lorelog.light.daemon_control import start, stop
+from lorelog.surfaces.daemon.connection import OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock
 from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, ServerLimits
 
@@ -171,7 +170,7 @@ class Counter:
         self._instance_lock = InstanceLock(self.address)
         self.runner = OperationRunner(answer, self.said.append)
         self.woken = threading.Event()
-        hooks = DaemonHooks(client_of=_caller, idle_s=idle_s, on_wake=self.woken.set)
+        hooks = DaemonHooks(idle_s=idle_s, on_wake=self.woken.set)
         self.server = DaemonServer(
             self._instance_lock.listen(),
             instance_lock=self._instance_lock,
@@ -197,10 +196,6 @@ class Counter:
     def stop(self) -> None:
         self.server.waker.send(bytes([signal.SIGTERM]))  # as the interpreter does for a signal
         self.wait_left()
-
-
-def _caller(request: DaemonRequest) -> Any:
-    return request.caller
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.errors import DaemonError
-from lorelog.light.daemon_address import (
+from lorelog.light.daemon_connection import (
     MAX_SOCKET_PATH_BYTES,
     DaemonAddress,
     check_socket,

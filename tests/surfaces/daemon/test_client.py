@@ -55,9 +55,13 @@ def test_arguments_that_are_not_json_are_not_sent(warm: Warm) -> None:
         client.call_daemon("memory.add", {"text": object()}, directory="/")
 
 
-@given(st.lists(st.integers(0, 999), min_size=1, max_size=4), st.lists(st.integers(0, 999), min_size=1, max_size=4))
-def test_versions_compare_by_their_numbers(numbers: list[int], others: list[int]) -> None:
-    """Versions compare by their numbers; suffixes are ignored."""
+VERSIONS = st.lists(st.integers(0, 999), min_size=1, max_size=4)
+
+
+@given(VERSIONS, VERSIONS, st.text())
+def test_versions_compare_by_their_numbers(numbers: list[int], others: list[int], text: str) -> None:
+    """Versions compare by their numbers; suffixes are ignored; text that is not a version can be compared too."""
+    assert version_key(text) >= ()
     first, second = ".".join(map(str, numbers)), ".".join(map(str, others))
 
     assert (version_key(first) < version_key(second)) == (numbers < others)

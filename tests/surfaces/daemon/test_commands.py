@@ -10,7 +10,7 @@ import pytest
 from tests.surfaces.conftest import Shell, run_process
 from tests.surfaces.daemon.conftest import Warm, connected, eventually, request
 
-from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.stores.embedded.connection import hold_lock
 
 FORTNIGHT = Path(__file__).parents[3] / "examples" / "fortnight"

@@ -18,8 +18,7 @@ import pytest
 from tests.surfaces.daemon.conftest import Counter, Warm, eventually, last_answer, request
 
 from lorelog.core.errors import DaemonError
-from lorelog.light.daemon_address import DaemonAddress, create_folders
-from lorelog.light.daemon_connection import ask_within, is_listening, wake
+from lorelog.light.daemon_connection import DaemonAddress, ask_within, create_folders, is_listening, wake
 from lorelog.light.daemon_control import flush_detached, last_failure, start_detached
 
 HOOK = [sys.executable, "-m", "lorelog", "hook", "claude", "turn-end"]

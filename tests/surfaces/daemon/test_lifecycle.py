@@ -16,7 +16,7 @@ from tests.surfaces.daemon.conftest import Warm, eventually
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, StoreError
 from lorelog.light import daemon_client as client
-from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import last_failure, start, stop
 from lorelog.surfaces.daemon.instance import InstanceLock
 

@@ -12,8 +12,14 @@ import pytest
 from tests.surfaces.daemon.conftest import PATIENCE_S, Counter, last_answer, request
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning
-from lorelog.light.daemon_address import DaemonAddress, check_socket
-from lorelog.light.daemon_connection import TOKEN_BYTES, connect, is_listening, read_endpoint
+from lorelog.light.daemon_connection import (
+    TOKEN_BYTES,
+    DaemonAddress,
+    check_socket,
+    connect,
+    is_listening,
+    read_endpoint,
+)
 
 Serve = Callable[..., Counter]
 

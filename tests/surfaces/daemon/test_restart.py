@@ -11,8 +11,9 @@ from tests.surfaces.daemon.conftest import Warm, eventually, last_answer, reques
 from tests.surfaces.daemon.test_spool_drain import spooled_talk
 
 from lorelog.core.errors import DaemonError, LorelogError
-from lorelog.light import spool
-from lorelog.light.daemon_control import read_lock_holder, start_detached, stop
+from lorelog.light.daemon_connection import read_lock_holder
+from lorelog.light.daemon_control import start_detached, stop
+from lorelog.services.sessions import drain
 
 
 @pytest.fixture
@@ -112,13 +113,13 @@ def test_turns_spooled_during_a_restart_are_captured_once(idle_daemon: Warm, tmp
     """A turn that ends while the daemon restarts is captured, once."""
     capture_home, talk = spooled_talk(idle_daemon, tmp_path)
     talk.spool("session-start", source="startup")
-    eventually(lambda: not spool.list_events(idle_daemon.address.home), "the spool is empty")
+    eventually(lambda: not drain.list_events(idle_daemon.address.home), "the spool is empty")
     wait_for_exit(idle_daemon, current_pid(idle_daemon))
     talk.exchange("where do wombats sleep?", "In burrows.")
     talk.spool("turn-end")
 
     eventually(lambda: "In burrows." in capture_home.text(), "the turn is written")
-    eventually(lambda: not spool.list_events(idle_daemon.address.home), "the spool is empty")
+    eventually(lambda: not drain.list_events(idle_daemon.address.home), "the spool is empty")
 
     assert capture_home.text().count("In burrows.") == 1
 

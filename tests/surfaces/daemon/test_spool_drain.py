@@ -9,7 +9,7 @@ from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 from tests.surfaces.daemon.conftest import Warm, eventually
 
 from lorelog.light import daemon_client as client
-from lorelog.light import spool
+from lorelog.services.sessions import drain
 
 
 def spooled_talk(warm: Warm, root: Path) -> tuple[CaptureHome, ClaudeTalk]:
@@ -31,7 +31,7 @@ def test_a_spooled_turn_is_found_by_search(warm: Warm, tmp_path: Path) -> None:
     talk.spool("turn-end")
     warm.start()
 
-    eventually(lambda: not spool.list_events(warm.address.home), "the spool is empty")
+    eventually(lambda: not drain.list_events(warm.address.home), "the spool is empty")
     found = client.call_daemon("memory.search", {"query": "otters"}, directory=str(world.project))["hits"]
     assert "They hold hands." in found[0]["content"]
     assert found[0]["anchor"]["session"] == talk.session
@@ -40,7 +40,7 @@ def test_a_spooled_turn_is_found_by_search(warm: Warm, tmp_path: Path) -> None:
     talk.spool("turn-end")
     client.call_daemon("daemon.wake", {}, directory="/")
     eventually(lambda: "In a lodge." in world.text(), "the second turn is written")
-    eventually(lambda: not spool.list_events(warm.address.home), "the spool is empty")
+    eventually(lambda: not drain.list_events(warm.address.home), "the spool is empty")
     assert warm.status()["last_error"] is None
 
 
@@ -58,7 +58,7 @@ def test_a_killed_daemon_is_followed_by_one_that_goes_on(warm: Warm, tmp_path: P
             eventually(world.journals, "something is written")
             warm.kill()
             warm.start()
-    eventually(lambda: not spool.list_events(warm.address.home), "the spool is empty")
+    eventually(lambda: not drain.list_events(warm.address.home), "the spool is empty")
 
     assert [world.text().count(f"User asked: question {number:02}\n") for number in range(30)] == [1] * 30
     assert len(world.entries()) == 30

@@ -16,8 +16,7 @@ from tests.surfaces.daemon.conftest import Warm, eventually
 from lorelog.core.errors import DaemonUnresponsive, ReplyLost
 from lorelog.light import daemon_client as client
 from lorelog.light import daemon_connection as liveness
-from lorelog.light.daemon_address import DaemonAddress, create_folders
-from lorelog.light.daemon_connection import ask_within
+from lorelog.light.daemon_connection import DaemonAddress, ask_within, create_folders
 from lorelog.light.daemon_control import stop
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.surfaces.daemon.conftest import Warm, eventually
 
 import lorelog
-from lorelog.light.daemon_control import read_lock_holder
+from lorelog.light.daemon_connection import read_lock_holder
 from lorelog.surfaces.daemon.connection import RunningCode
 
 PACKAGE = Path(lorelog.__file__).parent

@@ -47,6 +47,11 @@ def test_what_is_not_offered_says_why(client: Client) -> None:
         assert reason in reply.json["error"]["message"]
 
 
+def test_a_body_may_be_left_out(client: Client) -> None:
+    """An operation without required fields is called by its short name and an empty body."""
+    assert client.send("POST", "/api/call/stats", None, JSON).json["documents"] == 3
+
+
 def test_files_of_this_machine_cannot_be_named(client: Client, world: ServedNotes) -> None:
     """Whoever asks over HTTP cannot have a path read that a person did not choose."""
     for op, arguments in (("index", {"paths": [str(world.outside)]}), ("transcript", {"place": str(world.outside)})):

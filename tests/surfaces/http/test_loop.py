@@ -97,7 +97,9 @@ def test_files_lists_those_that_exist(client: Client, world: ServedNotes) -> Non
 
 
 def test_files_are_searched_by_part_of_their_path(client: Client, world: ServedNotes) -> None:
-    """`q` is looked for in the path, whatever its case."""
+    """`q` is looked for in the path, whatever its case; without it every file is found."""
+    everything = client.get(FILES, dir_path=world.here).json
+    assert client.get(FIND, dir_path=world.here).json == everything
     for q, names in {"DEPLOY": ["deploy.md"], "ötter": ["Über Ötter.markdown"], "nope": []}.items():
         files = client.get(FIND, dir_path=world.here, q=q).json["files"]
 

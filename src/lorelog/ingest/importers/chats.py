@@ -19,6 +19,7 @@ from lorelog.ingest.importers.export_files import (
     member_head,
     member_names,
     read_array,
+    read_each,
     read_small_json,
 )
 from lorelog.ingest.importers.source import (
@@ -112,7 +113,7 @@ class ChatGptSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations."""
         for name in _conversation_files(path):
-            yield from _each(path, name, _read_chatgpt_conversation)
+            yield from read_each(read_array(path, name), name, _read_chatgpt_conversation)
 
 
 def _has_conversations(path: Path, member: str) -> bool:
@@ -193,24 +194,12 @@ class ClaudeAiSource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations, the documents of projects, and the memory."""
+        readers = {"conversations": _read_claude_ai_conversation, "projects": _read_project, "memories": _read_memory}
         for name in member_names(path):
-            base = base_name(name)
-            if base.startswith("conversations") or not (path.is_dir() or is_zip(path)):
-                yield from _each(path, name, _read_claude_ai_conversation)
-            elif base.startswith("projects"):
-                yield from _each(path, name, _read_project)
-            elif base.startswith("memories"):
-                yield from _each(path, name, _read_memory)
-
-
-def _each(path: Path, name: str, read: Any) -> Iterator[ImportedItem]:
-    for number, value in enumerate(read_array(path, name), 1):
-        if isinstance(value, SkippedItem):
-            yield value
-        elif not isinstance(value, dict):
-            yield SkippedItem(f"{name}, item {number}", "it is not an object")
-        else:
-            yield from read(value, f"{name}, item {number}")
+            base = base_name(name) if path.is_dir() or is_zip(path) else "conversations"
+            for prefix, read in readers.items():
+                if base.startswith(prefix):
+                    yield from read_each(read_array(path, name), name, read)
 
 
 def _read_claude_ai_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:

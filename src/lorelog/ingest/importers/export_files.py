@@ -10,20 +10,22 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from lorelog.core.errors import LorelogError, SourceError
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.importers.source import SkippedItem
+from lorelog.ingest.importers.source import ImportedItem, SkippedItem
 from lorelog.ingest.transcripts.json_files import (
     MAX_INFLATED_BYTES,
     SQLITE_MAGIC,
     open_database,
     open_stream,
     read_elements,
+    read_members,
+    read_records,
     table_columns,
 )
 from lorelog.ingest.transcripts.turns import TranscriptStats
@@ -62,13 +64,11 @@ def is_zip(path: Path) -> bool:
 
 
 def _head(path: Path) -> bytes:
-    if not path.is_file():
-        return b""
-    try:
-        with open_stream(str(path)) as stream:
-            return stream.read(_HEAD_BYTES)
-    except (SourceError, OSError, EOFError, zlib.error):
-        return b""
+    with suppress(SourceError, OSError, EOFError, zlib.error):
+        if path.is_file():
+            with open_stream(str(path)) as stream:
+                return stream.read(_HEAD_BYTES)
+    return b""
 
 
 def file_head(path: Path) -> str:
@@ -78,13 +78,11 @@ def file_head(path: Path) -> str:
 
 def database_tables(path: Path) -> frozenset[str]:
     """Return the names of a database's tables; none if the file is not a database."""
-    if not _head(path).startswith(SQLITE_MAGIC):
-        return frozenset()
-    try:
-        with open_database(str(path)) as connection:
-            return frozenset(table_columns(connection))
-    except LorelogError:
-        return frozenset()
+    with suppress(LorelogError):
+        if _head(path).startswith(SQLITE_MAGIC):
+            with open_database(str(path)) as connection:
+                return frozenset(table_columns(connection))
+    return frozenset()
 
 
 def member_names(path: Path) -> list[str]:
@@ -102,11 +100,9 @@ def member_names(path: Path) -> list[str]:
 
 def member_head(path: Path, name: str) -> str:
     """Return the beginning of a member as text; empty if it cannot be read."""
-    try:
-        with open_member(path, name) as stream:
-            return stream.read(_HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-    except (SourceError, OSError, EOFError, zlib.error):
-        return ""
+    with suppress(SourceError, OSError, EOFError, zlib.error), open_member(path, name) as stream:
+        return stream.read(_HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    return ""
 
 
 def base_name(name: str) -> str:
@@ -128,11 +124,8 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 @contextmanager
 def open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
     """Open a member of an export for reading, up to the limits."""
-    if path.is_dir():
-        with open_stream(str(path / base_name(name))) as stream:
-            yield stream
-    elif not is_zip(path):
-        with open_stream(str(path)) as stream:
+    if path.is_dir() or not is_zip(path):
+        with open_stream(str(path / base_name(name) if path.is_dir() else path)) as stream:
             yield stream
     else:
         with _open_zip(path) as archive:
@@ -154,6 +147,41 @@ def read_array(path: Path, name: str) -> Iterator[Any]:
         return
     if stats.broken:
         yield SkippedItem(f"{name}, item {count + 1}", "the file ends here unexpectedly, or is not valid JSON")
+
+
+def read_named_arrays(path: Path, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield (name, element) of some arrays of a document, and a SkippedItem where it ends unexpectedly."""
+    stats, count = TranscriptStats(), 0
+    for name, value in read_members(str(path), frozenset(names), stats):
+        if name in names:
+            count += 1
+            yield name, value
+    if stats.broken:
+        yield "", SkippedItem(f"{path.name}, item {count + 1}", "the file ends here unexpectedly, or is not valid JSON")
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any] | SkippedItem]]:
+    """Yield (place, object) of a file of JSON lines, and at the end a SkippedItem for lines that are not objects."""
+    stats = TranscriptStats()
+    for number, record in enumerate(read_records(str(path), stats), 1):
+        yield f"{path.name}, record {number}", record
+    if stats.broken or stats.skipped:
+        count = stats.broken + stats.skipped
+        yield path.name, SkippedItem(path.name, f"{count:,} lines are not JSON objects")
+
+
+def read_each(
+    values: Iterable[Any], name: str, read: Callable[[dict[str, Any], str], Iterable[ImportedItem]]
+) -> Iterator[ImportedItem]:
+    """Yield what `read` returns for each object, given its place; anything else is skipped."""
+    for number, value in enumerate(values, 1):
+        place = f"{name}, item {number}"
+        if isinstance(value, SkippedItem):
+            yield value
+        elif isinstance(value, dict):
+            yield from read(value, place)
+        else:
+            yield SkippedItem(place, "it is not an object")
 
 
 def read_small_json(path: Path, limit: int) -> Any:

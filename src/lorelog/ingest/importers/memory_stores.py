@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import SourceError
-from lorelog.ingest.importers.export_files import database_tables, file_head, read_array
+from lorelog.ingest.importers.export_files import (
+    database_tables,
+    file_head,
+    read_array,
+    read_each,
+    read_lines,
+    read_named_arrays,
+)
 from lorelog.ingest.importers.notes import matter_list, parse_matter
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -31,11 +38,8 @@ from lorelog.ingest.transcripts.json_files import (
     bounded_column,
     open_database,
     open_stream,
-    read_members,
-    read_records,
     table_columns,
 )
-from lorelog.ingest.transcripts.turns import TranscriptStats
 
 _MEM0_ARRAYS = frozenset({"results", "memories", "data"})
 _MAX_LINE_BYTES = 4_000_000
@@ -73,26 +77,16 @@ class Mem0Source(ImportSource):
         if head.startswith(SQLITE_MAGIC.decode()):
             yield from _read_history(path)
         elif head.startswith("["):
-            yield from _read_objects(path, read_array(path, path.name))
+            yield from read_each(read_array(path, path.name), path.name, _read_object)
         elif head.startswith("{"):
-            stats = TranscriptStats()
-            members = read_members(str(path), _MEM0_ARRAYS, stats)
-            yield from _read_objects(path, (value for name, value in members if name in _MEM0_ARRAYS))
-            if stats.broken:
-                yield SkippedItem(path.name, "the file ends unexpectedly")
+            values = (value for _, value in read_named_arrays(path, _MEM0_ARRAYS))
+            yield from read_each(values, path.name, _read_object)
         else:
             yield from _read_plugin_export(path)
 
 
-def _read_objects(path: Path, values: Iterator[Any]) -> Iterator[ImportedItem]:
-    for number, value in enumerate(values, 1):
-        place = f"{path.name}, item {number}"
-        if isinstance(value, SkippedItem):
-            yield value
-        elif not isinstance(value, dict):
-            yield SkippedItem(place, "it is not an object")
-        else:
-            yield _make_entry(value, first_text(value, "memory", "text", "data"), place)
+def _read_object(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
+    yield _make_entry(value, first_text(value, "memory", "text", "data"), place)
 
 
 def _make_entry(value: Mapping[str, Any], text: str, place: str) -> ImportedItem:
@@ -194,23 +188,21 @@ class McpMemorySource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield an entry for each entity. Relations may precede their entities, so the file is read whole."""
-        stats = TranscriptStats()
         entities: dict[str, dict[str, Any]] = {}
         relations: dict[str, list[str]] = {}
-        for number, record in enumerate(read_records(str(path), stats), 1):
-            if record.get("type") == "entity":
-                name = first_text(record, "name", "entityName", "id")
-                if not name:
-                    yield SkippedItem(f"{path.name}, record {number}", "the entity has no name")
-                    continue
-                entities.setdefault(name, record)
+        for place, record in read_lines(path):
+            if isinstance(record, SkippedItem):
+                yield record
+            elif record.get("type") == "entity":
+                if name := first_text(record, "name", "entityName", "id"):
+                    entities.setdefault(name, record)
+                else:
+                    yield SkippedItem(place, "the entity has no name")
             elif record.get("type") == "relation":
                 source, target = first_text(record, "from", "from_id"), first_text(record, "to", "to_id")
                 if source and target:
                     words = first_text(record, "relationType", "relation_type") or "relates to"
                     relations.setdefault(source, []).append(f"- {words.replace('_', ' ')} {target}")
-        if stats.broken or stats.skipped:
-            yield SkippedItem(path.name, f"{stats.broken + stats.skipped:,} lines are not JSON objects")
         at = modification_time(path)
         for name, record in entities.items():
             yield self._make_entry(name, record, relations.pop(name, []), path, at)
@@ -301,15 +293,14 @@ def _read_export(path: Path) -> Iterator[ImportedItem]:
     # Sessions follow the observations that name them, and the file may be large: it is read twice.
     sessions = {
         value["memory_session_id"]: text_of(value.get("content_session_id"))
-        for name, value in read_members(str(path), frozenset(_CLAUDE_MEM_ARRAYS), TranscriptStats())
+        for name, value in read_named_arrays(path, _CLAUDE_MEM_ARRAYS)
         if name == "sessions" and isinstance(value, dict) and text_of(value.get("memory_session_id"))
     }
-    stats = TranscriptStats()
-    for name, value in read_members(str(path), frozenset(_CLAUDE_MEM_ARRAYS), stats):
-        if isinstance(value, dict) and _CLAUDE_MEM_ARRAYS.get(name):
+    for name, value in read_named_arrays(path, _CLAUDE_MEM_ARRAYS):
+        if isinstance(value, SkippedItem):
+            yield value
+        elif isinstance(value, dict) and _CLAUDE_MEM_ARRAYS[name]:
             yield _read_row(value, _TABLES[_CLAUDE_MEM_ARRAYS[name]], sessions)
-    if stats.broken:
-        yield SkippedItem(path.name, "the file ends unexpectedly")
 
 
 def _read_row(row: Mapping[str, Any], kind: str, sessions: Mapping[str, str]) -> ImportedItem:
@@ -393,39 +384,27 @@ class MemdSource(ImportSource):
                 hint="run 'memd export-omf --output memories.json', then 'lorelog import memd memories.json'",
             )
         if '"omf"' in file_head(path)[:2_000]:
-            stats, number = TranscriptStats(), 0
-            for name, value in read_members(str(path), frozenset({"memories"}), stats):
-                if name == "memories":
-                    number += 1
-                    yield _checked(value, f"{path.name}, item {number}")
-            if stats.broken:
-                yield SkippedItem(f"{path.name}, item {number + 1}", "the document ends here unexpectedly")
-        else:
-            yield from _read_lines(path)
+            values = (value for _, value in read_named_arrays(path, {"memories"}))
+            yield from read_each(values, path.name, _read_active_memory)
+            return
+        for place, record in read_lines(path):
+            if isinstance(record, SkippedItem):
+                yield record
+                continue
+            tool = first_text(record, "tool", "op")
+            if tool and tool not in _ADDING_TOOLS:
+                yield SkippedItem(place, f"{tool} adds no memory")
+                continue
+            arguments = object_of(record.get("arguments")) or object_of(record.get("params")) or record
+            several = list_of(arguments.get("chunks")) or list_of(arguments.get("memories")) or [arguments]
+            yield from read_each(several, place, _read_active_memory)
 
 
-def _read_lines(path: Path) -> Iterator[ImportedItem]:
-    stats = TranscriptStats()
-    for number, record in enumerate(read_records(str(path), stats), 1):
-        place = f"{path.name}, record {number}"
-        tool = first_text(record, "tool", "op")
-        if tool and tool not in _ADDING_TOOLS:
-            yield SkippedItem(place, f"{tool} adds no memory")
-            continue
-        values = object_of(record.get("arguments")) or object_of(record.get("params")) or record
-        several = list_of(values.get("chunks")) or list_of(values.get("memories")) or [values]
-        yield from (_checked(value, place) for value in several)
-    if stats.broken or stats.skipped:
-        yield SkippedItem(path.name, f"{stats.broken + stats.skipped:,} lines are not JSON objects")
-
-
-def _checked(value: object, place: str) -> ImportedItem:
-    if not isinstance(value, dict):
-        return SkippedItem(place, "it is not an object")
+def _read_active_memory(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
     entry = read_omf_memory(value, place)
     if isinstance(entry, ImportedEntry) and is_inactive(value):
-        return SkippedItem(place, f"it is {text_of(value.get('status')).lower()} in memd")
-    return entry
+        entry = SkippedItem(place, f"it is {text_of(value.get('status')).lower()} in memd")
+    yield entry
 
 
 def is_inactive(item: Mapping[str, Any]) -> bool:

@@ -8,7 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_note, read_notes, split_note, walk_files
+from lorelog.ingest.importers.notes import (
+    MarkdownNote,
+    make_entry,
+    matter_list,
+    read_entries,
+    read_note,
+    read_notes,
+    split_note,
+    walk_files,
+)
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
@@ -67,13 +76,7 @@ class ObsidianSource(ImportSource):
                 whole = file.relative_to(path).with_suffix("").as_posix() if file != path else file.stem
                 for name in {whole.lower(), file.stem.lower()}:
                     names.setdefault(name, []).append(whole)
-        for note in read_notes(path):
-            if isinstance(note, SkippedItem):
-                yield note
-            elif note.text.strip():
-                yield from _read_obsidian_note(note, names)
-            else:
-                yield SkippedItem(note.name, "it has no text")
+        yield from read_entries(read_notes(path), lambda note: _read_obsidian_note(note, names))
 
 
 def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> Iterator[ImportedItem]:
@@ -82,24 +85,22 @@ def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> I
     aliases = [f"alias:{alias}" for alias in matter_list(note.matter.get("aliases") or note.matter.get("alias"))]
     for heading, text in split_note(note):
         prose = _CODE.sub(" ", text)
-        place = f"{note.name}, {heading}" if heading else note.name
         links: list[str] = []
         for target in dict.fromkeys(found.strip().removesuffix(".md") for found in _LINK.findall(prose)):
             paths = names.get(target.lower(), [])
             if len(paths) > 1:
                 reason = f"the link [[{target}]] could be several notes; the note is imported without it"
-                yield SkippedItem(place, reason)
+                yield SkippedItem(f"{note.name}, {heading}" if heading else note.name, reason)
             elif target:
                 links.append(f"link:{paths[0] if paths else target}")
         title = text.lstrip().startswith("#") or heading
-        yield ImportedEntry(
-            text=text if title else f"**{note.path.stem}**\n\n{text}",
+        yield make_entry(
+            note,
+            heading,
+            text if title else f"**{note.path.stem}**\n\n{text}",
             kind="daily note" if is_daily else "note",
-            place=place,
             type=clean_type(note.matter.get("type")) or "note",
             tags=clean_tags(*matter, *_INLINE_TAG.findall(prose), *aliases, *links),
-            at=note.at,
-            key=f"{note.name}#{heading}",
             archive=is_daily,
         )
 
@@ -127,13 +128,7 @@ class BasicMemorySource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the notes."""
-        for note in read_notes(path):
-            if isinstance(note, SkippedItem):
-                yield note
-            elif note.text.strip():
-                yield from _read_basic_note(note)
-            else:
-                yield SkippedItem(note.name, "it has no text")
+        return read_entries(read_notes(path), _read_basic_note)
 
 
 def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
@@ -143,13 +138,12 @@ def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
             f"category:{word}" for word in dict.fromkeys(_OBSERVATION.findall(text)) if word not in _CHECKBOXES
         ]
         links = [f"link:{target}" for target in dict.fromkeys(_LINK.findall(text))]
-        yield ImportedEntry(
-            text=text if text.lstrip().startswith("#") else f"**{title}**\n\n{text}",
-            kind="note",
-            place=f"{note.name}, {heading}" if heading else note.name,
+        yield make_entry(
+            note,
+            heading,
+            text if text.lstrip().startswith("#") else f"**{title}**\n\n{text}",
             type=clean_type(note.matter.get("type")) or "note",
             tags=clean_tags(*matter_list(note.matter.get("tags")), *categories, *links, *_INLINE_TAG.findall(text)),
-            at=note.at,
             key=f"{text_of(note.matter.get('permalink')) or note.name}#{heading}",
         )
 
@@ -186,11 +180,9 @@ class OkfSource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the concepts."""
-        for note in read_notes(path):
-            if isinstance(note, SkippedItem):
-                yield note
-            elif note.path.name not in _RESERVED:
-                yield _read_concept(note)
+        notes = read_notes(path)
+        kept = (note for note in notes if isinstance(note, SkippedItem) or note.path.name not in _RESERVED)
+        return read_entries(kept, lambda note: (_read_concept(note),))
 
 
 def _declares_version(path: Path) -> bool:
@@ -207,8 +199,6 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
         return SkippedItem(note.name, "its front matter has no type")
     if text_of(matter.get("status")) == "deprecated":
         return SkippedItem(note.name, "it is deprecated")
-    if not note.text.strip():
-        return SkippedItem(note.name, "it has no text")
     generated, verified = object_of(matter.get("generated")), matter.get("verified")
     events = [verified] if isinstance(verified, dict) else list_of(verified)
     title, about = text_of(matter.get("title")), text_of(matter.get("description"))
@@ -288,18 +278,19 @@ class RulesSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the sections of a file, of all files in a folder of rules, or of a project."""
         whole = not path.is_file() and any(_files_of(path))
-        for file in _files_of(path) if whole else walk_files(path, _SUFFIXES, hidden=True):
+        files = _files_of(path) if whole else walk_files(path, _SUFFIXES, hidden=True)
+        # A path in an agent's folder of the home belongs to the user.
+        agents = {Path.home() / Path(name).parts[0] for name in (*_HOME_FILES, *_HOME_FOLDERS)}
+        is_users = any(path.absolute().is_relative_to(folder) for folder in agents)
+
+        def read_rules(file: Path | SkippedItem) -> MarkdownNote | SkippedItem:
             if isinstance(file, SkippedItem):
-                yield file
-                continue
+                return file
             if file.is_symlink() and not file.resolve().is_relative_to(path.resolve()):
-                yield SkippedItem(file.name, "it is a link that leads out of the folder")
-                continue
-            note = read_note(file, path)
-            if isinstance(note, SkippedItem):
-                yield note
-            else:
-                yield from _read_sections(note, is_users=_is_users(path))
+                return SkippedItem(file.name, "it is a link that leads out of the folder")
+            return read_note(file, path)
+
+        yield from read_entries(map(read_rules, files), lambda note: _read_sections(note, is_users=is_users))
 
 
 def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
@@ -311,29 +302,11 @@ def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
             yield from walk_files(project / name, _SUFFIXES, hidden=True)
 
 
-def _is_users(path: Path) -> bool:
-    """Return whether a path is in an agent's folder of the home, and so belongs to the user."""
-    return any(
-        path.absolute().is_relative_to(Path.home() / Path(name).parts[0]) for name in (*_HOME_FILES, *_HOME_FOLDERS)
-    )
-
-
 def _read_sections(note: MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
     scope = ", ".join(matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
     about = text_of(note.matter.get("description"))
-    found = False
+    tags = clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags")))
     for heading, text in split_note(note, always=True):
-        found = True
         head = "\n\n".join(filter(None, (about if not heading else "", f"For files: {scope}" if scope else "")))
-        yield ImportedEntry(
-            text=f"{text}\n\n{head}" if head else text,
-            kind="rule",
-            place=f"{note.name}, {heading}" if heading else note.name,
-            type="rule",
-            tags=clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags"))),
-            at=note.at,
-            key=f"{note.name}#{heading}",
-            is_users=is_users,
-        )
-    if not found:
-        yield SkippedItem(note.name, "it has no text")
+        whole = f"{text}\n\n{head}" if head else text
+        yield make_entry(note, heading, whole, kind="rule", type="rule", tags=tags, is_users=is_users)

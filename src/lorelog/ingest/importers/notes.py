@@ -10,7 +10,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,13 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.paths import is_below
-from lorelog.ingest.importers.source import SkippedItem, modification_time, parse_time
+from lorelog.ingest.importers.source import (
+    ImportedEntry,
+    ImportedItem,
+    SkippedItem,
+    modification_time,
+    parse_time,
+)
 from lorelog.ingest.metadata import day_from_filename, front_matter_length
 from lorelog.ingest.outline import read_outline, read_sections
 
@@ -111,12 +117,30 @@ def read_note(path: Path, root: Path) -> MarkdownNote | SkippedItem:
     return MarkdownNote(path, name, matter, "\n".join(lines[length:]).strip("\n"), length + 1)
 
 
-def read_notes(
-    root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False
-) -> Iterator[MarkdownNote | SkippedItem]:
+def read_notes(root: Path) -> Iterator[MarkdownNote | SkippedItem]:
     """Yield the Markdown files below a folder, and those that cannot be read."""
-    for path in walk_files(root, suffixes, hidden=hidden):
+    for path in walk_files(root):
         yield path if isinstance(path, SkippedItem) else read_note(path, root)
+
+
+def read_entries(
+    notes: Iterable[MarkdownNote | SkippedItem], read: Callable[[MarkdownNote], Iterable[ImportedItem]]
+) -> Iterator[ImportedItem]:
+    """Yield what `read` returns for each note with text, and what is left out and why."""
+    for note in notes:
+        if isinstance(note, SkippedItem):
+            yield note
+        elif note.text.strip():
+            yield from read(note)
+        else:
+            yield SkippedItem(note.name, "it has no text")
+
+
+def make_entry(note: MarkdownNote, heading: str, text: str, *, kind: str = "note", **fields: Any) -> ImportedEntry:
+    """Return a section of a note as an entry."""
+    place = f"{note.name}, {heading}" if heading else note.name
+    defaults = {"type": "note", "at": note.at, "key": f"{note.name}#{heading}"}
+    return ImportedEntry(text=text, kind=kind, place=place, **(defaults | fields))
 
 
 def split_note(note: MarkdownNote, *, always: bool = False) -> Iterator[tuple[str, str]]:

@@ -9,13 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lorelog.ingest.importers.notes import MAX_NOTE_BYTES, MarkdownNote, read_note, read_notes, split_note
+from lorelog.ingest.importers.notes import (
+    MAX_NOTE_BYTES,
+    MarkdownNote,
+    make_entry,
+    read_entries,
+    read_note,
+    read_notes,
+    split_note,
+)
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
     ImportedSetting,
     ImportSource,
-    MachinePlaces,
     SkippedItem,
     clean_tags,
     list_of,
@@ -62,12 +69,8 @@ class MemsearchSource(ImportSource):
     title = "memsearch"
     is_personal = False
 
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield the folder of the project, and the settings in the home."""
-        if (places.project / ".memsearch" / "memory").is_dir():
-            yield places.project / ".memsearch"
-        if (places.home / ".memsearch" / "config.toml").is_file():
-            yield places.home / ".memsearch" / "config.toml"
+    in_project = (".memsearch/memory",)
+    in_home = (".memsearch/config.toml",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is its folder or its settings."""
@@ -84,14 +87,10 @@ class MemsearchSource(ImportSource):
         folder = path.parent if path.name == "memory" and path.parent.name == ".memsearch" else folder
         project = str(folder.parent) if folder.name == ".memsearch" else ""
         journals = path if path.is_file() else folder / "memory"
-        for note in read_notes(journals):
-            if isinstance(note, SkippedItem):
-                yield note
-            else:
-                yield from _read_journal(note, project)
-        for name in _PROFILES if not path.is_file() else ():
-            if (folder / name).is_file() and not (folder / name).is_symlink():
-                yield _read_profile(folder / name, project)
+        yield from read_entries(read_notes(journals), lambda note: _read_journal(note, project))
+        profiles = [folder / name for name in _PROFILES if not path.is_file()]
+        own = (read_note(file, file) for file in profiles if file.is_file() and not file.is_symlink())
+        yield from read_entries(own, lambda note: _read_profile(note, project))
         for settings in (folder / "config.toml", folder.parent / ".memsearch.toml"):
             if settings.is_file() and not path.is_file():
                 yield from _read_memsearch_settings(settings)
@@ -139,23 +138,10 @@ def _read_journal(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
         )
 
 
-def _read_profile(path: Path, project: str) -> ImportedItem:
-    note = read_note(path, path)
-    if isinstance(note, SkippedItem):
-        return note
-    if not note.text.strip():
-        return SkippedItem(path.name, "it has no text")
-    is_user = path.name == "USER.md"
-    return ImportedEntry(
-        text=note.text,
-        kind="profile",
-        place=path.name,
-        type="note",
-        at=note.at,
-        key=path.name,
-        project="" if is_user else project,
-        is_users=is_user,
-    )
+def _read_profile(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
+    is_users = note.name == "USER.md"
+    project = "" if is_users else project
+    yield make_entry(note, "", note.text, kind="profile", key=note.name, project=project, is_users=is_users)
 
 
 def _read_memsearch_settings(path: Path) -> Iterator[ImportedItem]:
@@ -283,22 +269,17 @@ def _read_folder(folder: Path, excluded: list[Path], *, project: str = "", tag: 
         if isinstance(note, SkippedItem):
             yield note
         elif not any(note.path.is_relative_to(other) for other in excluded):
-            yield from _read_note(note, project, tag)
-
-
-def _read_note(note: MarkdownNote, project: str, tag: str) -> Iterator[ImportedItem]:
-    is_daily = bool(day_from_filename(str(note.path)))
-    for heading, text in split_note(note):
-        if text.strip():
-            yield ImportedEntry(
-                text=text,
-                kind="daily note" if is_daily else "note",
-                place=f"{note.name}, {heading}" if heading else note.name,
-                type="note",
-                tags=clean_tags(tag),
-                at=note.at,
-                project=project,
-                is_users=not project and not tag,
-                key=f"{tag}{note.name}#{heading}",
-                archive=is_daily,
-            )
+            is_daily = bool(day_from_filename(str(note.path)))
+            for heading, text in split_note(note):
+                if text.strip():
+                    yield make_entry(
+                        note,
+                        heading,
+                        text,
+                        kind="daily note" if is_daily else "note",
+                        tags=clean_tags(tag),
+                        project=project,
+                        is_users=not project and not tag,
+                        key=f"{tag}{note.name}#{heading}",
+                        archive=is_daily,
+                    )

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
 from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_arguments, parse_failure
-from lorelog.ingest.transcripts.statements import is_plan_approval, last_question, recognise_prompt
+from lorelog.ingest.transcripts.certain_forms import certain_rules
+from lorelog.ingest.transcripts.statements import last_question
 from lorelog.ingest.transcripts.user_replies import (
     CallResult,
     PendingCall,
@@ -48,6 +49,8 @@ _DESCRIPTIVE_ARGUMENTS = (
 """Arguments that describe a call, best first."""
 _MIN_MILLISECONDS = 100_000_000_000
 """Larger numbers are milliseconds since 1970, smaller ones seconds; as seconds this is the year 5138."""
+_PLAN_APPROVAL = "implement the plan"
+"""The request that Codex sends when the user approves a plan."""
 COMPACTED_NOTE = "the conversation was compacted; the original messages are shown"
 
 JsonObject = dict[str, Any]
@@ -86,11 +89,8 @@ class ParsedTurn(Struct, frozen=True, kw_only=True):
 
 
 class TurnEnding(Struct, frozen=True, kw_only=True):
-    """How a turn ended: what the next request may answer or correct."""
+    """How a turn ended: what the next request may answer."""
 
-    interrupted: bool = False
-    last_call: str = ""
-    """Tool and target of the last call."""
     asked: str = ""
     """End of the assistant's last text."""
     proposed_plan: str = ""
@@ -156,8 +156,6 @@ class TurnBuilder:
         self._text_count = 0
         self._error_count = 0
         self._written_plan = ""
-        self._last_call = ""
-        """Tool and target of the last call."""
         self._spoken: list[UserStatement | str] = []
         """Statements from tool results and requests, in order."""
         self._plan_count = 0
@@ -226,7 +224,6 @@ class TurnBuilder:
         if len(self.calls) >= _MAX_ACTIONS:
             shown, action = ToolCall(""), ToolAction("")
         self.calls[identity or f"unnamed {len(self.calls)}"] = _Call(identity, shown, action, pending)
-        self._last_call = f"{tool} {pending.subject}".strip()
         self._written_plan = pending.plan or self._written_plan
 
     def add_result(
@@ -282,28 +279,27 @@ class TurnBuilder:
         """Return how the turn ended, for the next request."""
         plans = [item.text for item in self._spoken if isinstance(item, UserStatement) and item.kind == "plan"]
         return TurnEnding(
-            interrupted=self.interrupted,
-            last_call=self._last_call,
             asked=last_question(self._last_texts[-1]) if self._last_texts and not self.failed else "",
             proposed_plan=plans[-1] if plans and self._plan_count else "",
         )
 
     def _statements(self, previous: TurnEnding) -> Iterator[UserStatement]:
-        """Yield the user's words in order. The first request is about the previous turn, which it may correct."""
+        """Yield the user's words in order. The first request is about the previous turn."""
         requests = 0
         for spoken in self._spoken:
             if isinstance(spoken, UserStatement):
                 yield spoken
                 continue
             requests += 1
-            before = previous if requests == 1 else TurnEnding(asked=previous.asked)
-            statement = _request_statement(spoken, before, f"request {requests}")
-            if statement is not None:
-                yield statement
+            plan = previous.proposed_plan if requests == 1 else ""
+            if plan and spoken.lstrip().lower().startswith(_PLAN_APPROVAL):
+                about = f"approved plan: {plan.splitlines()[0].strip('# ')}"
+                yield UserStatement("decision", spoken.strip(), about, f"request {requests}")
+            elif rules := certain_rules(turn_note.strip_injected_context(spoken)):
+                yield UserStatement("preference", " ".join(rules), previous.asked, f"request {requests}")
         for call, pending in self.open_calls().items():
-            plan = unanswered_plan(pending, call, self._plan_text())
-            if plan is not None:
-                yield plan
+            if shown := unanswered_plan(pending, call, self._plan_text()):
+                yield shown
 
     def build(self, number: int, identity: str, previous: TurnEnding | None = None) -> ParsedTurn:
         """Return the turn in its current state, with its aliases and its digest. `previous` is the end of the turn before it."""
@@ -342,18 +338,6 @@ class TurnBuilder:
             call_count=len(self.calls),
             is_open=not over and (self.pending or not self._assistant_spoke_last),
         )
-
-
-def _request_statement(request: str, previous: TurnEnding, key: str) -> UserStatement | None:
-    """Return the statement that a request makes, with what it is about."""
-    if previous.proposed_plan and is_plan_approval(request):
-        title = previous.proposed_plan.splitlines()[0].strip("# ")
-        return UserStatement("decision", request.strip(), f"approved plan: {title}", key)
-    recognised = recognise_prompt(request, interrupted=previous.interrupted)
-    if recognised is None:
-        return None
-    interrupted = f"interrupted {previous.last_call}" if previous.interrupted and previous.last_call else ""
-    return UserStatement(recognised[0], recognised[1], interrupted or previous.asked, key)
 
 
 class TurnNumbering:

@@ -15,9 +15,6 @@ from lorelog.core.errors import ConfigError
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import LanguageModel
 
-_AGENT_PROGRAMS = ("claude", "codex")
-"""Agents whose programs are tried, in this order, for work that belongs to no session."""
-
 
 class ChatProvider(Struct, frozen=True):
     """Registry entry of a provider, available without loading its module."""
@@ -28,22 +25,6 @@ class ChatProvider(Struct, frozen=True):
     """Environment variables for the key if the settings name none; the first that is set is used."""
     url_variable: str = ""
     """Environment variable for the base URL if the settings have none."""
-
-
-def _load_agent_cli(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel | None:
-    """Return the model of the session's agent, or else of the agent named in the settings or found on the PATH.
-
-    None for an agent that only its plugin can call.
-    """
-    from lorelog.models.chat.programs import AGENT_CLI_ADAPTERS, AgentCliLanguageModel, find_program
-
-    if not host:
-        agent, _, model = options.model.partition("/")
-        if agent in AGENT_CLI_ADAPTERS:
-            return AgentCliLanguageModel(agent, replace(options, model=model), environment)
-        installed = (name for name in _AGENT_PROGRAMS if find_program(AGENT_CLI_ADAPTERS[name].program, environment))
-        host = next(installed, _AGENT_PROGRAMS[0])
-    return AgentCliLanguageModel(host, options, environment) if host in AGENT_CLI_ADAPTERS else None
 
 
 CHAT_PROVIDERS: Mapping[str, ChatProvider] = MappingProxyType(
@@ -65,7 +46,14 @@ def open_language_model(options: LanguageOptions, host: str, environment: Mappin
     """
     options = resolve_language_options(options, environment)
     if options.provider == "host":
-        return _load_agent_cli(options, host, environment)
+        from lorelog.models.chat.programs import AGENT_CLI_ADAPTERS, AgentCliLanguageModel, find_program
+
+        agent, _, model = options.model.partition("/")
+        if not host and agent in AGENT_CLI_ADAPTERS:  # named in the settings
+            return AgentCliLanguageModel(agent, replace(options, model=model), environment)
+        programs = {name: adapter.program for name, adapter in AGENT_CLI_ADAPTERS.items()}
+        host = host or next((name for name in programs if find_program(programs[name], environment)), "claude")
+        return AgentCliLanguageModel(host, options, environment) if host in AGENT_CLI_ADAPTERS else None
     if options.provider == "command":
         from lorelog.models.chat.programs import CommandLanguageModel
 

@@ -10,7 +10,7 @@ shell's, but without variables, pipes or globs. It cannot be told how long the c
 call counts with the maximum it might have cost.
 
 The child leads its own process group: when the time is up, and also after it has exited, everything it started is killed
-except processes that left the group. Its stdout is read up to a limit; its stderr is discarded.
+except processes that left the group. Its stdout may have a limited size; its stderr is discarded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +36,12 @@ from msgspec import Struct
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
+from lorelog.models.chat.remote import ChatRequest
 from lorelog.models.http import nested_object, sum_counts
 
 MAX_OUTPUT_BYTES = 1 << 20
 _SHELL_HINT = "run the command in a shell"
-_POLL_S = 0.1
-"""How often to check whether the child has exited while a process that it started keeps its output open."""
+_POLL_S = 0.02
 
 
 def run_child(
@@ -49,12 +49,15 @@ def run_child(
 ) -> tuple[int, bytes]:
     """Run a command; return its exit status and output. Raise ModelError if it takes too long."""
     deadline = time.monotonic() + timeout_s
-    with tempfile.TemporaryDirectory(prefix="lorelog-", ignore_cleanup_errors=True) as empty:
+    with (
+        tempfile.TemporaryDirectory(prefix="lorelog-", ignore_cleanup_errors=True) as empty,
+        tempfile.TemporaryFile() as output,  # not a pipe, which processes that the child leaves behind could keep open
+    ):
         try:
             child = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=subprocess.DEVNULL,
                 cwd=empty,
                 env=dict(environment),
@@ -64,61 +67,36 @@ def run_child(
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             reason = getattr(error, "strerror", None) or error
             raise ModelUnavailable(f"{command[0]} cannot be started: {reason}", hint=_SHELL_HINT) from error
+        writer = threading.Thread(target=_write_input, args=(child, stdin), daemon=True)
+        writer.start()
         try:
-            output = _exchange(child, stdin, deadline)
-            _wait(child, deadline)
-        except TimeoutError:
-            raise ModelUnavailable(
-                f"{Path(command[0]).name} did not exit within {timeout_s:g} s",
-                hint="raise llm.timeout_s or summarize.timeout_s",
-            ) from None
+            while not _has_ended(child):
+                if time.monotonic() > deadline:
+                    raise ModelUnavailable(
+                        f"{Path(command[0]).name} did not exit within {timeout_s:g} s",
+                        hint="raise llm.timeout_s or summarize.timeout_s",
+                    )
+                _check_size(output)
+                time.sleep(_POLL_S)
         finally:
-            _kill(child)
-        return child.returncode, output
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            writer.join(1.0)  # the pipe has no reader any more, unless a process left the group
+        _check_size(output)
+        output.seek(0)
+        return child.returncode, output.read()
 
 
-def _exchange(child: subprocess.Popen[bytes], stdin: bytes, deadline: float) -> bytes:
-    """Write the input and read the output concurrently, until the output ends or the child exits."""
-    source, sink = cast("IO[bytes]", child.stdout), cast("IO[bytes]", child.stdin)
-    os.set_blocking(source.fileno(), False)
-    os.set_blocking(sink.fileno(), False)
-    output = bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(source, selectors.EVENT_READ)
-        selector.register(sink, selectors.EVENT_WRITE)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            ready = {key.fileobj for key, _ in selector.select(min(left, _POLL_S))}
-            if sink in ready:
-                try:
-                    stdin = stdin[os.write(sink.fileno(), stdin[: 1 << 16]) :]
-                except BlockingIOError:
-                    pass
-                except OSError:
-                    stdin = b""  # the child has closed its input: it need not read it all
-                if not stdin:
-                    selector.unregister(sink)
-                    sink.close()
-            ended = _has_ended(child)  # checked before the last read, so that all output is in the pipe
-            piece: bytes | None = None
-            if ended or source in ready:
-                with contextlib.suppress(BlockingIOError):
-                    piece = os.read(source.fileno(), 1 << 16)
-            output += piece or b""
-            if piece == b"" or (ended and piece is None):
-                break
-            if len(output) > MAX_OUTPUT_BYTES:
-                raise ModelFault(f"the program printed more than {MAX_OUTPUT_BYTES >> 10} KiB", hint=_SHELL_HINT)
-    return bytes(output)
+def _write_input(child: subprocess.Popen[bytes], stdin: bytes) -> None:
+    with contextlib.suppress(OSError), cast("IO[bytes]", child.stdin) as sink:  # the child need not read it all
+        while stdin:
+            stdin = stdin[os.write(sink.fileno(), stdin) :]
 
 
-def _wait(child: subprocess.Popen[bytes], deadline: float) -> None:
-    while not _has_ended(child):
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.01)
+def _check_size(output: IO[bytes]) -> None:
+    if os.fstat(output.fileno()).st_size > MAX_OUTPUT_BYTES:
+        raise ModelFault(f"the program printed more than {MAX_OUTPUT_BYTES >> 10} KiB", hint=_SHELL_HINT)
 
 
 def _has_ended(child: subprocess.Popen[bytes]) -> bool:
@@ -128,16 +106,6 @@ def _has_ended(child: subprocess.Popen[bytes]) -> bool:
     if not hasattr(os, "waitid"):
         return child.poll() is not None
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    for stream in (child.stdin, child.stdout):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
-    child.wait()
 
 
 _SIGN_IN_SUFFIXES = ("USE_", "SKIP_", "OAUTH_", "API_KEY_", "CLIENT_", "DISABLE_NONESSENTIAL")
@@ -164,15 +132,6 @@ _DISABLED_FEATURES = (
 """Features of Codex that are useless for writing a few lines. With them a call costs 5,000 tokens more."""
 
 
-class AgentCliRequest(Struct, frozen=True):
-    """A prompt for an agent's program."""
-
-    system: str
-    text: str
-    model: str
-    max_tokens: int
-
-
 class AgentCliCall(Struct, frozen=True):
     """How an agent's program is run once: its arguments, its input, and variables to set."""
 
@@ -187,7 +146,7 @@ class AgentCliAdapter(Struct, frozen=True):
     program: str
     default_model: str
     extra_tokens: int
-    call: Callable[[AgentCliRequest, Mapping[str, str]], AgentCliCall]
+    call: Callable[[ChatRequest, Mapping[str, str]], AgentCliCall]
     read: Callable[[int, bytes], Completion]
 
 
@@ -216,7 +175,7 @@ class AgentCliLanguageModel:
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
         program = self.check()
         system, text = (part.encode("utf-8", "replace").decode().replace("\0", " ") for part in (system, text))
-        call = self._adapter.call(AgentCliRequest(system, text, self._model, most_tokens), self._environment)
+        call = self._adapter.call(ChatRequest(self._model, system, text, most_tokens), self._environment)
         environment = {**child_environment(self._environment), **call.variables}
         status, output = run_child([program, *call.arguments], call.stdin.encode(), environment, self._timeout_s)
         return self._adapter.read(status, output)
@@ -250,7 +209,7 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "LORELOG_HOOKS": "off"}
 
 
-def _call_claude(request: AgentCliRequest, environment: Mapping[str, str]) -> AgentCliCall:
+def _call_claude(request: ChatRequest, environment: Mapping[str, str]) -> AgentCliCall:
     arguments = ["-p", "--output-format", "json", "--model", request.model, "--effort", "low"]
     arguments += ["--setting-sources", "", "--no-session-persistence", "--tools", "", "--strict-mcp-config"]
     arguments += ["--disable-slash-commands", "--system-prompt", request.system]
@@ -278,7 +237,7 @@ def _read_claude(status: int, output: bytes) -> Completion:
     return Completion(reply["result"], tokens_in, sum_counts(usage, "output_tokens"))
 
 
-def _call_codex(request: AgentCliRequest, environment: Mapping[str, str]) -> AgentCliCall:
+def _call_codex(request: ChatRequest, environment: Mapping[str, str]) -> AgentCliCall:
     settings = [f"features.{name}=false" for name in _DISABLED_FEATURES]
     settings += ['web_search="disabled"', "project_doc_max_bytes=0", "notify=[]", "skills.bundled.enabled=false"]
     settings += ['approval_policy="never"', 'model_reasoning_effort="low"']

@@ -50,8 +50,8 @@ class ChatRequest(Struct, frozen=True):
     system: str
     text: str
     max_tokens: int
-    window_tokens: int
-    variant: str
+    window_tokens: int = 0
+    variant: str = ""
 
 
 class ChatAdapter(Struct, frozen=True, kw_only=True):

@@ -6,9 +6,8 @@ not load numpy, onnxruntime or an HTTP client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -45,29 +44,30 @@ _FORMER_MODEL_HINT = (
     "it was replaced by lorelog-1: 'lorelog config unset embedding.model' uses that; to keep the old one, set embedding.model to "
     "a folder with its model.onnx and vocab.txt, or embedding.provider to onnx and embedding.model to intfloat/e5-small-v2"
 )
-_VENDORS = ("openai", "google", "voyage", "jina", "mistral")
-"""Providers whose adapters are in `vendors`."""
-
-
-def _vendor_provider(name: str, model: str, batch_size: int, url_variable: str = "") -> EmbeddingProvider:
-    return EmbeddingProvider(
-        default_model=model,
-        batch_size=batch_size,
-        accepts_any_model=True,
-        parallel_batches=4,
-        key_variable=f"{name.upper()}_API_KEY",
-        url_variable=url_variable,
-    )
+_VENDOR_MODELS = {
+    "openai": ("text-embedding-3-small", 256),
+    "google": ("gemini-embedding-001", 100),
+    "voyage": ("voyage-3-lite", 128),
+    "jina": ("jina-embeddings-v4", 128),
+    "mistral": ("mistral-embed", 64),
+}
+"""Default model and batch size of the providers whose adapters are in `vendors`."""
 
 
 PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
     {
         "builtin": EmbeddingProvider(default_model="lorelog-1", batch_size=32, accepts_folder=True),
-        "openai": _vendor_provider("openai", "text-embedding-3-small", 256, "OPENAI_BASE_URL"),
-        "google": _vendor_provider("google", "gemini-embedding-001", 100),
-        "voyage": _vendor_provider("voyage", "voyage-3-lite", 128),
-        "jina": _vendor_provider("jina", "jina-embeddings-v4", 128),
-        "mistral": _vendor_provider("mistral", "mistral-embed", 64),
+        **{
+            name: EmbeddingProvider(
+                default_model=model,
+                batch_size=batch_size,
+                accepts_any_model=True,
+                parallel_batches=4,
+                key_variable=f"{name.upper()}_API_KEY",
+                url_variable="OPENAI_BASE_URL" if name == "openai" else "",
+            )
+            for name, (model, batch_size) in _VENDOR_MODELS.items()
+        },
         "ollama": EmbeddingProvider(
             default_model="nomic-embed-text",
             batch_size=512,
@@ -124,8 +124,13 @@ def open_embedder(options: EmbedOptions) -> Embedder:
             if (options.provider, options.model) == ("builtin", "e5-small-v2")
             else _suggest(options.model, [provider.default_model]),
         )
-    if not provider.accepts_any_model:
-        _check_fixed_model(options)
+    plain = EmbedOptions()
+    for name in () if provider.accepts_any_model else ("dimensions", "query_prefix", "document_prefix"):
+        if getattr(options, name) != getattr(plain, name):
+            raise ConfigError(
+                f"embedding.{name} cannot be set for the provider {options.provider!r}: its model is fixed",
+                hint=f"lorelog config unset embedding.{name}, or choose another embedding.provider",
+            )
     options = replace(
         options,
         model=options.model or provider.default_model,
@@ -140,7 +145,7 @@ def open_embedder(options: EmbedOptions) -> Embedder:
         from lorelog.models.embed.builtin import BuiltinEmbedder
 
         return BuiltinEmbedder(options)
-    if options.provider in _VENDORS:
+    if options.provider in _VENDOR_MODELS:
         from lorelog.models.embed.remote import RemoteEmbedder
         from lorelog.models.embed.vendors import ADAPTERS
 
@@ -166,20 +171,6 @@ def check_ready(options: EmbedOptions) -> str:
     finally:
         embedder.close()
     return f"{embedder.provider}/{embedder.model}{location}"
-
-
-def open_lazily(options: EmbedOptions) -> Embedder:
-    """Return the embedder that the options select, if possible one that imports its provider with the first call.
-
-    Raise ConfigError as `open_embedder` does. Most commands that open an embedder embed nothing.
-    """
-    provider = PROVIDERS.get(options.provider)
-    overrides = (options.base_url, options.dimensions, options.query_prefix, options.document_prefix)
-    # A vendor's default model as it is: its name is that of its vectors, and its address needs no check.
-    is_plain = options.provider in _VENDORS and overrides == ("", 0, AUTO_PROVIDER, AUTO_PROVIDER)
-    if provider is None or not is_plain or options.model not in {"", provider.default_model}:
-        return open_embedder(options)
-    return LazyEmbedder(options.provider, provider.default_model, partial(open_embedder, options))
 
 
 def previous_embedder(options: EmbedOptions, name: str) -> Embedder | None:
@@ -217,63 +208,11 @@ def is_remote(options: EmbedOptions) -> bool:
     return bool(PROVIDERS[options.provider].key_variable)
 
 
-def _check_fixed_model(options: EmbedOptions) -> None:
-    """Raise ConfigError if a setting would change the vectors of a model that has one fixed form."""
-    overrides = {
-        "embedding.dimensions": options.dimensions != 0,
-        "embedding.query_prefix": options.query_prefix != AUTO_PROVIDER,
-        "embedding.document_prefix": options.document_prefix != AUTO_PROVIDER,
-    }
-    for key, is_set in overrides.items():
-        if is_set:
-            raise ConfigError(
-                f"{key} cannot be set for the provider {options.provider!r}: its model is fixed",
-                hint=f"lorelog config unset {key}, or choose another embedding.provider",
-            )
-
-
 def _suggest(name: str, valid: list[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name.lower(), valid, n=2, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"use one of: {', '.join(valid)}"
-
-
-class LazyEmbedder:
-    """An embedder whose module is imported, and whose server is checked, with the first call."""
-
-    def __init__(self, provider: str, model: str, load: Callable[[], Embedder]) -> None:
-        self.provider = provider
-        self.model = model
-        self._load = load
-        self._lock = Lock()
-        self._loaded: Embedder | None = None
-
-    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        return self._open().embed_documents(texts)
-
-    def embed_query(self, text: str) -> Vector:
-        return self._open().embed_query(text)
-
-    def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
-        """Embed a query; include its token count if the model reports one."""
-        return _embed_with_usage(self._open(), text)
-
-    def close(self) -> None:
-        if self._loaded is not None:
-            self._loaded.close()
-
-    def _open(self) -> Embedder:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._load()
-            return self._loaded
-
-
-def _embed_with_usage(embedder: Embedder, text: str) -> EmbeddedTexts:
-    if isinstance(embedder, TokenReportingEmbedder):
-        return embedder.embed_query_with_usage(text)
-    return EmbeddedTexts((embedder.embed_query(text),))
 
 
 class SharedEmbedder:
@@ -298,7 +237,9 @@ class SharedEmbedder:
     def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
         """Embed a query; include its token count if the model reports one."""
         with self._in_use():
-            return _embed_with_usage(self._inner, text)
+            if isinstance(self._inner, TokenReportingEmbedder):
+                return self._inner.embed_query_with_usage(text)
+            return EmbeddedTexts((self._inner.embed_query(text),))
 
     def close_if_idle(self, idle_s: float) -> bool:
         """Unload the model unless it is in use or was used within `idle_s`; return True if it is unloaded."""

@@ -15,10 +15,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -33,25 +33,22 @@ from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.records.chain import Segments
 from lorelog.services.backup.archive import (
-    IDENTITIES,
     BackupFile,
     BackupManifest,
+    open_ledger,
     project_workspace,
     read_backup,
     read_consistently,
 )
 from lorelog.services.memories.journal import JournalPart, entry_digest, split_journal
+from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
 from lorelog.services.places.roots import Roots
-
-if TYPE_CHECKING:
-    from lorelog.records.ledger import Ledger
 
 UNDO_FOLDER = "backups"
 _UNDO_PREFIX = "restore-"
 _CHANGES = "changes.jsonl"
 _LOCK_S = 10.0
-_BLOCK = 1 << 20
 
 
 class ForgottenMemories(Struct, frozen=True):
@@ -340,22 +337,22 @@ class Restorer(Struct):
     def _restore_ledger(self, staged: Path, folder: Path) -> list[RestoredFile]:
         if not staged.is_dir() or not list(staged.glob("ledger*.jsonl")):
             return []
-        check = _open_ledger(staged).verify()
+        check = open_ledger(staged).verify()
         if check.faults:
             self._notes.append(
                 f"the ledger of the backup has {len(check.faults)} altered lines; 'lorelog ledger check' lists them"
             )
         path = str(folder / "ledger.jsonl")
-        relation = _compare_streams(Segments(folder), Segments(staged))
+        relation = _compare_ledgers(Segments(folder), Segments(staged))
         if relation in {"same", "longer"}:
             return [RestoredFile(path=path, action="unchanged")]
         if relation == "diverged":
             return [self._import_records(staged, folder)]
-        projects = [record.project for record in _open_ledger(staged).read()]
+        projects = [record.project for record in open_ledger(staged).read()]
         moved = sorted({project for project in projects if project in self.projects})
         if moved:
             self._notes.append(f"records keep their project {', '.join(moved)}: 'search --all-projects' finds them")
-        had = sum(1 for _ in _open_ledger(folder).read()) if folder.is_dir() else 0
+        had = sum(1 for _ in open_ledger(folder).read()) if folder.is_dir() else 0
         if self._undo is not None:
             self._extend_ledger(staged, folder)
         return [RestoredFile(path=path, action="merged" if had else "created", added=len(projects) - had)]
@@ -364,7 +361,7 @@ class Restorer(Struct):
         """Replace a ledger by one that begins with it, segment by segment: after each step it is an unbroken chain."""
         backup, here = Segments(staged), Segments(folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _open_ledger(folder).exclusive() as lock:
+        with open_ledger(folder).exclusive() as lock:
             sealed = backup.sealed()
             for number in (*sealed, backup.last_sealed() + 1):
                 if number in here.sealed():
@@ -384,25 +381,16 @@ class Restorer(Struct):
     def _import_records(self, staged: Path, folder: Path) -> RestoredFile:
         """Append the records that are missing here: two ledgers with different lines cannot become one chain."""
         from lorelog.services.records.exports import write_jsonl
-        from lorelog.services.records.keyring import Keyring
-        from lorelog.services.records.record_importer import ImportOptions, RecordImporter, read_import_file
-        from lorelog.services.records.store import RecordStore
+        from lorelog.services.records.record_importer import ImportOptions, import_lines
 
-        exported, ledger = staged / "records.jsonl", folder / "ledger.jsonl"
-        with exported.open("w", encoding="utf-8") as stream:
-            stream.writelines(write_jsonl(_open_ledger(staged).read()))
-        keyring = Keyring(self.home / IDENTITIES)
-        store = RecordStore(folder, keyring.signing_key)
-        try:
-            before = ledger.read_bytes() if ledger.exists() else None
-            options = ImportOptions(restore=True, dry_run=self.dry_run, patterns=self.patterns)
-            report = RecordImporter(store, keyring, options, lambda _: None).run(
-                lambda: read_import_file(str(exported), "jsonl")
-            )
-            if report.written and self._undo is not None:
-                self._undo.record(ledger, before, ledger.read_bytes())
-        finally:
-            store.close()
+        ledger = folder / "ledger.jsonl"
+        before = ledger.read_bytes() if ledger.exists() else None
+        options = ImportOptions(restore=True, dry_run=self.dry_run, patterns=self.patterns)
+        report = import_lines(
+            folder, self.home, lambda: map(str.encode, write_jsonl(open_ledger(staged).read())), options
+        )
+        if report.written and self._undo is not None:
+            self._undo.record(ledger, before, ledger.read_bytes())
         different = tuple(problem.id for problem in report.problems if problem.id)
         if not report.written:
             return RestoredFile(path=str(ledger), action="unchanged", different=different)
@@ -421,7 +409,7 @@ class _UndoLog:
             number += 1
             folder = folder.with_name(f"{_UNDO_PREFIX}{digest}-{number}")
         self.folder = folder
-        self.changes = len(_read_changes(folder))
+        self.changes = len(_changes(folder).lines())
 
     def record(self, path: Path, previous: bytes | None, content: bytes | None) -> None:
         """Keep the previous content of a file that is about to be changed. `content` is None if it is not known yet."""
@@ -446,12 +434,12 @@ def undo_restore(home: Path) -> RestoreReport:
 
     A file that was changed since is kept. Raise NotFound if there is no restore to undo.
     """
-    folders = [path for path in (home / UNDO_FOLDER).glob(f"{_UNDO_PREFIX}*") if _read_changes(path)]
+    folders = [path for path in (home / UNDO_FOLDER).glob(f"{_UNDO_PREFIX}*") if _changes(path).lines()]
     if not folders:
         raise NotFound("there is no restore to undo", hint=f"restores that can be undone are in {home / UNDO_FOLDER}")
     folder = max(folders, key=lambda path: (path / _CHANGES).stat().st_mtime_ns)
     with _restore_lock(home):
-        done = [_undo_change(folder, change) for change in reversed(_read_changes(folder))]
+        done = [_undo_change(folder, change) for change in reversed(_changes(folder).lines())]
         (folder / _CHANGES).replace(folder / "undone.jsonl")
     return RestoreReport(created_at="", dry_run=False, undo=str(folder), files=tuple(done))
 
@@ -459,7 +447,7 @@ def undo_restore(home: Path) -> RestoreReport:
 def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
     path = Path(change["path"])
     is_ledger = path.name == "ledger.jsonl"
-    with _open_ledger(path.parent).exclusive() if is_ledger else nullcontext() as lock, open_locked(path) as here:
+    with open_ledger(path.parent).exclusive() if is_ledger else nullcontext() as lock, open_locked(path) as here:
         if here is None and change["previous"]:
             return RestoredFile(path=str(path), action="kept", reason="it was deleted since")
         if change["after"] and here is not None and hashlib.sha256(here).hexdigest() != change["after"]:
@@ -473,16 +461,9 @@ def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
     return RestoredFile(path=str(path), action="merged", reason="as before the restore")
 
 
-def _read_changes(folder: Path) -> list[dict[str, str]]:
-    try:
-        lines = (folder / _CHANGES).read_text("utf-8").splitlines()
-    except OSError:
-        return []
-    changes = []
-    for line in lines:
-        with suppress(ValueError):  # a torn last line: its change was not made
-            changes.append(json.loads(line))
-    return changes
+def _changes(folder: Path) -> AppendLog[dict[str, str]]:
+    """Return the list of changes of a restore; a torn last line is of a change that was not made."""
+    return AppendLog(folder / _CHANGES, dict, is_optional=True)
 
 
 def write_whole_file(path: Path, content: bytes, *, replaces: bool) -> None:
@@ -518,30 +499,9 @@ def _restore_lock(home: Path) -> FileLock:
     return FileLock(home / "run" / "restore.lock", busy)
 
 
-def _compare_streams(here: Segments, backup: Segments) -> str:
+def _compare_ledgers(here: Segments, backup: Segments) -> str:
     """Return how the ledger here relates to the backup's: `same`, `longer`, `shorter` or `diverged`."""
-    ours, theirs = _stream(here), _stream(backup)
-    own, other = b"", b""
-    while True:
-        own = own or next(ours, b"")
-        other = other or next(theirs, b"")
-        if not own or not other:
-            return "same" if not own and not other else "longer" if own else "shorter"
-        size = min(len(own), len(other))
-        if own[:size] != other[:size]:
-            return "diverged"
-        own, other = own[size:], other[size:]
-
-
-def _stream(segments: Segments) -> Iterator[bytes]:
-    for path in (*map(segments.sealed_path, segments.sealed()), segments.open_path):
-        if path.exists():
-            with path.open("rb") as stream:
-                while block := stream.read(_BLOCK):
-                    yield block
-
-
-def _open_ledger(folder: Path) -> Ledger:
-    from lorelog.records.ledger import Ledger  # the Python client loads this module for its types
-
-    return Ledger(folder)
+    for own, other in zip_longest(here.raw_lines(), backup.raw_lines()):
+        if own != other:
+            return "longer" if other is None else "shorter" if own is None else "diverged"
+    return "same"

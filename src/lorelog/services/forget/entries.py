@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -114,10 +113,10 @@ class FileSection(Struct, frozen=True):
         return self.anchor.memory
 
     @property
-    def turn(self) -> tuple[str, str] | None:
-        """Session and turn, if it is the note of a turn."""
+    def turn(self) -> tuple[str, str]:
+        """Session and turn, if it is the note of a turn; else empty."""
         anchor = self.anchor
-        return (anchor.session, anchor.turn) if anchor.turn and anchor.type == TURN_TYPE else None
+        return (anchor.session, anchor.turn) if anchor.turn and anchor.type == TURN_TYPE else ("", "")
 
     @property
     def place(self) -> tuple[str, str]:
@@ -177,23 +176,14 @@ class Selection(Struct):
         return frozenset(chunk.content_hash for section in self.sections.values() for chunk in section.chunks)
 
 
-class Selector:
+class Selector(Struct, frozen=True):
     """Selects from one tenant's files and records."""
 
-    def __init__(
-        self,
-        store: Store,
-        tombstones: Tombstones,
-        chunking: ChunkOptions,
-        *,
-        is_page: Callable[[str], bool],
-        records: Callable[[], Iterable[Record]],
-    ) -> None:
-        self._store = store
-        self._tombstones = tombstones
-        self._chunking = chunking
-        self._is_page = is_page
-        self._records = records
+    store: Store
+    tombstones: Tombstones
+    chunking: ChunkOptions
+    is_page: Callable[[str], bool]
+    records: Callable[[], Iterable[Record]]
 
     def select(self, query: ForgetQuery) -> Selection:
         """Return everything that a query selects. Raise NotFound if an id is unknown, or if nothing matches."""
@@ -216,18 +206,24 @@ class Selector:
                 )
             ):
                 selection.sections[section.place] = section
-        if query.has_conditions:
-            for record in self._records():
-                if query.admits(
-                    texts=record_texts(record), session=record.session, day=record.at, project=record.project
-                ):
-                    selection.records[record.id] = record
+        for record in self.records() if query.has_conditions else ():
+            if query.admits(texts=record_texts(record), session=record.session, day=record.at, project=record.project):
+                selection.records[record.id] = record
         if not selection:
             raise NotFound(
                 "nothing that is indexed matches",
                 hint="'lorelog index' reads what is not indexed yet, such as after a reset; 'lorelog list' shows what there is",
             )
-        self._add_turns(selection)
+        # The other parts and versions of selected notes of turns: they repeat each other.
+        turns = {section.turn for section in selection.sections.values()} - {("", "")}
+        sources = {
+            stored.chunk.source
+            for session in {session for session, _ in turns}
+            for stored in self.store.session_chunks(session, Filters(), _MAX_SESSION_CHUNKS)
+        }
+        for section in self.sections(sources) if turns else ():
+            if section.turn in turns:
+                selection.sections[section.place] = section
         self._add_summaries(selection, wanted)
         names = {name for section in selection.sections.values() for name in (section.memory, *section.ids) if name}
         for episode in episodes:
@@ -242,72 +238,55 @@ class Selector:
         for section in self.sections():
             if section.place not in selection.sections and section.place not in selection.summaries:
                 yield from ((text, section) for text in section.texts)
-        for record in self._records():
+        for record in self.records():
             if record.id not in selection.records:
                 yield from ((text, None) for text in record_texts(record))
 
     def sections(self, sources: Iterable[str] | None = None) -> Iterator[FileSection]:
         """Yield the sections of all indexed files, or of some, without record pages."""
         wanted = None if sources is None else frozenset(sources)
-        for document in self._store.documents():
-            if (wanted is None or document.source in wanted) and not self._is_page(document.source):
-                yield from self._sections_of(document)
-
-    def _sections_of(self, document: Document) -> Iterator[FileSection]:
-        stored = self._store.chunks_of(document.source)
-        ids = {(entry.chunk.start_line, entry.chunk.content_hash): entry.id for entry in stored}
-        chunks = tuple(entry.chunk for entry in stored)
-        if omitted_keys(document):
-            chunks = read_chunks(document.source, self._chunking) or chunks
-        grouped: dict[str, list[Chunk]] = {}
-        for chunk, key in zip(chunks, deletion_keys(chunks, document.project), strict=True):
-            grouped.setdefault(key, []).append(chunk)
-        for key, group in grouped.items():
-            found = (ids.get((chunk.start_line, chunk.content_hash), "") for chunk in group)
-            yield FileSection(key, document, tuple(group), tuple(filter(None, found)))
+        for document in self.store.documents():
+            if (wanted is not None and document.source not in wanted) or self.is_page(document.source):
+                continue
+            stored = self.store.chunks_of(document.source)
+            ids = {(entry.chunk.start_line, entry.chunk.content_hash): entry.id for entry in stored}
+            chunks = tuple(entry.chunk for entry in stored)
+            if omitted_keys(document):
+                chunks = read_chunks(document.source, self.chunking) or chunks
+            grouped: dict[str, list[Chunk]] = {}
+            for chunk, key in zip(chunks, deletion_keys(chunks, document.project), strict=True):
+                grouped.setdefault(key, []).append(chunk)
+            for key, group in grouped.items():
+                found = (ids.get((chunk.start_line, chunk.content_hash), "") for chunk in group)
+                yield FileSection(key, document, tuple(group), tuple(filter(None, found)))
 
     def _find(self, identity: str, selection: Selection) -> set[str]:
         """Return the deletion key of an id, or select the record with it."""
         try:
-            chunk = find_memory(identity, self._store)
+            chunk = find_memory(identity, self.store)
         except NotFound as error:
-            stones = [stone for stone in self._tombstones.find(identity) if not stone.forgotten]
+            stones = [stone for stone in self.tombstones.find(identity) if not stone.forgotten]
             if stones and len(identity) >= _MIN_ID_CHARS:
                 return {stone.key for stone in stones[:1]}
             self._find_record(identity, selection, error)
             return set()
-        if self._is_page(chunk.chunk.source):
+        if self.is_page(chunk.chunk.source):
             from lorelog.services.records.projection import decode_anchor_id
 
             self._find_record(decode_anchor_id(chunk.chunk.memory) or identity, selection, None)
             return set()
-        return {deletion_key_of(chunk, self._store)}
+        return {deletion_key_of(chunk, self.store)}
 
     def _find_record(self, identity: str, selection: Selection, error: NotFound | None) -> None:
         prefix = identity.strip()
-        found = [
-            record
-            for record in (self._records() if len(prefix) >= _MIN_ID_CHARS else ())
-            if record.id.startswith(prefix)
-        ]
-        exact = [record for record in found if record.id == prefix]
-        if len(found) > 1 and not exact:
+        known = self.records() if len(prefix) >= _MIN_ID_CHARS else ()
+        found = [record for record in known if record.id.startswith(prefix)]
+        found = [record for record in found if record.id == prefix] or found
+        if len({record.id for record in found}) > 1:
             raise UsageError(f"{len(found)} records have an id that starts with {prefix!r}", hint="give more of the id")
         if not found:
             raise error or NotFound(f"there is no record {prefix!r}")
-        selection.records[(exact or found)[0].id] = (exact or found)[0]
-
-    def _add_turns(self, selection: Selection) -> None:
-        """Select the other parts and versions of selected notes of turns: they repeat each other."""
-        turns = {section.turn for section in selection.sections.values() if section.turn}
-        sources = {
-            stored.chunk.source
-            for session in {turn[0] for turn in turns if turn}
-            for stored in self._store.session_chunks(session, Filters(), _MAX_SESSION_CHUNKS)
-        }
-        for section in self.sections(sources) if turns else ():
-            if section.turn in turns:
-                selection.sections[section.place] = section
+        selection.records[found[0].id] = found[0]
 
     def _add_summaries(self, selection: Selection, named: Collection[str]) -> None:
         """Select the summaries of selected sections. One that is selected only because it repeats them may be reworded."""
@@ -318,11 +297,11 @@ class Selector:
         }
         summaries = {
             link.summary
-            for link in self._store.summary_links()
+            for link in self.store.summary_links()
             for content, project in covered
             if content in link.covers and link.project in (project, GLOBAL_PROJECT)
         }
-        sources = {stored.chunk.source for summary in summaries for stored in self._store.find(summary)}
+        sources = {stored.chunk.source for summary in summaries for stored in self.store.find(summary)}
         for section in self.sections(sources) if summaries else ():
             if section.memory in summaries and section.key not in named:
                 selection.sections.pop(section.place, None)
@@ -350,7 +329,7 @@ def count_kinds(selection: Selection) -> dict[str, int]:
     counts = {
         "memories": sum(bool(section.memory) for section in sections),
         "sections": sum(not section.memory for section in sections),
-        "turns": len({section.turn for section in sections if section.turn}),
+        "turns": len({section.turn for section in sections} - {("", "")}),
         "summaries": len(selection.summaries),
         "records": len(selection.records),
     }
@@ -377,10 +356,8 @@ def erase_sections(
     for start, end, entry in _find_sections(data, entries, chunking):
         first = max(start, position)  # chunks of several sections may share one
         kept += lines[position:first]
-        new = ""
-        if entry.action == "reword":
-            new = reword_summary(b"\n".join(lines[first:end]).decode("utf-8", "replace"), contents)
-        if new:
+        text = b"\n".join(lines[first:end]).decode("utf-8", "replace")
+        if new := reword_summary(text, contents) if entry.action == "reword" else "":
             kept += new.encode().split(b"\n")
         elif end == len(lines):
             kept.append(b"")  # the line before keeps its end
@@ -459,45 +436,36 @@ def group_by_file(entries: Sequence[ForgottenEntry]) -> Mapping[str, list[Forgot
 
 
 def refuse_edit(
-    entries: Sequence[ForgottenEntry], workspace: Workspace, *, wrote: Callable[[str], bool], edit_files: bool
+    entries: Sequence[ForgottenEntry], workspace: Workspace, wrote: Callable[[str], bool], *, edit_files: bool
 ) -> dict[str, str]:
     """Return the files that must not be edited, each with the reason. `wrote` tells of memories written on this machine.
 
     With `edit_files` the user confirmed that these files are theirs; files that cannot be written stay refused.
     """
-    reasons = {
-        source: _unwritable_reason(source) or ("" if edit_files else _foreign_reason(source, own, workspace, wrote))
-        for source, own in group_by_file(entries).items()
-    }
-    return {source: reason for source, reason in reasons.items() if reason}
-
-
-def _unwritable_reason(source: str) -> str:
-    try:
-        status = os.lstat(source)
-    except FileNotFoundError:
-        return ""  # there is nothing to erase
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-    reasons = {
-        "it is now a link": os.path.realpath(source) != source,
-        "it belongs to another user": status.st_uid != os.geteuid() and os.geteuid() != 0,
-        "it is read-only": not status.st_mode & 0o222 or not os.access(source, os.W_OK),
-        "its folder is read-only": not os.access(Path(source).parent, os.W_OK),
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def _foreign_reason(
-    source: str, entries: Sequence[ForgottenEntry], workspace: Workspace, wrote: Callable[[str], bool]
-) -> str:
-    if not is_journal(source, entries[0].project, workspace):
-        return "it is a note outside the journals, which lorelog only reads"
-    if all(entry.memory and wrote(entry.memory) for entry in entries):
-        return ""
-    is_tracked = Git(str(Path(source).parent)).run("ls-files", "--error-unmatch", "--", source) is not None
-    reason = "it came with the repository: Git tracks it, and the entry was not written on this machine"
-    return reason if is_tracked else ""
+    refused: dict[str, str] = {}
+    for source, own in group_by_file(entries).items():
+        try:
+            status = os.lstat(source)
+        except FileNotFoundError:
+            continue  # there is nothing to erase
+        except OSError as error:
+            refused[source] = f"it cannot be read: {error.strerror}"
+            continue
+        is_note = not is_journal(source, own[0].project, workspace)
+        is_own = all(entry.memory and wrote(entry.memory) for entry in own)
+        git = None if edit_files or is_note or is_own else Git(str(Path(source).parent))
+        is_tracked = git is not None and git.run("ls-files", "--error-unmatch", "--", source) is not None
+        reasons = {
+            "it is now a link": os.path.realpath(source) != source,
+            "it belongs to another user": status.st_uid != os.geteuid() and os.geteuid() != 0,
+            "it is read-only": not status.st_mode & 0o222 or not os.access(source, os.W_OK),
+            "its folder is read-only": not os.access(Path(source).parent, os.W_OK),
+            "it is a note outside the journals, which lorelog only reads": is_note and not edit_files,
+            "it came with the repository: Git tracks it, and the entry was not written on this machine": is_tracked,
+        }
+        if reason := next((reason for reason, holds in reasons.items() if holds), ""):
+            refused[source] = reason
+    return refused
 
 
 def is_journal(source: str, project: str, workspace: Workspace) -> bool:
@@ -511,13 +479,12 @@ def find_own_transcripts(entries: Sequence[ForgottenEntry], authored: AuthoredMe
     """Return the files of conversations that our own capture read; not those that only an anchor names, which may lie."""
     found: dict[str, None] = {}
     for entry in entries:
-        path = _local_path(entry)
+        path = Path(entry.transcript)
         is_captured = authored.wrote_transcript(entry.memory, entry.project, entry.session, entry.transcript)
-        with suppress(OSError):
-            if is_captured and path == entry.transcript and path.endswith(".jsonl"):
-                status = os.lstat(path)
-                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-                    found[path] = None
+        if is_captured and _local_path(entry) == entry.transcript and path.suffix == ".jsonl":
+            with suppress(OSError):
+                if path.is_file() and not path.is_symlink() and path.stat().st_uid == os.geteuid():
+                    found[entry.transcript] = None
     return tuple(found)
 
 

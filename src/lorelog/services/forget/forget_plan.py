@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import open_to_append, write_atomic
 from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError, plural
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
@@ -26,6 +26,7 @@ from lorelog.services.forget.residues import Canaries, Quotes, ResidueReport
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
 
 _MAX_BYTES = 64 << 20
+_UNCHANGED_HINT = "nothing was changed; make the folder writable"
 
 
 class ForgottenSection(Serializable, Struct, frozen=True, kw_only=True):
@@ -98,18 +99,25 @@ class ForgetPlan(Struct, frozen=True, kw_only=True):
         return frozenset(content for entry in self.entries if entry.action == "cut" for content in entry.contents)
 
 
-def write_plan(folder: Path, plan: ForgetPlan) -> Path:
+@contextmanager
+def _writable_folder(tenant_folder: Path, hint: str) -> Iterator[Path]:
+    """Yield the folder of plans and receipts. Raise StoreUnwritable if the block cannot write there."""
+    folder = tenant_folder / RECEIPT_FOLDER
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield folder
+    except OSError as error:
+        name = error.filename or folder
+        raise StoreUnwritable(f"{name} cannot be written: {error.strerror or error}", hint=hint) from error
+
+
+def write_plan(tenant_folder: Path, plan: ForgetPlan) -> Path:
     """Write a plan durably, readable by its owner only."""
     entries = tuple(replace(entry, preview="") for entry in plan.entries)
-    stored = replace(plan, entries=entries, canaries=plan.canaries.for_plan)
-    path = folder / RECEIPT_FOLDER / f"{plan.id}{PLAN_SUFFIX}"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stored = replace(plan, entries=entries, canaries=plan.canaries.without_text(with_key=True))
+    with _writable_folder(tenant_folder, _UNCHANGED_HINT) as folder:
+        path = folder / f"{plan.id}{PLAN_SUFFIX}"
         write_atomic(path, json.encode(stored))
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror or error}", hint="nothing was changed; make the folder writable"
-        ) from error
     return path
 
 
@@ -132,14 +140,8 @@ def pending_plans(folder: Path) -> list[Path]:
 @contextmanager
 def plan_lock(folder: Path, wait_s: float) -> Iterator[bool]:
     """Yield True while holding the lock of a tenant's plans; False if another thread or process holds it for too long."""
-    path = folder / RECEIPT_FOLDER / "lock"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be created: {error.strerror or error}", hint="nothing was changed; make the folder writable"
-        ) from error
+    with _writable_folder(folder, _UNCHANGED_HINT) as plans:
+        descriptor = open_to_append(plans / "lock")
     try:
         yield acquire_file_lock(descriptor, wait_s)
     finally:
@@ -195,17 +197,11 @@ def format_report(report: ResidueReport, *, short: int = 0, unreachable: int = 0
 
 def write_receipt(tenant_folder: Path, receipt: Receipt) -> Path:
     """Write a receipt and its key, readable by their owner only, and return the receipt's path."""
-    folder = tenant_folder / RECEIPT_FOLDER
-    path = folder / f"{receipt.id}.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _writable_folder(tenant_folder, "free some space and try again") as folder:
+        path = folder / f"{receipt.id}.json"
         write_atomic(path.with_suffix(".key"), receipt.canaries.key.encode() + b"\n")
-        stored = replace(receipt, canaries=receipt.canaries.for_receipt)
+        stored = replace(receipt, canaries=receipt.canaries.without_text(with_key=False))
         write_atomic(path, json.format(json.encode(stored), indent=1) + b"\n")
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{error.filename or path} cannot be written: {error.strerror}", hint="free some space and try again"
-        ) from error
     return path
 
 

@@ -152,9 +152,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _selector(self) -> Selector:
-        return Selector(self.store, self.tombstones, self._chunking, is_page=self.pages.holds, records=self._records)
-
-    # -- commands ----------------------------------------------------------------------------------------------------
+        return Selector(self.store, self.tombstones, self._chunking, self.pages.holds, self._records)
 
     def preview(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
         """Return what `forget` would erase. Nothing is changed."""
@@ -172,7 +170,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             entries,
             dry_run=True,
             references=scrub.count_references(self._folder, plan),
-            refused=self._refused(plan.entries, edit_files=edit_files),
+            refused=refuse_edit(plan.entries, self.workspace, self.authored.knows, edit_files=edit_files),
             also_in=also_in,
         )
 
@@ -182,7 +180,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         With `host_transcripts` the conversations that our own capture read are deleted, whole.
         """
         plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
-        refused = self._refused(plan.entries, edit_files=edit_files)
+        refused = refuse_edit(plan.entries, self.workspace, self.authored.knows, edit_files=edit_files)
         if refused:
             path, reason = next(iter(refused.items()))
             more = f" (and {len(refused) - 1:,} other files)" if len(refused) > 1 else ""
@@ -223,8 +221,6 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         places = [path for place in receipt.places if (path := Path(place)).exists()]
         return receipt, find_residues(receipt.canaries, places, keep=self._searches)
 
-    # -- planning ----------------------------------------------------------------------------------------------------
-
     def _records(self) -> Iterable[Record]:
         book = self.open_records().book
         return book.ledger.read() if book.exists() else ()
@@ -245,10 +241,6 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             with suppress(OSError):
                 texts |= section_texts(Path(source).read_bytes(), own, self._chunking)
         return texts
-
-    def _refused(self, entries: tuple[ForgottenEntry, ...], *, edit_files: bool) -> dict[str, str]:
-        wrote = self.authored.knows
-        return refuse_edit(entries, self.workspace, wrote=wrote, edit_files=edit_files)
 
     def _make_plan(self, query: ForgetQuery, *, host_transcripts: bool) -> tuple[ForgetPlan, tuple[str, ...]]:
         """Return the plan for a query, and other memories that repeat parts of the text and stay."""
@@ -298,8 +290,6 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         stored = (entry for source in sources for entry in self.store.chunks_of(source))
         keys = [entry.key for entry in stored if entry.id in ids and entry.chunk.vector_key in vector_keys]
         return [*self.store.vectors(keys).values(), *self.store.vector_records(keys)]
-
-    # -- steps -------------------------------------------------------------------------------------------------------
 
     def _run(self, plan: ForgetPlan, path: Path) -> ForgetReply:
         self._add_tombstones(plan)
@@ -428,8 +418,6 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
     def _backups(self) -> set[str]:
         """Return the files below our own folder of backups, which are deleted if they hold the text."""
         return {str(path) for path in (self.workspace.home / "backups").rglob("*") if path.is_file()}
-
-    # -- proof -------------------------------------------------------------------------------------------------------
 
     def _places(self, plan: ForgetPlan) -> list[Path]:
         sources = [Path(source) for source in group_by_file(plan.entries)]

@@ -36,7 +36,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -92,50 +92,36 @@ class Quotes(Struct, frozen=True):
     def occur_in(self, text: str) -> bool:
         """Return True if a text quotes a forgotten one."""
         unescaped = [_ESCAPE.sub(lambda match: str(json.loads(f'"{match[0]}"')), text)] if "\\" in text else []
-        return any(self._are_in(_split_words(form)) for form in (text, *unescaped))
+        return any(digest for form in (text, *unescaped) for digest in self.find(form))
 
-    def _are_in(self, words: Sequence[str]) -> bool:
-        starts = (start for start, word in enumerate(words) if _checksum(word) in self.firsts)
-        windows = (words[start : start + size] for start in starts for size in self.sizes)
-        return any(_digest_words(window, self.key) in self.digests for window in windows)
-
-
-class _WordSequences:
-    """Word sequences of texts that other texts may hold: several words in a row, a word like a key, a short text."""
-
-    def __init__(self, texts: Iterable[str], window: int) -> None:
-        self.sequences: set[tuple[str, ...]] = set()
-        for text in texts:
-            words = _split_words(text)
-            self.sequences.update(tuple(words[start : start + window]) for start in range(len(words) - window + 1))
-            pieces = (words, *map(_split_words, _KEY_LIKE.findall(text)))
-            self.sequences.update(
-                tuple(piece) for piece in pieces if len(piece) < window and sum(map(len, piece)) >= _MIN_QUOTE_CHARS
-            )
-        self.sizes = frozenset(map(len, self.sequences))
-        self.firsts = {sequence[0] for sequence in self.sequences}
-
-    def find(self, text: str) -> Iterator[tuple[str, ...]]:
-        """Yield the sequences that a text holds. Most words of most texts begin none, which is checked first."""
+    def find(self, text: str) -> Iterator[str]:
+        """Yield the digests of the sequences that a text holds."""
         words = _split_words(text)
-        starts = [start for start, word in enumerate(words) if word in self.firsts]
-        windows = (tuple(words[start : start + size]) for start in starts for size in self.sizes)
-        return (window for window in windows if window in self.sequences)
+        starts = [start for start, word in enumerate(words) if _checksum(word) in self.firsts]
+        digests = (_digest_words(words[start : start + size], self.key) for start in starts for size in self.sizes)
+        return (digest for digest in digests if digest in self.digests)
 
 
-def make_quotes(texts: Iterable[str], kept: Iterable[str]) -> Quotes:
+def make_quotes(texts: Iterable[str], kept: Iterable[str] = (), window: int = WINDOW) -> Quotes:
     """Return the quotes of texts, without those of sequences that a kept text contains, too."""
-    own = _WordSequences(texts, WINDOW)
-    left = own.sequences.difference(*map(own.find, kept))
+    sequences: set[tuple[str, ...]] = set()
+    for text in texts:
+        words = _split_words(text)
+        sequences.update(tuple(words[start : start + window]) for start in range(len(words) - window + 1))
+        pieces = (words, *map(_split_words, _KEY_LIKE.findall(text)))
+        short = (piece for piece in pieces if len(piece) < window and sum(map(len, piece)) >= _MIN_QUOTE_CHARS)
+        sequences.update(map(tuple, short))
     key = secrets.token_hex(16)
-    digests = frozenset(_digest_words(sequence, key) for sequence in left)
-    return Quotes(key, digests, own.sizes, frozenset(map(_checksum, own.firsts)))
+    digests = frozenset(_digest_words(sequence, key) for sequence in sequences)
+    firsts = frozenset(_checksum(sequence[0]) for sequence in sequences)
+    quotes = Quotes(key, digests, frozenset(map(len, sequences)), firsts)
+    return replace(quotes, digests=digests.difference(*map(quotes.find, kept)))
 
 
 def find_repetitions(texts: Sequence[str]) -> Callable[[str], bool]:
     """Return a function that is True for a text that repeats a part of others: five words, a word like a key, a fragment."""
-    own, canaries = _WordSequences(texts, _REPEATED_WORDS), make_canaries(texts)
-    return lambda text: any(own.find(text)) or canaries.occur_in(text)
+    quotes, canaries = make_quotes(texts, window=_REPEATED_WORDS), make_canaries(texts)
+    return lambda text: any(quotes.find(text)) or canaries.occur_in(text)
 
 
 def _split_words(text: str) -> list[str]:
@@ -181,15 +167,9 @@ class Canaries(Serializable, Struct, frozen=True, dict=True, omit_defaults=True)
     def __repr__(self) -> str:
         return f"Canaries({self.texts} texts)"
 
-    @property
-    def for_plan(self) -> Canaries:
-        """The canaries without anything of the text."""
-        return replace(self, exact=(), words=())
-
-    @property
-    def for_receipt(self) -> Canaries:
-        """The canaries without key and without short texts."""
-        return replace(self.for_plan, key="", once=())
+    def without_text(self, *, with_key: bool) -> Canaries:
+        """Return the canaries without anything of the text, for a plan; for a receipt also without key and short texts."""
+        return replace(self, exact=(), words=(), **({} if with_key else {"key": "", "once": ()}))
 
     @cached_property
     def by_prefix(self) -> dict[int, dict[tuple[int, int], dict[str, CanaryFragment]]]:
@@ -204,8 +184,8 @@ class Canaries(Serializable, Struct, frozen=True, dict=True, omit_defaults=True)
     @cached_property
     def max_length(self) -> int:
         """The length of the longest fragment."""
-        lengths = [each.length for each in (*self.fragments, *self.once)] + [len(text) for text in self.exact]
-        return max(lengths, default=0)
+        lengths = (each.length for each in (*self.fragments, *self.once))
+        return max(*lengths, *map(len, self.exact), 0, 0)
 
     @cached_property
     def table(self) -> Table:
@@ -530,6 +510,8 @@ class _ResidueSearch:
             form, open_file = opener
             with open_file(file) as unpacked:
                 self._search_member(name, form, unpacked, depth)
+        elif head[:2] in {b"x\x01", b"x\x9c", b"x\xda"}:
+            self._search_stream(name, "zlib", _iter_inflated(file))
         elif head.startswith(b"PK\x03\x04"):
             with zipfile.ZipFile(file) as archive:
                 for info in archive.infolist():
@@ -538,18 +520,14 @@ class _ResidueSearch:
         elif head[257:262] == b"ustar":
             with tarfile.open(fileobj=file, mode="r:") as archive:
                 for entry in archive:
-                    member_file = archive.extractfile(entry)
-                    if member_file is not None:
-                        self._search_member(f"{name}!{entry.name}", "tar", member_file, depth)
-        elif head[:2] in {b"x\x01", b"x\x9c", b"x\xda"}:
-            self._search_stream(name, "zlib", _iter_inflated(file))
+                    if (file_in_archive := archive.extractfile(entry)) is not None:
+                        self._search_member(f"{name}!{entry.name}", "tar", file_in_archive, depth)
 
     def _search_member(self, name: str, form: str, stream: IO[bytes], depth: int) -> None:
-        """Unpack to a file without a name, search it, and search what it packs."""
-        with tempfile.TemporaryFile() as unpacked:
-            self._search_stream(name, form, _copy_blocks(stream, unpacked))
-            unpacked.seek(0)
-            self._search_packed(name, unpacked, depth + 1)
+        """Search an unpacked stream, and what it packs."""
+        self._search_stream(name, form, iter(partial(stream.read, _BLOCK_BYTES), b""))
+        stream.seek(0)
+        self._search_packed(name, stream, depth + 1)
 
     def _search_words(self, folder: Path) -> None:
         """Look up the words of the texts in an index, in deleted documents too."""
@@ -580,12 +558,6 @@ def _is_whole_word(block: bytes | bytearray, start: int, end: int) -> bool:
     """Return True if no letter or digit continues the text on either side."""
     edges = (block[max(0, start - 1) : start + 1], block[end - 1 : end + 1])
     return not any(len(edge) == 2 and edge.isalnum() for edge in edges)
-
-
-def _copy_blocks(stream: IO[bytes], copy: IO[bytes]) -> Iterator[bytes]:
-    while block := stream.read(1 << 20):
-        copy.write(block)
-        yield block
 
 
 def _iter_inflated(file: IO[bytes]) -> Iterator[bytes]:

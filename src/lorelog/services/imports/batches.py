@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -23,13 +23,12 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.serializable import Serializable
-from lorelog.services.memories.journal import anchor_field
+from lorelog.services.memories.journal import split_journal
 from lorelog.services.memory_state.append_log import AppendLog, encode_line
 
 BATCHES_FOLDER = "imports"
 """In the tenant's folder: lists of batches. Below the journals: their entries."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
-_ENTRY = re.compile(r"^### [0-2]\d:[0-5]\d\n<!-- (?=[^\n]*\bmemory:)", 8)
 
 
 class BatchEntry(Struct, frozen=True, omit_defaults=True):
@@ -91,21 +90,14 @@ class BatchLists:
         name = f"{source}-{now:%Y%m%d-%H%M%S}-{token_hex(2)}"
         return ImportBatch(name, source, path, now.isoformat(timespec="seconds"))
 
-    def add(self, batch: ImportBatch, entries: Iterable[BatchEntry]) -> None:
-        """Append entries to a list; they are on disk when this returns."""
-        new = list(entries)
-        self._append(batch, new)
-        batch.entries += new
-
-    def add_settings(self, batch: ImportBatch, settings: Iterable[ChangedSetting]) -> None:
-        """Append changed settings to a list."""
-        new = list(settings)
-        self._append(batch, new)
-        batch.settings += new
-
-    def _append(self, batch: ImportBatch, items: Iterable[BatchEntry | ChangedSetting]) -> None:
+    def add(
+        self, batch: ImportBatch, entries: Sequence[BatchEntry] = (), settings: Sequence[ChangedSetting] = ()
+    ) -> None:
+        """Append entries and changed settings to a list; they are on disk when this returns."""
         head = [] if batch.entries or batch.settings else [_head(batch)]
-        self._log(batch.name).append([*head, *map(to_builtins, items)])
+        self._log(batch.name).append([*head, *map(to_builtins, (*entries, *settings))])
+        batch.entries += entries
+        batch.settings += settings
 
     def finish(self, batch: ImportBatch) -> None:
         """Mark a batch as complete."""
@@ -217,34 +209,28 @@ def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> lis
     except OSError as error:
         report.notes.append(f"{path} cannot be read: {error.strerror}; it stays as it is")
         return entries
-    starts = [match.start() for match in _ENTRY.finditer(text)]
-    blocks = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     wanted = {entry.id: entry for entry in entries}
-    head = text[: starts[0]] if starts else text
     remaining: list[str] = []
     edited: list[BatchEntry] = []
     found: set[str] = set()
-    for block in blocks:
-        entry = wanted.get(anchor_field(block, "memory"))
-        if entry is None or entry.id in found:
-            remaining.append(block)
-            continue
-        found.add(entry.id)
-        if entry_digest(block) == entry.digest:
-            report.removed += 1
-        else:
-            edited.append(entry)
-            remaining.append(block)
+    for part in split_journal(text):
+        entry = wanted.get(part.memory)
+        is_own = entry is not None and entry.id not in found
+        if entry is not None and is_own:
+            found.add(entry.id)
+            is_own = entry_digest(part.text) == entry.digest
+            edited += [] if is_own else [entry]
+        report.removed += is_own
+        remaining += [] if is_own else [part.text]
     report.kept += [f"{path}: {entry.id}" for entry in edited]
     report.missing += len(wanted.keys() - found)
-    words = head.split()
-    is_title = len(words) == 2 and words[0] == "#" and words[1].replace("-", "").isdecimal()
-    is_empty = not remaining and (is_title or not words)
+    rest = "\n".join(remaining)
+    is_empty = not rest.strip().removeprefix("# ").replace("-", "").strip("0123456789")  # nothing, or the day's title
     try:
         if is_empty:
             path.unlink(missing_ok=True)
         else:
-            write_atomic(path, (head + "".join(remaining)).encode("utf-8", "surrogateescape"), keep_mode=True)
+            write_atomic(path, rest.encode("utf-8", "surrogateescape"), keep_mode=True)
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror}", hint="nothing of it was changed"

@@ -12,8 +12,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +99,27 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
     """Return the files and entries of an installation into a host."""
     if host in DOCUMENTED_HOSTS:
         return _documented_manifest(host, context)
-    builders: dict[str, Callable[[InstallContext], HostManifest]] = {
-        "claude": _claude_manifest,
-        "codex": _codex_manifest,
-        "opencode": _opencode_manifest,
-        "openclaw": _openclaw_manifest,
-        "gemini": partial(_extension_manifest, "gemini"),
-        "qwen": partial(_extension_manifest, "qwen"),
-        "copilot": _copilot_manifest,
-    }
-    return builders[host](context)
+    root = host_root(host, context.environment, context.user_home)
+    files = bundle_files(host, context.command)
+    shared: tuple[SharedFile, ...] = ()
+    skill = f"skills/{SKILL_NAME}/SKILL.md"
+    if host == "claude":  # some files of the bundle are for other hosts
+        folder = root / "skills" / NAME
+        files = {path: files[path] for path in files if "codex" not in path and path != "plugin.json"}
+    elif host == "opencode":
+        folder, files = root, {"plugins/lorelog.ts": files["lorelog.ts"], skill: files[skill]}
+    elif host == "codex":
+        folder, files = root, {skill: render_skill("codex", context.command).encode()}
+        shared = (_codex_hooks(root, context), _codex_config(root, context))
+    elif host == "copilot":
+        folder, server = root, {"type": "local", **mcp_server(context.command), "tools": ["*"]}
+        shared = (_json_server(root / "mcp-config.json", "mcpServers", server),)
+    elif host == "openclaw":
+        config, folder = openclaw_config(context.environment, context.user_home), context.home / "hosts" / "openclaw"
+        root, shared = config.parent, (_openclaw_shared(config, str(folder), context),)
+    else:  # gemini and qwen
+        folder = root / "extensions" / NAME
+    return HostManifest((root,), tuple(OwnFile(folder / path, content) for path, content in files.items()), shared)
 
 
 def find_our_groups(text: str) -> list[tuple[str, int]]:
@@ -124,64 +135,28 @@ def find_our_groups(text: str) -> list[tuple[str, int]]:
 
 
 def _is_our_group(group: Any) -> bool:
+    """Return whether a shell would start lorelog itself for each hook, not a program with our words in its arguments."""
     hooks = group.get("hooks") if isinstance(group, dict) else None
     commands = [hook.get("command") for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
-    return bool(commands) and all(isinstance(command, str) and _is_our_command(command) for command in commands)
-
-
-def _is_our_command(command: str) -> bool:
-    """Return whether a shell would start lorelog itself, not another program with our words in its arguments."""
     try:
-        words = shlex.split(command)
-    except ValueError:
+        words = [shlex.split(command)[:3] for command in commands]
+    except (ValueError, AttributeError):  # a quote is open, or it is not a text
         return False
-    return words[1:2] == ["hook"] and words[2:3] in (["codex"], ["claude"]) and Path(words[0]).name == COMMAND
+    ours = [len(command) == 3 and Path(command[0]).name == COMMAND for command in words]
+    return bool(ours) and all(ours) and all(command[1:] in (["hook", "codex"], ["hook", "claude"]) for command in words)
 
 
 def find_linked_plugin(text: str, ours: str) -> str:
     """Return the path under which OpenClaw's own installer registered our plugin, or an empty string."""
     paths = config_edit.get(text, _LOAD_PATHS)
     for path in paths if isinstance(paths, list) else ():
-        if isinstance(path, str) and path != ours and _plugin_id(Path(path).expanduser()) == NAME:
+        if (
+            isinstance(path, str)
+            and path != ours
+            and _read_json(Path(path).expanduser() / "openclaw.plugin.json", ("id",)) == NAME
+        ):
             return path
     return ""
-
-
-def _plugin_id(folder: Path) -> str:
-    return str(_read_json(folder / "openclaw.plugin.json", ("id",)))
-
-
-def _claude_manifest(context: InstallContext) -> HostManifest:
-    root = host_root("claude", context.environment, context.user_home)
-    files = bundle_files("claude", context.command)
-    own = [path for path in files if "codex" not in path and path != "plugin.json"]  # those are for other hosts
-    return HostManifest((root,), tuple(OwnFile(root / "skills" / NAME / path, files[path]) for path in own))
-
-
-def _opencode_manifest(context: InstallContext) -> HostManifest:
-    root = host_root("opencode", context.environment, context.user_home)
-    files = bundle_files("opencode", context.command)
-    return HostManifest(
-        (root,),
-        (
-            OwnFile(root / "plugins" / "lorelog.ts", files["lorelog.ts"]),
-            OwnFile(root / "skills" / SKILL_NAME / "SKILL.md", files[f"skills/{SKILL_NAME}/SKILL.md"]),
-        ),
-    )
-
-
-def _extension_manifest(host: str, context: InstallContext) -> HostManifest:
-    root = host_root(host, context.environment, context.user_home)
-    files = bundle_files(host, context.command)
-    own = tuple(OwnFile(root / "extensions" / NAME / path, content) for path, content in files.items())
-    return HostManifest((root,), own)
-
-
-def _copilot_manifest(context: InstallContext) -> HostManifest:
-    root = host_root("copilot", context.environment, context.user_home)
-    own = tuple(OwnFile(root / path, content) for path, content in bundle_files("copilot", context.command).items())
-    server = {"type": "local", **mcp_server(context.command), "tools": ["*"]}
-    return HostManifest((root,), own, (_json_server(root / "mcp-config.json", "mcpServers", server),))
 
 
 def _json_server(file: Path, servers: str, server: Mapping[str, Any]) -> SharedFile:
@@ -247,36 +222,20 @@ def _marked_block(file: Path, block: str) -> SharedFile:
     )
 
 
-def _codex_manifest(context: InstallContext) -> HostManifest:
-    root = host_root("codex", context.environment, context.user_home)
-    own = OwnFile(root / "skills" / SKILL_NAME / "SKILL.md", render_skill("codex", context.command).encode())
-    return HostManifest((root,), (own,), (_codex_hooks(root, context), _codex_config(root, context)))
-
-
 def _codex_hooks(root: Path, context: InstallContext) -> SharedFile:
     groups = hook_groups("codex", context.command)
 
     def add(text: str) -> str:
-        config = json.loads(text)
-        hooks = config.setdefault("hooks", {}) if isinstance(config, dict) else None
-        if not isinstance(hooks, dict):
-            raise ConfigError("hooks is not an object", hint="correct it by hand first")
         for event, (group,) in groups.items():
-            if not isinstance(hooks.setdefault(event, []), list):
-                raise ConfigError(f"hooks.{event} is not a list", hint="correct it by hand first")
-            hooks[event].append(group)
-        return _dump_json(config)
+            text = config_edit.append(text, ("hooks", event), group)
+        return text
 
     def remove(text: str) -> str:
-        ours = find_our_groups(text)
-        if not ours:
-            return text
-        config = json.loads(text)
-        for event, index in reversed(ours):
-            config["hooks"][event].pop(index)
-            if not config["hooks"][event]:
-                config["hooks"].pop(event)
-        return _dump_json(config)
+        for event, index in reversed(find_our_groups(text)):
+            text = config_edit.drop(text, ("hooks", event), index)
+            if not config_edit.get(text, ("hooks", event)):
+                text = config_edit.drop(text, ("hooks",), event)
+        return text
 
     def has(text: str) -> bool:
         ours = [(event, json.loads(text)["hooks"][event][index]) for event, index in find_our_groups(text)]
@@ -291,17 +250,15 @@ def _codex_hooks(root: Path, context: InstallContext) -> SharedFile:
     )
 
 
-def _dump_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
 def _codex_config(root: Path, context: InstallContext) -> SharedFile:
     path = root / "config.toml"
     server = mcp_server(context.command)
     home = context.environment.get("LORELOG_HOME")
     if home:
         server["env"] = {"LORELOG_HOME": home}  # Codex passes on almost nothing of its environment
-    server = {**_existing_table(path), **server}
+    with suppress(ValueError, AttributeError):  # the edit will report the error
+        table = config_edit.parse_toml((read_file(path) or b"").decode()).get(_TABLE_PATH[0], {}).get(NAME, {})
+        server = {**table, **server}  # the user may have added settings, such as a timeout
 
     def add(text: str) -> str:
         return config_edit.put_table(text, _TABLE_PATH, server)
@@ -318,25 +275,14 @@ def _codex_config(root: Path, context: InstallContext) -> SharedFile:
     )
 
 
-def _existing_table(path: Path) -> dict[str, Any]:
-    """Return our existing table: the user may have added settings, such as a timeout."""
-    try:
-        table = config_edit.parse_toml((read_file(path) or b"").decode()).get(_TABLE_PATH[0], {}).get(NAME, {})
-    except (ValueError, AttributeError):
-        return {}  # the edit will report the error
-    return table if isinstance(table, dict) else {}
-
-
-def _openclaw_manifest(context: InstallContext) -> HostManifest:
-    path = openclaw_config(context.environment, context.user_home)
-    folder = context.home / "hosts" / "openclaw"
-    own = tuple(OwnFile(folder / name, content) for name, content in bundle_files("openclaw", context.command).items())
-    return HostManifest((path.parent,), own, (_openclaw_shared(path, str(folder), context),))
-
-
 def _openclaw_shared(config: Path, folder: str, context: InstallContext) -> SharedFile:
-    entry = _openclaw_entry(config, approve=context.approve)
-    previous = _previous_slot(config, context)
+    existing = _read_json(config, _ENTRY_PATH)  # settings that the user added, such as an approval, stay
+    entry: dict[str, Any] = {**existing, "enabled": True} if isinstance(existing, dict) else {"enabled": True}
+    if context.approve:
+        hooks = entry.get("hooks")
+        entry["hooks"] = {**(hooks if isinstance(hooks, dict) else {}), "allowConversationAccess": True}
+    _, copy = read_receipt(context.home, "openclaw").files.get(str(config), ("", ""))
+    previous = _read_json(Path(copy), _SLOT_PATH) if copy else None
 
     def add(text: str) -> str:
         text = config_edit.append(text, _LOAD_PATHS, folder)
@@ -355,7 +301,8 @@ def _openclaw_shared(config: Path, folder: str, context: InstallContext) -> Shar
                 return text  # OpenClaw's own installer registered us, too: entry and slot belong to that
         text = _drop_key(text, _ENTRY_PATH)
         if config_edit.get(text, _SLOT_PATH) == NAME:
-            text = config_edit.put(text, _SLOT_PATH, previous) if previous else _drop_key(text, _SLOT_PATH)
+            is_other = isinstance(previous, str) and previous not in {"", NAME}
+            text = config_edit.put(text, _SLOT_PATH, previous) if is_other else _drop_key(text, _SLOT_PATH)
         return text if text == before else _remove_empty(text)  # containers that were empty before us stay
 
     def has(text: str) -> bool:
@@ -380,7 +327,6 @@ def _openclaw_shared(config: Path, folder: str, context: InstallContext) -> Shar
 
 
 def _remove_empty(text: str) -> str:
-    """Remove containers that are empty now, from the inside out."""
     for path in (_LOAD_PATHS, _LOAD_PATHS[:2], _SLOT_PATH[:2], _ENTRY_PATH[:2], ("plugins",)):
         if config_edit.get(text, path) in ([], {}):
             text = _drop_key(text, path)
@@ -389,23 +335,6 @@ def _remove_empty(text: str) -> str:
 
 def _drop_key(text: str, path: config_edit.KeyPath) -> str:
     return config_edit.drop(text, path[:-1], path[-1])
-
-
-def _openclaw_entry(path: Path, *, approve: bool) -> dict[str, Any]:
-    """Return our entry. Settings that the user added, such as an approval, stay."""
-    existing = _read_json(path, _ENTRY_PATH)
-    entry: dict[str, Any] = {**existing, "enabled": True} if isinstance(existing, dict) else {"enabled": True}
-    if approve:
-        hooks = entry.get("hooks")
-        entry["hooks"] = {**(hooks if isinstance(hooks, dict) else {}), "allowConversationAccess": True}
-    return entry
-
-
-def _previous_slot(path: Path, context: InstallContext) -> str:
-    """Return the previous owner of the memory slot, from the backup."""
-    _, copy = read_receipt(context.home, "openclaw").files.get(str(path), ("", ""))
-    slot = _read_json(Path(copy), _SLOT_PATH) if copy else None
-    return slot if isinstance(slot, str) and slot != NAME else ""
 
 
 def _read_json(path: Path, keys: tuple[str, ...]) -> Any:

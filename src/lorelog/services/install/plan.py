@@ -38,9 +38,7 @@ _MAX_BACKUPS = 20
 def read_file(path: Path) -> bytes | None:
     """Return a file's content, or None if it does not exist."""
     try:
-        with open(
-            path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
-        ) as file:  # a pipe would block
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a pipe would block
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(
                     f"{path} is not a regular file",
@@ -265,7 +263,8 @@ def apply_install(host: str, changes: Sequence[InstallChange], context: InstallC
         copy = "" if original is None else str(backup_copy(copies, change.target.name, original))
         files[str(change.path)] = (_digest(change.after), copy)
         parents = [str(parent) for parent in change.target.parents if str(parent) in shared]
-        folders += [folder for folder in (*_missing_folders(change.target.parent), *parents) if folder not in folders]
+        missing = [str(parent) for parent in change.target.parents if not parent.exists()]
+        folders += [folder for folder in (*missing, *parents) if folder not in folders]
         if change.before not in {None, original, change.after} and not _is_unmodified(change, old):
             backup_copy(copies, change.target.name, change.before or b"")
     at = old.at if old.at and old.command == context.command else time.time()
@@ -445,14 +444,6 @@ def _apply_change(change: InstallChange) -> None:
         remove_file(change.target, change.before)
     else:
         replace_unchanged(change.target, change.before, change.after)
-
-
-def _missing_folders(folder: Path) -> list[str]:
-    missing = []
-    while not folder.exists():
-        missing.append(str(folder))
-        folder = folder.parent
-    return missing
 
 
 def _receipt_path(home: Path, host: str) -> Path:

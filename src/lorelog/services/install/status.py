@@ -88,7 +88,13 @@ def host_status(
     installed, warnings = _install_state(host, context)
     newest = newest_session(host, context)
     if installed != "missing":
-        warnings += _silence_warnings(host, context, captures, newest)
+        last_seen = max(captures.last_event, captures.last_capture, read_receipt(context.home, host).at)
+        if last_seen and newest > last_seen + MAX_SILENCE_S:
+            used = (
+                f"{ALL_TITLES[host]} was used {(newest - last_seen) / 3600:,.0f} h after the last event that reached us"
+            )
+            repair = f"approve the hooks, then run: lorelog backfill {host}"
+            warnings.append(f"capture has silently stopped: {used}; {repair}")
     approve = pending_approvals(host, context) if installed != "missing" else ()
     return HostStatus(
         host=host,
@@ -261,17 +267,6 @@ def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
 
 def _which(program: str, context: InstallContext) -> str | None:
     return shutil.which(program, path=context.environment.get("PATH", os.defpath))
-
-
-def _silence_warnings(host: str, context: InstallContext, captures: HostCaptureStats, newest: float) -> list[str]:
-    last_seen = max(captures.last_event, captures.last_capture, read_receipt(context.home, host).at)
-    if not last_seen or newest <= last_seen + MAX_SILENCE_S:
-        return []
-    hours = (newest - last_seen) / 3600
-    stopped = (
-        f"capture has silently stopped: {ALL_TITLES[host]} was used {hours:,.0f} h after the last event that reached us"
-    )
-    return [f"{stopped}; approve the hooks, then run: lorelog backfill {host}"]
 
 
 def _untrusted_events(context: InstallContext) -> list[str]:

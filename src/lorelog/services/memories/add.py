@@ -265,14 +265,6 @@ def with_git_head(memories: Sequence[NewMemory], working_tree: str) -> list[NewM
     ]
 
 
-def with_replaced_note(reply: AddReply, memory: NewMemory) -> AddReply:
-    """Return a reply with a note that names the contradicting memories which the new one replaces."""
-    old = ", ".join(memory.supersedes)
-    return replace(
-        reply, notes=(*reply.notes, f"replaces {old}, which said otherwise; deleting the new one undoes this")
-    )
-
-
 def add_to_directory(
     directory: str,
     memory: NewMemory,

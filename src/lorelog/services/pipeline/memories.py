@@ -16,7 +16,7 @@ from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, Lif
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import CODE_DATABASE
-from lorelog.services.standing.ownership import STANDING_TYPES, Ownership
+from lorelog.services.standing.ownership import Ownership
 
 if TYPE_CHECKING:
     from lorelog.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, ListReply, NewMemory
@@ -107,34 +107,19 @@ class ProjectMemories(Struct, frozen=True):
         replies = [reply or next(added) for reply in same]
         return [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
 
-    def _add_new(self, given: Sequence[NewMemory], root: Root) -> Sequence[AddReply]:
-        from lorelog.services.memories.add import add, describe_new_project, with_git_head, with_replaced_note
+    def _add_new(self, memories: Sequence[NewMemory], root: Root) -> Sequence[AddReply]:
+        from lorelog.services.memories.add import add, describe_new_project, with_git_head
 
         to_global = root.project == GLOBAL_PROJECT
-        given = given if to_global else with_git_head(given, self.scope.place.project.root)
-        memories = self._supersede_contradicted(given, to_global=to_global)
+        memories = memories if to_global else with_git_head(memories, self.scope.place.project.root)
         notes = () if to_global else describe_new_project(self.scope.place)
-        replies = add(memories, root, self.scope.job((root,)), self.scope.store, self.scope.embedder)
-        replies = [
-            reply if memory.supersedes == before.supersedes else with_replaced_note(reply, memory)
-            for reply, memory, before in zip(replies, memories, given, strict=True)
-        ]
+        replies = list(add(memories, root, self.scope.job((root,)), self.scope.store, self.scope.embedder))
         replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
             self.scope.roots.remember([root])
         self.register([replace(memory, id=reply.memory) for reply, memory in zip(replies, memories, strict=True)])
         self.scope.refresh_delivery()
         return replies
-
-    def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
-        """Return memories that name the standing memories of the same scope which they contradict."""
-        if not any(memory.type in STANDING_TYPES for memory in memories):
-            return memories
-        from lorelog.light.delivery_files import DeliveryFiles, read_standing
-        from lorelog.services.standing.rules import supersede_contradicted
-
-        files = DeliveryFiles(str(self.scope.place.tenant_folder), "" if to_global else self.scope.place.project.id)
-        return supersede_contradicted(memories, read_standing(files.standing[:1]), STANDING_TYPES)
 
     def register(self, memories: Sequence[NewMemory]) -> None:
         """Register memories as written on this machine. They are safe in their files even if the home is read-only."""

@@ -25,26 +25,35 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from lorelog.core import VERSION
-from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, Anchor, StoredChunk
 from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
 from lorelog.core.paths import is_below
-from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, Trust, TrustTier
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
-from lorelog.ingest.importers.source import ImportedEntry, SkippedItem
+from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
-from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, TEXT_FIELDS, content_values, decode_line
+from lorelog.records.chain import (
+    LINE_FORMAT_VERSION,
+    LINE_SHAPE,
+    MAX_RECORD_BYTES,
+    TEXT_FIELDS,
+    content_values,
+    decode_line,
+)
 from lorelog.records.digests import strip_control_chars
 from lorelog.records.kinds import FIELDS, REDACTED_KEY, search_text
+from lorelog.records.ledger import utc_time
 from lorelog.records.trust import assess_records
 from lorelog.services.records.store import RecordStore
 
@@ -56,17 +65,8 @@ UNVERIFIED_FIELD = "unverified"
 MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
 
 
-class ExportedMemory(Struct, frozen=True, kw_only=True):
-    """A journal memory to export."""
-
-    text: str
-    memory: str
-    type: str
-    tags: tuple[str, ...]
-    project: str
-    at: str
-    origin: str = ""
-    expires: str = ""
+ExportedMemory = tuple[StoredChunk, str]
+"""A memory, and its whole text."""
 
 
 class ImportItem(Struct, frozen=True, kw_only=True):
@@ -109,15 +109,11 @@ def draft_from_json(values: object) -> RecordDraft:
         raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {LINE_FORMAT_VERSION}")
     if missing := [name for name in _REQUIRED_FIELDS if not values.get(name)]:
         raise UsageError(f"{missing[0]!r} is missing")
-    if wrong := [name for name in _TEXT_FIELDS if not isinstance(values.get(name, ""), str)]:
-        raise UsageError(f"its {wrong[0]!r} is not text")
-    claim, fields = values.get("supports_claim"), values.get("fields", {})
-    if claim is not None and not isinstance(claim, bool):
-        raise UsageError("its 'supports_claim' is neither true nor false")
-    if not isinstance(fields, dict):
-        raise UsageError("its 'fields' is not an object")
-    texts = {name: values[name] for name in _TEXT_FIELDS if name != "kind" and name in values}
-    return RecordDraft(values["kind"], supports_claim=claim, fields=fields, **texts)
+    try:
+        convert(values, LINE_SHAPE)
+    except ValidationError as error:
+        raise UsageError(f"a value has the wrong type: {error}") from error
+    return RecordDraft(**{name: values[name] for name in (*_TEXT_FIELDS, "supports_claim", "fields") if name in values})
 
 
 def write_jsonl(records: Iterator[Record]) -> Iterator[str]:
@@ -136,20 +132,27 @@ def parse_import_line(place: int, text: bytes) -> ImportItem:
         return ImportItem(place=place, problem=f"it is longer than {MAX_LINE_BYTES:,} bytes")
     try:
         values = json.loads(text)
-        if isinstance(values, dict):
-            line = decode_line(text.strip()) if "#" in values else None
-            if "#" in values and (line is None or not line.is_intact):
-                raise UsageError("it was changed after it was written")
-            if values.get("item") == "memory":  # a line of `lorelog export`
-                memory = values | {"content": values.get("text"), "created_at": values.get("date")}
-                return _parse_omf_memory(place, memory, values)
-            if values.get("item") == "record":
-                values = values.get("record")
-        draft = draft_from_json(values)
+        line = decode_line(text.strip()) if isinstance(values, dict) and "#" in values else None
     except LorelogError as error:
         return ImportItem(place=place, problem=error.message)
     except (ValueError, RecursionError):
         return ImportItem(place=place, problem="it is not valid JSON")
+    if isinstance(values, dict) and "#" in values and (line is None or not line.is_intact):
+        return ImportItem(place=place, problem="it was changed after it was written")
+    return _parse_item(place, values)
+
+
+def _parse_item(place: int, values: Any) -> ImportItem:
+    """Return the record of a JSON value, or the memory of a line of `lorelog export`."""
+    item = values.get("item") if isinstance(values, dict) else ""
+    if item == "memory":
+        memory = values | {"content": values.get("text"), "created_at": values.get("date")}
+        return _parse_omf_memory(place, memory, values)
+    values = values.get("record") if item == "record" else values
+    try:
+        draft = draft_from_json(values)
+    except LorelogError as error:
+        return ImportItem(place=place, problem=error.message)
     unverified, redacted = values.get(UNVERIFIED_FIELD) is True, REDACTED_KEY in values
     return ImportItem(place=place, draft=draft, unverified=unverified, redacted=redacted)
 
@@ -206,19 +209,12 @@ def _render_section(record: Record) -> Iterator[str]:
     if record.supports_claim is not None:
         yield f"- supports what it replies to: {'yes' if record.supports_claim else 'no'}"
     for name in (*FIELDS, *(other for other in record.fields if other not in FIELDS)):
+        value = record.fields.get(name, "")
+        texts = value if isinstance(value, list) and all(isinstance(item, str) for item in value) else [value]
+        text = "\n".join(item if isinstance(item, str) else encode_compact_json({"": item})[4:-1] for item in texts)
         if name in record.fields:
-            yield from ("", f"**{_escape_line(name.replace('_', ' '))}**", "", *_quote_lines(record.fields[name]))
-
-
-def _quote_lines(value: Json) -> Iterator[str]:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        for item in value:
-            first, *rest = str(item).splitlines() or [""]
-            yield f"> - {_escape_line(first)}"
-            yield from (f">   {_escape_line(line)}" for line in rest)
-        return
-    text = value if isinstance(value, str) else encode_compact_json({"": value})[4:-1]
-    yield from (f"> {_escape_line(line)}".rstrip() for line in text.splitlines() or [""])
+            lines = (f"> {_escape_line(line)}".rstrip() for line in text.splitlines() or [""])
+            yield from ("", f"**{_escape_line(name.replace('_', ' '))}**", "", *lines)
 
 
 def _escape_line(text: str) -> str:
@@ -233,12 +229,11 @@ _EXTENSION_VERSION = 1
 
 def write_omf(records: Iterator[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
     """Yield an OMF document, one item per line."""
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     source = encode_compact_json({"app": EXTENSION_KEY, "version": VERSION})
-    yield f'{{"omf":"{OMF_VERSION}","exported_at":"{now}","source":{source},"memories":['
+    yield f'{{"omf":"{OMF_VERSION}","exported_at":"{utc_time("seconds")}","source":{source},"memories":['
     separator = "\n"
     for item in chain(map(_record_to_omf, records), map(_memory_to_omf, memories)):
-        yield separator + encode_compact_json(item)
+        yield separator + encode_compact_json({name: value for name, value in item.items() if value})
         separator = ",\n"
     yield "\n]}\n"
 
@@ -249,11 +244,19 @@ def read_omf(path: str) -> Iterator[ImportItem]:
     version: object = None
     place = 0
     for name, value in read_members(path, frozenset({"memories"}), tally):
-        if name == "memories":
-            place += 1
-            yield _parse_omf_item(place, value)
-        elif name == "omf":
-            version = value
+        version = value if name == "omf" else version
+        if name != "memories":
+            continue
+        place += 1
+        ours = object_of(object_of(object_of(value).get("extensions")).get(EXTENSION_KEY))
+        if not isinstance(value, dict):
+            yield ImportItem(place=place, problem="it is not an object")
+        elif "record" not in ours:
+            yield _parse_omf_memory(place, value, ours)
+        elif ours.get("v") != _EXTENSION_VERSION:
+            yield ImportItem(place=place, problem=f"its record has the unknown format {str(ours.get('v'))[:20]!r}")
+        else:
+            yield _parse_item(place, ours["record"])
     if tally.broken:
         yield ImportItem(place=place + 1, problem="the document ends here unexpectedly")
     elif version != OMF_VERSION:
@@ -264,60 +267,34 @@ def read_omf(path: str) -> Iterator[ImportItem]:
 
 def _record_to_omf(record: Record) -> dict[str, Any]:
     tags = dict.fromkeys(filter(None, (record.kind, record.status, record.text("challenge_id"))))
-    ours = {"v": _EXTENSION_VERSION, "record": record_to_json(record)}
-    return _omf_item(search_text(record), record.project, tags, record.at, ours)
+    return {
+        "content": search_text(record),
+        "category": PurePath(record.project).name,
+        "tags": list(tags),
+        "created_at": record.at,
+        "extensions": {EXTENSION_KEY: {"v": _EXTENSION_VERSION, "record": record_to_json(record)}},
+    }
 
 
 def _memory_to_omf(memory: ExportedMemory) -> dict[str, Any]:
-    ours = {"v": _EXTENSION_VERSION, "memory": memory.memory, "type": memory.type, "project": memory.project}
-    return _omf_item(memory.text, memory.project, memory.tags, memory.at, ours)
-
-
-def _omf_item(content: str, project: str, tags: Iterable[str], at: str, ours: dict[str, Any]) -> dict[str, Any]:
-    item = {
-        "content": content,
-        "category": PurePath(project).name,
-        "tags": list(tags),
-        "created_at": at,
+    (stored, text), chunk = memory, memory[0].chunk
+    ours = {"v": _EXTENSION_VERSION, "memory": chunk.memory, "type": chunk.type, "project": stored.project}
+    return {
+        "content": text,
+        "category": PurePath(stored.project).name,
+        "tags": list(chunk.tags),
+        "created_at": chunk.date,
         "extensions": {EXTENSION_KEY: ours},
     }
-    return {name: value for name, value in item.items() if value}
-
-
-def _parse_omf_item(place: int, item: object) -> ImportItem:
-    if not isinstance(item, dict):
-        return ImportItem(place=place, problem="it is not an object")
-    ours = _get_object(_get_object(item, "extensions"), EXTENSION_KEY)
-    if "record" not in ours:
-        return _parse_omf_memory(place, item, ours)
-    if ours.get("v") != _EXTENSION_VERSION:
-        return ImportItem(place=place, problem=f"its record has the unknown format {str(ours.get('v'))[:20]!r}")
-    try:
-        return parse_import_line(place, encode_compact_json(_get_object(ours, "record")).encode())
-    except (ValueError, RecursionError):
-        return ImportItem(place=place, problem="its record is not valid JSON")
 
 
 def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, Any]) -> ImportItem:
-    entry = read_omf_memory({**item, "extensions": {**_get_object(item, "extensions"), EXTENSION_KEY: ours}}, "")
+    entry = read_omf_memory({**item, "extensions": {**object_of(item.get("extensions")), EXTENSION_KEY: ours}}, "")
     if isinstance(entry, SkippedItem):
         return ImportItem(place=place, problem=entry.reason)
-    known = ours.get("memory")
-    memory = ImportedEntry(
-        text=entry.text,
-        kind="memory",
-        place=repr(entry.text[:60]),
-        type=entry.type,
-        tags=entry.tags,
-        at=entry.at,
-        known_id=known if isinstance(known, str) else "",
-    )
+    shown = repr(entry.text[:60])
+    memory = replace(entry, place=shown, author="", project="", known_id=text_of(ours.get("memory")))
     return ImportItem(place=place, memory=memory, archived=is_inactive(item))
-
-
-def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = values.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 OKF_VERSION = "0.2"
@@ -352,9 +329,19 @@ def _write_concepts(
     folder: Path, memories: Iterable[ExportedMemory], store: RecordStore, projects: tuple[str, ...] | None
 ) -> dict[str, int]:
     listed: dict[str, list[tuple[str, str]]] = {"memories": [], "records": []}
-    for memory in memories:
-        name = f"memories/{memory.at[:10] or 'undated'}-{_file_word(memory.memory)[-12:]}.md"
-        listed["memories"].append((name, _write(folder / name, _memory_matter(memory), memory.text)))
+    for memory, text in memories:
+        chunk, anchor = memory.chunk, memory.chunk.anchor or Anchor()
+        name = f"memories/{chunk.date[:10] or 'undated'}-{_file_word(chunk.memory)[-12:]}.md"
+        by = {"user": "human:user", "import": f"process:import-{VERSION}"}.get(anchor.origin, f"lorelog/{VERSION}")
+        matter = {
+            "type": chunk.type or "note",
+            "title": _title(text),
+            "tags": list(chunk.tags),
+            "generated": {"by": by, "at": chunk.date} if chunk.date else {"by": by},
+            "stale_after": anchor.expires,
+            "lorelog": {"memory": chunk.memory, "origin": anchor.origin},
+        }
+        listed["memories"].append((name, _write(folder / name, matter, text)))
     records = [record for record in store.ledger.read() if record.kind != REDACTION_KIND]
     trust = assess_records(records, store.signer)
     by_id = {record.id: record for record in reversed(records)}
@@ -376,18 +363,6 @@ def _write_concepts(
 
 def _file_word(text: str) -> str:
     return _UNSAFE.sub("-", text).strip("-.")[:100] or "unnamed"
-
-
-def _memory_matter(memory: ExportedMemory) -> dict[str, Any]:
-    actor = {"user": "human:user", "import": f"process:import-{VERSION}"}.get(memory.origin, f"lorelog/{VERSION}")
-    return {
-        "type": memory.type or "note",
-        "title": _title(memory.text),
-        "tags": list(memory.tags),
-        "generated": {"by": actor, "at": memory.at} if memory.at else {"by": actor},
-        "stale_after": memory.expires,
-        "lorelog": {"memory": memory.memory, "origin": memory.origin},
-    }
 
 
 def _record_matter(record: Record, trust: Trust, by_id: Mapping[str, Record], *, is_replaced: bool) -> dict[str, Any]:
@@ -422,9 +397,7 @@ def _write(path: Path, matter: Mapping[str, Any], text: str) -> str:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in matter.items() if value]
     data = "\n".join(("---", *lines, "---", "", text.strip("\n"), "")).encode("utf-8", "replace")
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
+    write_atomic(path, data, exclusive=True, durable=False)
     return str(matter["title"] or path.stem)
 
 
@@ -439,19 +412,19 @@ def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global
     return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
 
 
-def export_jsonl(memories: Iterable[tuple[StoredChunk, str]], records: Iterable[Record]) -> Iterator[str]:
-    """Yield one line per memory, given with its text, then one per record."""
+def export_jsonl(memories: Iterable[ExportedMemory], records: Iterable[Record]) -> Iterator[str]:
+    """Yield one line per memory, then one per record."""
     for memory, text in memories:
-        chunk, anchor = memory.chunk, memory.chunk.anchor
+        chunk = memory.chunk
         values = {
             "item": "memory",
-            "memory": anchor.memory if anchor else "",
+            "memory": chunk.memory,
             "id": memory.id,
             "text": text,
             "type": chunk.type,
             "tags": list(chunk.tags),
             "date": chunk.date,
-            "origin": anchor.origin if anchor else "",
+            "origin": chunk.anchor.origin if chunk.anchor else "",
             "project": memory.project,
             "source": chunk.source,
             "line": chunk.start_line,
@@ -461,9 +434,9 @@ def export_jsonl(memories: Iterable[tuple[StoredChunk, str]], records: Iterable[
         yield json.dumps({"item": "record", "record": record_to_json(record)}, ensure_ascii=False) + "\n"
 
 
-def export_markdown(memories: Iterable[tuple[StoredChunk, str]]) -> Iterator[str]:
+def export_markdown(memories: Iterable[ExportedMemory]) -> Iterator[str]:
     """Yield the memories of each project, newest first and undated ones last, under headings for project, day and time."""
-    by_project: dict[str, list[tuple[StoredChunk, str]]] = {}
+    by_project: dict[str, list[ExportedMemory]] = {}
     for memory, text in memories:
         by_project.setdefault(memory.project, []).append((memory, text))
     for project in sorted(by_project):
@@ -480,9 +453,7 @@ def export_markdown(memories: Iterable[tuple[StoredChunk, str]]) -> Iterator[str
             yield f"### {title}\n\n{text}\n\n"
 
 
-def read_memories(
-    memories: Iterable[StoredChunk], read_text: Callable[[str], str]
-) -> Iterator[tuple[StoredChunk, str]]:
+def read_memories(memories: Iterable[StoredChunk], read_text: Callable[[str], str]) -> Iterator[ExportedMemory]:
     """Yield memories with their whole texts, without headings and comments; empty ones are omitted."""
     for memory in memories:
         try:
@@ -497,17 +468,5 @@ def iter_journal_memories(
     memories: Iterable[StoredChunk], read_text: Callable[[str], str], pages: Path
 ) -> Iterator[ExportedMemory]:
     """Yield the whole memories of journals, without record pages."""
-    journal = (memory for memory in memories if not is_below(memory.chunk.source, str(pages)))
-    for memory, text in read_memories(journal, read_text):
-        chunk, anchor = memory.chunk, memory.chunk.anchor
-        if anchor is not None and anchor.memory:
-            yield ExportedMemory(
-                text=text,
-                memory=anchor.memory,
-                type=chunk.type,
-                tags=chunk.tags,
-                project=memory.project,
-                at=chunk.date,
-                origin=anchor.origin,
-                expires=anchor.expires,
-            )
+    in_journals = (each for each in memories if each.chunk.memory and not is_below(each.chunk.source, str(pages)))
+    return read_memories(in_journals, read_text)

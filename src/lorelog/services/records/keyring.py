@@ -16,28 +16,27 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import json
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
+from lorelog.core.document import FileStamp
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
-from lorelog.records.chain import LedgerVerification
+from lorelog.records.chain import LedgerVerification, UnprovenSignature, open_regular_file
+from lorelog.records.ledger import utc_time
 from lorelog.records.trust import writer_identity
 from lorelog.services.records.store import RecordStore
 
@@ -92,13 +91,13 @@ class KeyIdentity(Struct, frozen=True):
 
 
 class SignatureState(StrEnum):
-    """Result of checking a record's signature."""
+    """Result of checking a record's signature, as a sentence."""
 
-    NONE = "none"
-    VALID = "valid"
-    UNKNOWN_KEY = "unknown key"
-    WRONG_NAME = "wrong name"
-    BROKEN = "broken"
+    NONE = "it is not signed"
+    VALID = "it is signed with its writer's trusted key"
+    UNKNOWN_KEY = "it is signed with a key that is not trusted here"
+    WRONG_NAME = "it is signed with a key that is trusted under another name"
+    BROKEN = "its signature does not match its content"
 
 
 class SignatureStatus(Struct, frozen=True):
@@ -108,19 +107,12 @@ class SignatureStatus(Struct, frozen=True):
     key: str = ""
     """Fingerprint of the key in the signature; empty if there is none."""
 
-    @property
-    def meaning(self) -> str:
-        """The state as a sentence."""
-        return _STATE_TEXTS[self.state]
 
+class _KnownKeys(Struct, frozen=True):
+    """Content of `known.json`."""
 
-_STATE_TEXTS = {
-    SignatureState.NONE: "it is not signed",
-    SignatureState.VALID: "it is signed with its writer's trusted key",
-    SignatureState.UNKNOWN_KEY: "it is signed with a key that is not trusted here",
-    SignatureState.WRONG_NAME: "it is signed with a key that is trusted under another name",
-    SignatureState.BROKEN: "its signature does not match its content",
-}
+    version: int
+    keys: tuple[TrustedKey, ...]
 
 
 def parse_public_key(text: str) -> str:
@@ -174,7 +166,7 @@ class Keyring:
         self._passphrase = passphrase
         self._private_key: Ed25519PrivateKey | None = None
         self._file = folder / "known.json"
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: FileStamp | None = None
         self._known: tuple[TrustedKey, ...] = ()
         self._checked: dict[bytes, bool] = {}
         """Results by hash of signature and content: verifying a signature takes longer than hashing it."""
@@ -182,15 +174,15 @@ class Keyring:
     def trusted_keys(self) -> tuple[TrustedKey, ...]:
         """Return the trusted keys. A damaged file is an error: ignoring it would distrust every key."""
         try:
-            status = self._file.lstat()
+            stamp = FileStamp.from_stat(self._file.lstat())
+            if stamp != self._stamp and (file := open_regular_file(self._file)) is not None:
+                with file:
+                    self._known = _parse_known(self._file, file.read(_MAX_FILE_BYTES))
+                self._stamp = stamp
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
             raise _unreadable_error(self._file, error) from error
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        if stamp != self._stamp:
-            self._known = _parse_known(self._file)
-            self._stamp = stamp
         return self._known
 
     def identities(self) -> list[KeyIdentity]:
@@ -236,24 +228,24 @@ class Keyring:
                 )
             write_atomic(path, text, exclusive=True)
             write_atomic(path.with_suffix(".pub"), format_public_line(name, key).encode() + b"\n")
-            self._write_known([*self.trusted_keys(), TrustedKey(name, key, _utc_now())])
+            self._write_known([*self.trusted_keys(), TrustedKey(name, key, utc_time("seconds"))])
         return self.get(name)
 
     def read_private_key(self, name: str) -> bytes:
         """Return the content of a private key file. Raise ConfigError if it is missing or readable by others."""
         path = self.private_path(name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
+            file = open_regular_file(path)
+        except OSError as error:
+            raise _unreadable_error(path, error) from error
+        if file is None:
             raise ConfigError(
                 f"the identity {name!r} has no private key",
                 hint="'lorelog identity create' makes one; records.identity selects it",
-            ) from None
-        except OSError as error:
-            raise _unreadable_error(path, error) from error
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.geteuid():
+            )
+        with file:
+            status = os.fstat(file.fileno())
+            if status.st_mode & 0o077 or status.st_uid != os.geteuid():
                 raise ConfigError(f"{path} is readable by others", hint=f"chmod 600 {path}, if nobody has copied it")
             return file.read(_MAX_FILE_BYTES)
 
@@ -276,7 +268,7 @@ class Keyring:
                     f"another key is trusted as {name!r}",
                     hint="if that is right, --also keeps both, and 'lorelog identity forget' removes them",
                 )
-            added = TrustedKey(name, key, _utc_now())
+            added = TrustedKey(name, key, utc_time("seconds"))
             self._write_known([*before, added])
         return added
 
@@ -296,8 +288,8 @@ class Keyring:
         )
 
     def _write_known(self, keys: Sequence[TrustedKey]) -> None:
-        values = {"version": KEYS_VERSION, "keys": [to_builtins(trusted) for trusted in keys]}
-        write_atomic(self._file, json.dumps(values, ensure_ascii=False, indent=1).encode() + b"\n")
+        content = json.encode(_KnownKeys(KEYS_VERSION, tuple(keys)))
+        write_atomic(self._file, json.format(content, indent=1) + b"\n")
         self._stamp = None
 
     def sign(self, draft: RecordDraft) -> RecordDraft:
@@ -309,8 +301,7 @@ class Keyring:
                 f"{draft.agent!r} cannot sign as the identity {self.name!r}",
                 hint="write as that identity, or select another one (records.identity; empty signs nothing)",
             )
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        draft = replace(draft, id=draft.id or new_id(), at=draft.at or now, signature="")
+        draft = replace(draft, id=draft.id or new_id(), at=draft.at or utc_time(), signature="")
         try:
             payload = signed_bytes(draft)
         except (TypeError, ValueError, RecursionError) as error:
@@ -423,40 +414,22 @@ def _check_name(name: str) -> None:
         )
 
 
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _parse_known(path: Path) -> tuple[TrustedKey, ...]:
+def _parse_known(path: Path, content: bytes) -> tuple[TrustedKey, ...]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            values = json.loads(file.read(_MAX_FILE_BYTES))
-        if values["version"] != KEYS_VERSION:
-            raise ConfigError(f"{path} was written by a newer lorelog", hint="upgrade lorelog")
-        return tuple(
-            TrustedKey(str(value["name"]), parse_public_key(str(value["key"])), str(value.get("since", "")))
-            for value in values["keys"]
-        )
-    except OSError as error:
-        raise _unreadable_error(path, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
+        known = json.decode(content, type=_KnownKeys)
+        keys = tuple(replace(trusted, key=parse_public_key(trusted.key)) for trusted in known.keys)
+    except (ValueError, RecursionError, UsageError) as error:
         raise ConfigError(
             f"{path} is damaged, so signatures cannot be checked",
             hint="restore a copy, or move it away and trust the keys again (lorelog identity trust)",
         ) from error
+    if known.version != KEYS_VERSION:
+        raise ConfigError(f"{path} was written by a newer lorelog", hint="upgrade lorelog")
+    return keys
 
 
 def _unreadable_error(path: Path, error: OSError) -> ConfigError:
     return ConfigError(f"{path} cannot be read: {error.strerror or error}", hint="make it a file that you can read")
-
-
-class UnprovenSignature(Struct, frozen=True):
-    """A record whose signature does not prove its writer."""
-
-    id: str
-    agent: str
-    signature: SignatureStatus
 
 
 class LedgerCheck(Struct, frozen=True):
@@ -487,7 +460,8 @@ def check_ledger(store: RecordStore, keyring: Keyring, limit: int) -> LedgerChec
         status = keyring.signature_status(record)
         states[status.state] += 1
         if status.state is not SignatureState.VALID and len(unproven) < limit:
-            unproven.append(UnprovenSignature(record.id, record.agent, status))
+            name = status.state.name.lower().replace("_", " ")
+            unproven.append(UnprovenSignature(record.id, record.agent, name, status.state, status.key))
     return LedgerCheck(chain, states, tuple(unproven))
 
 

@@ -54,7 +54,6 @@ from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light import spool
-from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
@@ -88,7 +87,6 @@ from lorelog.services.sessions.due_turns import (
     note_open_session,
     select_finished,
 )
-from lorelog.services.standing.rules import find_contradicted
 from lorelog.services.traces.tables import TracedTurn, record_turns
 from lorelog.services.usage.signs import note_usage
 
@@ -238,7 +236,7 @@ class _SessionCapture:
             if isinstance(read, CaptureReply):
                 return read
             conversation, head, turns, total = read
-            drafts = self._supersede([draft for turn in turns for draft in self._drafts(turn)])
+            drafts = [draft for turn in turns for draft in self._drafts(turn)]
         fields = anchor_fields(self._event, conversation, head)
         if is_dry:
             self._written = [draft for draft in drafts if draft.text]
@@ -264,27 +262,6 @@ class _SessionCapture:
         statements = sum(not draft.is_note for draft in self._written)
         upgraded = sum(draft.is_note and bool(draft.supersedes) for draft in self._written)
         return CaptureReply(tuple(captured), statements=statements, upgraded=upgraded)
-
-    def _supersede(self, drafts: Sequence[_TurnDraft]) -> list[_TurnDraft]:
-        """Return drafts whose statements name the older ones that they contradict.
-
-        A backfill may bring statements in any order: only what was said before can be replaced.
-        """
-        if all(draft.is_note for draft in drafts):
-            return list(drafts)
-        workspace = self._context.workspace
-        files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id)
-        standing: list[Mapping[str, object]] = list(read_standing(files.standing[:1]))
-        result: list[_TurnDraft] = []
-        for draft in drafts:
-            if draft.is_note or not draft.text:
-                result.append(draft)
-                continue
-            said = draft.when.strftime("%Y-%m-%dT%H:%M")
-            older = [memory for memory in standing if str(memory.get("date", "")) <= said]
-            result.append(replace(draft, supersedes=tuple(find_contradicted(draft.text, older))))
-            standing.append({"id": draft.memory, "text": draft.text, "date": said})
-        return result
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ failed for a week, is parked with the reason. One process drains at a time.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import time
@@ -20,10 +21,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, StoreUnwritable, UsageError
 from lorelog.core.processes import FileLock
 from lorelog.core.session import HookEvent
-from lorelog.light import spool
+from lorelog.light.spool import MAX_EVENT_BYTES, is_event_name
 
 _DEFAULT_MOMENT = "turn-end"
 _CALLER_FIELDS = frozenset({"project", "environment"})
@@ -35,6 +37,78 @@ def capture_arguments(event: Mapping[str, Any]) -> dict[str, Any]:
     names = (attribute.name for attribute in fields(HookEvent) if attribute.name not in _CALLER_FIELDS)
     arguments = {name: event[name] for name in names if event.get(name) not in (None, "")}
     return {"moment": _DEFAULT_MOMENT, **arguments}
+
+
+def list_events(home: str) -> list[str]:
+    """Return the paths of the waiting events, oldest first, and remove temporary files that are no longer being written."""
+    folder = Path(home, "spool")
+    for file in folder.glob("*.tmp"):
+        with suppress(OSError):
+            if time.time() - file.lstat().st_mtime > _STALE_S:
+                file.unlink()
+    return _list_names(folder)
+
+
+def _list_names(folder: Path) -> list[str]:
+    try:
+        return sorted(str(file) for file in folder.iterdir() if is_event_name(file.name))
+    except OSError:
+        return []
+
+
+def read_event(path: str) -> dict[str, Any]:
+    """Return an event; missing fields are empty, unknown ones are kept. Raise SourceError for an invalid file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(MAX_EVENT_BYTES + 1)
+        if len(data) > MAX_EVENT_BYTES:
+            raise SourceError(f"{path} is larger than the limit of {MAX_EVENT_BYTES:,} bytes")
+        event = json.loads(data)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path} is not an event: {error}") from None
+    if not isinstance(event, dict):
+        raise SourceError(f"{path} is not an event: it is not a JSON object")
+    for attribute in fields(HookEvent):
+        value = event.get(attribute.name)
+        if attribute.type is int:
+            event[attribute.name] = value if isinstance(value, int) and not isinstance(value, bool) else 0
+        elif attribute.type is bool:
+            event[attribute.name] = value is True
+        elif attribute.name != "environment":
+            event[attribute.name] = value if isinstance(value, str) else ""
+    variables = event.get("environment")
+    pairs = variables.items() if isinstance(variables, dict) else ()
+    event["environment"] = {name: value for name, value in pairs if isinstance(value, str)}
+    event["id"] = str(event.get("id") or Path(path).stem)
+    return event
+
+
+def remove_event(path: str) -> None:
+    """Remove an event that was captured."""
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be removed: {error.strerror or error}") from error
+
+
+def park_event(path: str, why: str) -> None:
+    """Move an event aside with the reason of its failure; the oldest parked events are deleted."""
+    event = Path(path)
+    folder = event.parent / "failed"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_atomic(folder / f"{event.stem}.why", why[:1_000].encode("utf-8", "replace") + b"\n")
+        event.replace(folder / event.name)
+        for parked in _list_names(folder)[:-_MAX_PARKED]:
+            remove_event(parked)
+            remove_event(f"{parked.removesuffix('.json')}.why")
+    except FileNotFoundError:
+        return  # another process has handled it
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be moved aside: {error.strerror or error}") from error
 
 
 def event_directory(event: Mapping[str, Any], home: str) -> str:
@@ -49,6 +123,9 @@ def event_directory(event: Mapping[str, Any], home: str) -> str:
 GIVE_UP_S = 7 * 24 * 3600.0
 _RETRY_WAIT_S, _RETRY_MAX_WAIT_S = 0.2, 5.0
 _FAILURE_WAIT_S, _FAILURE_MAX_WAIT_S = 2.0, 300.0
+_STALE_S = 3600.0
+"""Age after which a temporary file is no longer being written."""
+_MAX_PARKED = 1_000
 _POLL_S = 0.5
 """How often a running pass checks for new events."""
 
@@ -127,7 +204,7 @@ class Drainer:
 
     def drain(self) -> DrainReport:
         """Capture every event that is due; do nothing if another process is draining."""
-        if not spool.list_events(self._home):
+        if not list_events(self._home):
             self._retries.clear()
             self._sessions.clear()
             return DrainReport()
@@ -177,7 +254,7 @@ class Drainer:
     def _events_by_session(self, counts: DrainReport) -> dict[SessionKey, list[str]]:
         """Return the events in the spool by session, in order."""
         pending: dict[SessionKey, list[str]] = {}
-        paths = spool.list_events(self._home)
+        paths = list_events(self._home)
         for gone in self._sessions.keys() - set(paths):
             del self._sessions[gone]
         for path in paths:
@@ -206,10 +283,10 @@ class Drainer:
 
     def _read(self, path: str, counts: DrainReport) -> dict[str, Any] | None:
         try:
-            return spool.read_event(path)
+            return read_event(path)
         except SourceError as error:
             if os.path.lexists(path):
-                spool.park_event(path, error.message)
+                park_event(path, error.message)
                 counts.parked += 1
                 counts.add_notes(error.message)
             return None
@@ -229,7 +306,7 @@ class Drainer:
         counts.captured += len(reply.get("captured", ()))
         if reply.get("waiting"):
             return _schedule_retry(retry, _RETRY_WAIT_S, _RETRY_MAX_WAIT_S, failed=False)
-        spool.remove_event(path)
+        remove_event(path)
         del self._retries[path]
         counts.events += 1
         counts.add_notes(*reply.get("notes", ()))
@@ -246,7 +323,7 @@ class Drainer:
         with suppress(OSError):
             age = time.time() - Path(path).stat().st_mtime
         if isinstance(error, UsageError) or age > GIVE_UP_S:
-            spool.park_event(path, message)
+            park_event(path, message)
             counts.parked += 1
             self._retries.pop(path, None)
             return None

@@ -16,12 +16,11 @@ from msgspec import Struct
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
-from lorelog.light.recent_journals import RecentJournals, parse_note
+from lorelog.light.session_start import RecentJournals, parse_note
 
 _MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15
 """A shorter request ("go on") says little; the next longer one is the goal."""
-_STATEMENTS = ("decision", "correction", "preference")
 
 
 class Handoff(Serializable, Struct, frozen=True, kw_only=True):
@@ -38,7 +37,7 @@ class Handoff(Serializable, Struct, frozen=True, kw_only=True):
     state: str
     """The outcome of the last turn."""
     decisions: tuple[str, ...]
-    """Decisions, corrections and preferences of the session, and those added by hand on its days."""
+    """Decisions and preferences of the session, and those added by hand on its days."""
     files: tuple[str, ...]
     questions: tuple[str, ...]
     """Open tasks and questions."""
@@ -86,7 +85,7 @@ def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tas
     decisions = [
         f"{entry.anchor['type']}: {_line(entry.raw[0].strip().removeprefix('- '))}"
         for entry in stated
-        if entry.anchor.get("type") in _STATEMENTS and entry.raw
+        if entry.anchor.get("type") in ("decision", "preference") and entry.raw
     ]
     files = [name.strip() for turn in reversed(turns) for line in turn["files"] for name in line.split(",")]
     sentences = outcomes[-1].replace("? ", "?\n").replace(". ", ".\n").split("\n") if outcomes else []
@@ -113,7 +112,8 @@ def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
     """Return the last error that no later command has overtaken. A turn without commands and errors changes nothing."""
     for turn in reversed(turns):
         passed = " ".join(turn["commands"])
-        errors = [line for line in turn["errors"] if (command := _quoted(line)) == "" or command not in passed]
+        # The command of an error stands in backquotes, as among the commands that succeeded.
+        errors = [line for line in turn["errors"] if line.count("`") < 2 or f"`{line.split('`')[1]}`" not in passed]
         if errors:
             return errors[-1]
         if turn["ended"]:
@@ -121,12 +121,6 @@ def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
         if turn["commands"]:
             return ""
     return ""
-
-
-def _quoted(error: str) -> str:
-    """Return the command of an error line, as it stands among the commands that succeeded; empty without one."""
-    parts = error.split("`")
-    return f"`{parts[1]}`" if len(parts) > 2 else ""
 
 
 def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:

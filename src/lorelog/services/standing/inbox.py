@@ -1,7 +1,7 @@
 """The inbox: memories that wait for a person's word.
 
-Not every text counts as a rule of the user. What an agent, a tool, an import or a repository says does not, and of the corrections in
-conversations only those count that clearly last (`is_lasting_rule`). A person decides about the others: approved, such a text is
+Not every text counts as a rule of the user. What an agent, a tool, an import or a repository says does not, and of what was said in
+conversations only certain forms do (`certain_rules`). A person decides about the others: approved, such a text is
 written again as the person's own memory, which supersedes the first one, so both stay in their files and who said what
 remains visible. Summaries, and imported text that is not a rule, are only marked as reviewed. Guards have a log of their own.
 """
@@ -12,18 +12,17 @@ from datetime import date, timedelta
 
 from msgspec import Struct
 
-from lorelog.core.document import StoredChunk
+from lorelog.core.document import Anchor, StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.core.serializable import Serializable
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.standing.memories import plain_text, split_statement
+from lorelog.services.standing.memories import is_captured, is_certain, split_statement
 from lorelog.services.standing.ownership import STANDING_TYPES, Ownership, memory_body
-from lorelog.services.standing.rules import is_lasting_rule
 
-RULE, CORRECTION, SUMMARY, IMPORT = "rule", "correction", "summary", "import"
+RULE, CORRECTION, DECISION, SUMMARY, IMPORT = "rule", "correction", "decision", "summary", "import"
 MAX_SCANNED = 5_000
 """Memories that are looked at, newest first."""
 MAX_AGE_DAYS = 30
@@ -38,7 +37,7 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str
-    """`rule`: an agent proposes it; `correction`: said in a conversation; `summary`; `import`: from elsewhere; `guard`."""
+    """`rule`: an agent proposes it; `correction`: said in a conversation; `decision`: answered in one; `summary`; `import`: from elsewhere; `guard`."""
     type: str
     text: str
     """As it would be approved."""
@@ -89,12 +88,11 @@ def make_item(stored: StoredChunk) -> InboxItem | None:
     chunk, anchor = stored.chunk, stored.chunk.anchor
     if anchor is None or not anchor.memory or stored.machine or chunk.piece:
         return None
-    is_captured = bool(anchor.session or anchor.turn)
     words, about = memory_body(stored).strip(), ""
-    if is_captured:
+    if is_captured(anchor):
         words, about = split_statement(words)
         words = words.removeprefix("- ").strip()
-    kind = _kind_of(stored, words, is_captured=is_captured)
+    kind = _kind_of(stored, words)
     if not kind or not words:
         return None
     return InboxItem(
@@ -108,20 +106,20 @@ def make_item(stored: StoredChunk) -> InboxItem | None:
         project=stored.project,
         session=anchor.session,
         source=f"{chunk.source}:{chunk.start_line}",
-        becomes_rule=kind in {RULE, CORRECTION} or (kind == IMPORT and chunk.type in STANDING_TYPES),
-        deletes=kind != CORRECTION,
+        becomes_rule=kind in {RULE, CORRECTION, DECISION} or (kind == IMPORT and chunk.type in STANDING_TYPES),
+        deletes=kind not in {CORRECTION, DECISION},
     )
 
 
-def _kind_of(stored: StoredChunk, words: str, *, is_captured: bool) -> str:
-    chunk, anchor = stored.chunk, stored.chunk.anchor
-    origin = anchor.origin if anchor else ""
+def _kind_of(stored: StoredChunk, words: str) -> str:
+    chunk, anchor = stored.chunk, stored.chunk.anchor or Anchor()
+    origin = anchor.origin
     if chunk.type == "summary":
         return SUMMARY
     if origin in UNTRUSTED_ORIGINS or (origin == REPOSITORY_ORIGIN and chunk.type in _SPOKEN_TYPES):
         return IMPORT
     if origin == _AGENT and chunk.type in STANDING_TYPES:
         return RULE
-    has_cues = anchor is not None and bool(anchor.cues)
-    is_remark = is_captured and not has_cues and origin in _USER_ORIGINS and not is_lasting_rule(plain_text(words))
-    return CORRECTION if is_remark and chunk.type in _SPOKEN_TYPES else ""
+    if not is_captured(anchor) or anchor.cues or origin not in _USER_ORIGINS or is_certain(chunk.type, words):
+        return ""
+    return {"decision": DECISION, **dict.fromkeys(_SPOKEN_TYPES, CORRECTION)}.get(chunk.type, "")

@@ -1,9 +1,9 @@
 """Selects the memories that may be delivered without a search, and writes the files that hooks read.
 
-Standing are corrections, preferences and decisions, and other memories with cues written by hand. Cues are derived from
+Standing are corrections, preferences and decisions that were added or approved, and other memories with cues written by hand. Of what
+was captured from conversations only a rule in a certain form stands (`certain_rules`); the rest waits in the inbox. Cues are derived from
 standing memories and from facts that were added by hand, never from the notes of captured turns: these name every file
-of a session. A captured statement is delivered without what it is about; if its words name nothing, the call that the
-user rejected with them is its cue. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
+of a session. A captured statement is delivered without what it is about. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
 with the repository cannot supersede one of the user's own.
 
 Each project has a file of standing memories and a table of cues; `light.cue_table` reads the table, and says how it is
@@ -29,9 +29,10 @@ from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkK
 from lorelog.core.paths import is_below
 from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
+from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import project_key
-from lorelog.light.shell_command import word_set
+from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.standing.ownership import (
@@ -55,9 +56,6 @@ _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "con
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
-_FILLERS = word_set("a an the please always to of for no i we you it is are be that this and")
-_MIN_NEAR_WORDS = 6
-_MIN_NEAR_SHARE = 0.85
 _FEW_NEW = 20
 """Up to this many new memories, derive cues again instead of loading the cache, which takes longer."""
 MAX_STANDING = 2_000
@@ -169,7 +167,9 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         """Return its line of the standing file."""
         names = ("id", "type", "text", "date", "origin", "source", "verdict", "own")
         fields = {name: getattr(self, name) for name in names}
-        more = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
+        more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
+        named = list(dict.fromkeys(filter(None, (_named_phrase(cue, self.type) for cue in self.cues))))
+        more |= {"named": named} if named else {}
         return fields | more | ({"expires": self.expires} if self.expires else {})
 
     def cue_entry(self) -> dict[str, Any]:
@@ -181,8 +181,22 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         return fields | {name: value for name, value in optional.items() if value}
 
 
-_Bucket = tuple[str, tuple[str, ...], frozenset[str]]
-"""Project, longest words, and words that matter of a text: near-equal texts have the same."""
+def _named_phrase(cue: Cue, kind: str) -> str:
+    """Return what a prompt must name to bring a memory with this cue; empty if no prompt does.
+
+    A program whose name is also a word must stand in backquotes. Other memories than rules come with their topics only.
+    """
+    if cue.kind is CueKind.TOPIC:
+        return cue.value.casefold()
+    if kind not in RULE_TYPES or cue.kind not in (CueKind.PATH, CueKind.COMMAND, CueKind.SYMBOL):
+        return ""
+    phrase = cue.value.casefold().rstrip("* /")
+    if has_wildcard(phrase):
+        return ""
+    from lorelog.services.cues.derive import LANGUAGES
+
+    is_word = cue.kind is CueKind.COMMAND and (phrase in lexicon("program_words") or phrase in LANGUAGES)
+    return f"`{phrase}`" if is_word else phrase
 
 
 class _Draft(Struct):
@@ -202,7 +216,6 @@ class _Draft(Struct):
     """The derived cues as a field of `derived.json`; empty if none were derived."""
     shown: StandingMemory | None = None
     """The memory as it was shown last."""
-    bucket: _Bucket = ("", (), frozenset())
 
 
 @lru_cache(maxsize=4)
@@ -213,7 +226,7 @@ def _known_drafts(folder: Path) -> dict[ChunkKey, _Draft]:
 
 
 def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMemory]:
-    """Return the memories that may be delivered, newest first; near-equal ones once."""
+    """Return the memories that may be delivered, newest first; equal ones once."""
     drafts = _read_drafts(source, marks)
     registered = source.authored.all()
     own = {
@@ -258,45 +271,49 @@ class _Reading(Struct, frozen=True):
     """What of a chunk matters for delivery."""
 
     text: str
-    context: str
-    """For a captured statement: what it is about."""
     by_hand: tuple[Cue, ...]
     is_standing: bool
     derives_cues: bool
-    """True if cues are derived from the text: it lasts, and has none written by hand."""
+    """True if cues are derived from the text: it stands or is a fact, and has none written by hand."""
 
 
 def _read_chunk(chunk: Chunk, anchor: Anchor) -> _Reading:
-    is_captured = bool(anchor.session or anchor.turn)
-    words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
-    text = plain_text(words)
+    was_said = is_captured(anchor)
+    words = split_statement(HEADING.sub("", chunk.text, count=1))[0] if was_said else chunk.text
     by_hand = read_cues(anchor.cues)
-    lasts = True
-    if is_captured:
-        from lorelog.services.standing.rules import is_lasting_rule
+    stands = is_certain(chunk.type, words) if was_said else chunk.type in STANDING_TYPES
+    is_added_fact = not (was_said or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    return _Reading(plain_text(words), by_hand, stands or bool(by_hand), (stands or is_added_fact) and not by_hand)
 
-        lasts = is_lasting_rule(text)
-    is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
-    is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    return _Reading(text, context, by_hand, is_standing, lasts and (is_standing or is_added_fact) and not by_hand)
+
+def is_captured(anchor: Anchor) -> bool:
+    """Return whether a memory was captured from a conversation."""
+    return bool(anchor.session or anchor.turn)
+
+
+def is_certain(kind: str, words: str) -> bool:
+    """Return whether a captured statement stands without a person's word: a rule in a certain form."""
+    if kind != "preference":
+        return False
+    from lorelog.ingest.transcripts.certain_forms import certain_rules
+
+    return bool(certain_rules(words))
 
 
 def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
     """Return the cues that are derived from a memory's text; none if it has cues written by hand, or is not delivered."""
-    from lorelog.services.cues.derive import derive_call_cues, derive_cues
+    from lorelog.services.cues.derive import derive_cues
 
     chunk, anchor = stored.chunk, stored.chunk.anchor
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return ()
     reading = _read_chunk(chunk, anchor)
-    if not reading.derives_cues:
-        return ()
-    return derive_cues(reading.text) or derive_call_cues(reading.context, stored.project)
+    return derive_cues(reading.text) if reading.derives_cues else ()
 
 
 def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: DerivedCues) -> _Draft:
     """Return the draft of a chunk, with a memory if that can ever be delivered."""
-    from lorelog.services.cues.derive import derive_call_cues, derived_field
+    from lorelog.services.cues.derive import derived_field
 
     chunk, anchor = stored.chunk, stored.chunk.anchor
     bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
@@ -308,7 +325,6 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     if reading.derives_cues:
         cues, key = derived.of(text)
         draft.derived = derived_field(key, cues)
-        cues = cues or derive_call_cues(reading.context, stored.project)
     if not text or not (reading.is_standing or cues):
         return draft
     draft.memory = StandingMemory(
@@ -324,9 +340,6 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
         cues=cues,
         session=anchor.session,
     )
-    near = _near_words(draft.memory.text)
-    longest = sorted(near, key=lambda word: (-len(word), word))[:2]
-    draft.bucket = (stored.project, tuple(sorted(longest)), frozenset(filter(_matters, near)))
     return draft
 
 
@@ -359,44 +372,21 @@ def plain_text(text: str) -> str:
 
 
 def _drop_repetitions(drafts: Iterable[_Draft]) -> list[StandingMemory]:
-    """Keep one of each near-equal text and project: the user's word, an agent's, or a foreign one; the newest of these."""
-    kept: list[StandingMemory] = []
-    near: dict[_Bucket, list[tuple[int, str]]] = {}
+    """Keep one of each text and project, by its words: the user's, an agent's, or a foreign one; the newest of these."""
+    kept: dict[tuple[str, str], StandingMemory] = {}
     for draft in drafts:
-        memory = draft.shown
-        if memory is None:
+        if (memory := draft.shown) is None:
             continue
-        others = near.setdefault(draft.bucket, [])
-        words = _near_words(memory.text) if others else frozenset()
-        same = next((index for index, text in others if _are_near_equal(words, _near_words(text))), None)
-        if same is None:
-            others.append((len(kept), memory.text))
-            kept.append(memory)
-        elif _standing_rank(memory) < _standing_rank(kept[same]):
-            kept[same] = memory
-    return kept
-
-
-@lru_cache(maxsize=1024)
-def _near_words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold())) - _FILLERS
+        words = (memory.project, " ".join(_WORD.findall(memory.text.casefold())))
+        known = kept.get(words)
+        if known is None or _standing_rank(memory) < _standing_rank(known):
+            kept[words] = memory
+    return list(kept.values())
 
 
 def _standing_rank(memory: StandingMemory) -> int:
     """Return 0 for the user's own word, 1 for what an agent noted here, 2 for what came from elsewhere."""
     return 2 if not memory.own else int(memory.origin == "agent")
-
-
-def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:
-    if words == others or min(len(words), len(others)) < _MIN_NEAR_WORDS:
-        return words == others
-    is_near = len(words & others) >= _MIN_NEAR_SHARE * len(words | others)
-    return is_near and not any(map(_matters, words ^ others))
-
-
-def _matters(word: str) -> bool:
-    """Return True for a word that changes the meaning: a number or a negation."""
-    return any(char.isdigit() for char in word) or word in {"not", "never", "don", "dont", "stop", "without", "avoid"}
 
 
 def write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,15 +27,15 @@ from lorelog.ingest.redaction.redact import redact
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
 from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
+from lorelog.services.forget.scrub import iter_texts
+from lorelog.services.indexing.documents import utc_now
 from lorelog.services.memories.journal import anchor_field, entry_digest, split_journal
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES, Workspace, create_project_folder
-from lorelog.services.records.exports import parse_import_line, record_to_json
-from lorelog.services.records.keyring import Keyring
-from lorelog.services.records.record_importer import ImportOptions, ImportReport, RecordImporter
-from lorelog.services.records.store import RecordStore
+from lorelog.services.records.exports import record_to_json
+from lorelog.services.records.record_importer import ImportOptions, ImportReport, import_lines
 from lorelog.services.sync.exchange import (
     CommitAuthor,
     Exchange,
@@ -70,12 +69,6 @@ _JOURNAL_FILE = re.compile(r"[\w][\w.-]{0,100}\.md")
 _LEFT_OUT_FIELDS = ("address",)
 _BLANK_FIELDS: Mapping[str, Mapping[str, Any]] = {"tombstones": {"source": "", "ids": []}}
 """Fields that are paths of this machine, or derived from one."""
-
-
-def _is_personal(text: str) -> bool:
-    """Return True for a user's correction or preference that is not tagged as shared: a team does not get it."""
-    tags = anchor_field(text, "tags").split(",")
-    return anchor_field(text, "type") in _PERSONAL_TYPES and _SHARED_TAG not in tags
 
 
 class LocalFiles(Struct):
@@ -137,10 +130,8 @@ class LocalFiles(Struct):
 
     def cut_entries(self, project: str, keys: Collection[str]) -> None:
         """Erase entries in the journals of a project."""
-        folder = Path(self.root(project).path)
-        for file, text in self.journals(project).items():
-            if cut_from_journal(text, keys) != text:
-                self._edit(folder / file, partial(cut_from_journal, keys=keys))
+        for path in self.journal_paths(project):
+            self._edit(path, partial(cut_from_journal, keys=keys))
 
     def _edit(self, path: Path, edit: Callable[[str], str]) -> None:
         """Replace a journal by its edited text, while others are kept from appending to it."""
@@ -196,17 +187,15 @@ class LocalFiles(Struct):
         with open_locked(path) as content:
             here = self.log_lines(log, content or b"")
             raw = {line.text: own for own, line in here}
+            texts = []
+            for line in lines:
+                values, project = json_object(line), str(json_object(line).get("project", ""))
+                named = {"project": self.directories[project]} if project in self.directories else None
+                texts.append(raw.get(line) or (_dump(values | named) if named else line))
             wanted = set(lines)
-            texts = [raw.get(line) or self._localized(line) for line in lines]
             texts += [own for own, line in here if line.text not in wanted]  # appended meanwhile
             data = "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
             write_whole_file(path, data, replaces=content is not None)
-
-    def _localized(self, line: str) -> str:
-        """Return an exchanged line with the directory that its project has here."""
-        values = json_object(line)
-        project = str(values.get("project", ""))
-        return _dump({**values, "project": self.directories[project]}) if project in self.directories else line
 
     def records(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
         """Return the records of chosen projects as they are exchanged, by id and in order, and the ids of all records."""
@@ -233,14 +222,9 @@ class LocalFiles(Struct):
             lines.append(json.dumps(moved, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace"))
         if not lines:
             return ImportReport()
-        keyring = Keyring(self.workspace.home / "identities")
-        store = RecordStore(self.folder, keyring.signing_key)
-        try:
-            options = ImportOptions(restore=restore, patterns=patterns)
-            importer = RecordImporter(store, keyring, options, lambda _: None)
-            return importer.run(lambda: (parse_import_line(number, line) for number, line in enumerate(lines, 1)))
-        finally:
-            store.close()
+        return import_lines(
+            self.folder, self.workspace.home, lambda: lines, ImportOptions(restore=restore, patterns=patterns)
+        )
 
     def forgotten(self, there: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """Return what was forgotten here, with the time: ids of memories and records, digests of texts without an id.
@@ -273,16 +257,6 @@ class LocalFiles(Struct):
 
     def _tombstones(self) -> Tombstones:
         return Tombstones(self.folder / "tombstones.jsonl")
-
-    def ensure_registry(self) -> None:
-        """Create the registry of the user's own memories if there is none."""
-        registry = AuthoredMemories(self.folder)
-        if not registry.exists():
-            registry.record(())
-
-    def authored(self) -> frozenset[str]:
-        """Return the ids of memories that were written on this machine."""
-        return frozenset(AuthoredMemories(self.folder).all())
 
 
 def _dump(values: Mapping[str, Any]) -> str:
@@ -448,8 +422,14 @@ class Syncer:
         return LocalFiles(self._deps.workspace, self._projects)
 
     def _shared(self, entries: Mapping[str, SyncEntry]) -> dict[str, SyncEntry]:
-        """Return the entries that others may have: in a team, without the user's corrections and preferences."""
-        return {key: entry for key, entry in entries.items() if not (self._settings.team and _is_personal(entry.text))}
+        """Return the entries that others may have: in a team, without corrections and preferences that are not tagged as shared."""
+        return {
+            key: entry
+            for key, entry in entries.items()
+            if not self._settings.team
+            or anchor_field(entry.text, "type") not in _PERSONAL_TYPES
+            or _SHARED_TAG in anchor_field(entry.text, "tags").split(",")
+        }
 
     def _state(self, local: LocalFiles, before: ExchangeState, writer: str) -> MachineState:
         settings = self._settings
@@ -464,7 +444,7 @@ class Syncer:
             records=records,
             record_ids=ids,
             forgotten=local.forgotten(journals_there),
-            authored=local.authored(),
+            authored=frozenset(AuthoredMemories(local.folder).all()),
             base=settings.base,
             pending=settings.pending,
             seen=settings.seen,
@@ -474,7 +454,9 @@ class Syncer:
         """Write what others have to the files here, and return the number of records that were added."""
         if self._settings.team:  # a home without a registry would adopt what others wrote as the user's own
             self._deps.refresh()
-            local.ensure_registry()
+            registry = AuthoredMemories(local.folder)
+            if not registry.exists():
+                registry.record(())
         for project, name in self._projects.items():
             added, replaced = plan.added.get(name, {}), plan.replaced.get(name, {})
             if added or replaced:
@@ -515,7 +497,7 @@ class Syncer:
             if left:
                 local.cut_entries(project, left)
         records, _ = local.records()
-        local.note_forgotten({key: plan.forgotten.get(key, _now()) for key in plan.forget if key not in records})
+        local.note_forgotten({key: plan.forgotten.get(key, utc_now()) for key in plan.forget if key not in records})
 
     def _find_secrets(self, local: LocalFiles, plan: ExchangePlan, before: ExchangeState) -> tuple[SecretFinding, ...]:
         """Return the secrets in everything that the exchange does not have yet."""
@@ -538,7 +520,7 @@ class Syncer:
         for path, content in plan.files.items():  # names of files, projects and the user
             if before.files.get(path) != content:
                 names = [path.rpartition("/")[2]] if path not in before.files else []
-                for text in (*names, *(_texts(json_object(content)) if path.endswith(".json") else ())):
+                for text in (*names, *(iter_texts(json_object(content)) if path.endswith(".json") else ())):
                     check([text], f"the name {redact(text, self._deps.patterns).text}", redact(path).text)
         for log in ("ledger", *LOGS):
             path = writer_file(self._folder.writer(), log)
@@ -549,7 +531,7 @@ class Syncer:
                     record = values.get("record", values)
                     named = record if isinstance(record, dict) else {}
                     identity = str(named.get("memory") or named.get("id") or "")
-                    check(_texts(values), identity, str(local.folder / f"{log}.jsonl"))
+                    check(iter_texts(values), identity, str(local.folder / f"{log}.jsonl"))
         return tuple(found)
 
     def _remember(self, plan: ExchangePlan, *, is_complete: bool) -> None:
@@ -559,7 +541,7 @@ class Syncer:
         settings.pending = {}
         own = self._folder.writer()
         settings.seen = {writer: seen for writer, seen in plan.seen.items() if is_complete or writer != own}
-        settings.last = _now() if is_complete else settings.last
+        settings.last = utc_now() if is_complete else settings.last
         self._folder.write(settings)
 
     def _report(self, plan: ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]) -> SyncReport:
@@ -590,15 +572,3 @@ def failed_report(settings: SyncSettings, reason: str, *, dry_run: bool) -> Sync
         projects=tuple(settings.projects.values()),
         last=settings.last,
     )
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

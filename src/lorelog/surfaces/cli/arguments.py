@@ -253,6 +253,22 @@ def expand_path(path: str) -> str:
     return mark + os.path.expanduser(bare)
 
 
+def read_text(argument: str, *, file: bool = False) -> str:
+    """Return the argument, or what the file of this name holds; the text on standard input if it is `-`."""
+    if argument != "-" and not file:
+        return argument
+    if argument == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed", hint="give the text as an argument")
+    try:
+        if argument == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        with open(argument, encoding="utf-8") as stream:
+            return stream.read()
+    except UnicodeDecodeError as error:
+        name = "standard input" if argument == "-" else argument
+        raise UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
 _FLAGS = {"store_true": True, "store_false": False}
 _ACTIONS = ("store", "append", "store_const", *_FLAGS)
 

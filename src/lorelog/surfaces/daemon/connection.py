@@ -36,7 +36,7 @@ from lorelog.light.daemon_connection import (
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.dispatch import ClientIdentity
 
 _CHUNK_BYTES = 262_144

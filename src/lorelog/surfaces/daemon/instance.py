@@ -17,8 +17,15 @@ from lorelog.core import VERSION
 from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
-from lorelog.light.daemon_address import AF_UNIX, DaemonAddress, create_folders
-from lorelog.light.daemon_connection import LOOPBACK, PROTOCOL, TOKEN_BYTES, clear_marker
+from lorelog.light.daemon_connection import (
+    AF_UNIX,
+    LOOPBACK,
+    PROTOCOL,
+    TOKEN_BYTES,
+    DaemonAddress,
+    clear_marker,
+    create_folders,
+)
 
 _BACKLOG = 128
 

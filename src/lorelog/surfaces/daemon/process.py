@@ -27,7 +27,7 @@ from msgspec import Struct
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
-from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
 from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner
@@ -42,13 +42,11 @@ if TYPE_CHECKING:
     from lorelog.operations.dispatch import ClientIdentity, Dispatcher
     from lorelog.services.code.watcher import CodeWatcher
     from lorelog.services.watch.watcher import Watcher, WatchPass
-    from lorelog.surfaces.daemon.connection import DaemonRequest
     from lorelog.surfaces.http.server import RunningServer
     from lorelog.wiring import Location, ResourcePool
 
 
 _MAX_LOG_BYTES = 1_000_000
-_OLD_LOGS = 2
 _MAX_ENTRY_CHARS = 4_000
 _MODEL_CHECK_S = 15.0
 """How often to look for models to unload."""
@@ -107,17 +105,12 @@ class DaemonLog:
         entry = f"{stamp} [{os.getpid()}] {text[:_MAX_ENTRY_CHARS]}\n".encode("utf-8", "replace")
         with self._lock, suppress(OSError):
             if os.fstat(2).st_size > self._max_bytes:
-                self._rotate()
+                for newer, older in ((f"{self.path}.1", f"{self.path}.2"), (self.path, f"{self.path}.1")):
+                    with suppress(FileNotFoundError):
+                        Path(newer).replace(older)
+                if Path(self.path).parent.is_dir():  # do not recreate a deleted home just to log in it
+                    self.open()
             os.write(2, entry)
-
-    def _rotate(self) -> None:
-        for number in range(_OLD_LOGS, 0, -1):
-            newer = f"{self.path}.{number - 1}" if number > 1 else self.path
-            with suppress(FileNotFoundError):
-                Path(newer).replace(f"{self.path}.{number}")
-        # Do not recreate a deleted home just to log in it.
-        if Path(self.path).parent.is_dir():
-            self.open()
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -164,7 +157,7 @@ class DaemonSettings(Struct, frozen=True):
     tenant: str
 
 
-class SpoolDrainThread:
+class SpoolDrainThread(threading.Thread):
     """Turns spooled hook events into memories until it is stopped. Failures are recorded and end nothing."""
 
     def __init__(
@@ -172,21 +165,17 @@ class SpoolDrainThread:
     ) -> None:
         from lorelog.services.sessions.drain import Drainer
 
+        super().__init__(name="lorelog-drain", daemon=True)
         self._home, self._runner, self._environment, self._wake_event = home, runner, environment, wake_event
         self._drainer = Drainer(home, self._capture, runner.record_failure, _MAX_CONCURRENT_SESSIONS)
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="lorelog-drain", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Stop after the current event."""
         self._stopped = True
         self._wake_event.set()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         while not self._stopped:
             self._wake_event.clear()
             pause_s = _SPOOL_POLL_S
@@ -210,7 +199,7 @@ class SpoolDrainThread:
         return self._runner.call("session.capture", capture_arguments(event), caller)
 
 
-class BackgroundIndexThread:
+class BackgroundIndexThread(threading.Thread):
     """Indexes new records and finds the code that new memories name, until it is stopped. Failures end nothing.
 
     It runs after operations and not on a timer: an unchanged tenant costs a few `stat` calls.
@@ -224,16 +213,12 @@ class BackgroundIndexThread:
         directories: Mapping[str, str],
     ) -> None:
         # `directories`: the directory of each tenant's latest request.
+        super().__init__(name="lorelog-settle", daemon=True)
         self._home = home
         self._runner, self._engine_at, self._directories = runner, engine_at, directories
         self._indexed: dict[str, TenantStamp] = {}
         self._waiting = False
         self._wake_event, self._stopped = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lorelog-settle", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Stop after the current batch."""
@@ -248,7 +233,7 @@ class BackgroundIndexThread:
         """Check for changes soon: an operation has ended and may have written something."""
         self._wake_event.set()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         while not self._stopped.is_set():
             self._waiting = True
             self._wake_event.wait()
@@ -337,19 +322,23 @@ class Daemon:
         """Serve requests until it is time to stop. Return the reason."""
         limit_arenas()
         options = self._read_settings()
+
+        def serve_mcp(stream: socket.socket, caller: ClientIdentity) -> None:
+            from lorelog.surfaces.mcp.session import serve_stream
+
+            serve_stream(stream, self._runner.call, caller)
+
         hooks = DaemonHooks(
-            client_of=self._client_of,
-            streams={"daemon.mcp": self._serve_mcp},
+            streams={"daemon.mcp": serve_mcp},
             status_fields=self._status_fields,
             on_tick=self._tick,
             on_wake=self._spool_event.set,
             on_shutdown=self._stop_background,
             idle_s=options.idle_s,
         )
-        server = DaemonServer(
+        self._server = server = DaemonServer(
             listener, instance_lock=self._instance_lock, runner=self._runner, hooks=hooks, limits=ServerLimits()
         )
-        self._server = server
         signal.set_wakeup_fd(server.waker.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)  # the server reads it from the wake-up descriptor
@@ -395,24 +384,6 @@ class Daemon:
             self._watcher.visit(*project)
         return engine
 
-    def _client_of(self, request: DaemonRequest) -> ClientIdentity:
-        from lorelog.operations.dispatch import ClientIdentity
-
-        caller = request.caller
-        return ClientIdentity(
-            caller.directory,
-            caller.environment,
-            self._home,
-            own=caller.own,
-            names_files=caller.names_files,
-            wants_value=caller.wants_value,
-        )
-
-    def _serve_mcp(self, stream: socket.socket, caller: ClientIdentity) -> None:
-        from lorelog.surfaces.mcp.session import serve_stream
-
-        serve_stream(stream, self._runner.call, caller)
-
     def _status_fields(self) -> dict[str, Any]:
         return {
             "models_loaded": 0 if self._resources is None else self._resources.unload_idle(float("inf")),
@@ -424,7 +395,7 @@ class Daemon:
 
     def _read_settings(self) -> DaemonOptions:
         """Read the user's settings. `daemon.status` and every request report what is wrong with them."""
-        from lorelog.core.options import DaemonOptions
+        from lorelog.core.options import DaemonOptions, WatchOptions
 
         try:
             from lorelog.wiring import resolve_location, settings_at
@@ -437,8 +408,8 @@ class Daemon:
                 if variable in os.environ:
                     environment[variable] = os.environ[variable]
             self._settings = DaemonSettings(
-                settings.daemon_options(),
-                settings.watch_options(),
+                settings.options(DaemonOptions),
+                settings.options(WatchOptions),
                 lambda: settings.http_options(environment),
                 environment,
                 settings.tenant(),
@@ -454,8 +425,7 @@ class Daemon:
         if self._settings is None:
             return
         if self._start_thread is None and now - self._started_at > _BACKGROUND_DELAY_S:
-            self._start_thread = threading.Thread(target=self._start_background, name="lorelog-beside", daemon=True)
-            self._start_thread.start()
+            self._start_thread = _start_thread(self._start_background, self._settings, name="lorelog-beside")
         if self._wants_restart and self._server is not None:
             self._wants_restart = False
             if self._server.is_idle() and self._quiet_s() >= self._settings.daemon.model_idle_s:
@@ -463,13 +433,9 @@ class Daemon:
         elif self._is_check_due(now):
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
-            self._unload_thread = threading.Thread(
-                target=self._unload_idle_models,
-                args=(self._resources, self._settings),
-                name="lorelog-rest",
-                daemon=True,
+            self._unload_thread = _start_thread(
+                self._unload_idle_models, self._resources, self._settings, name="lorelog-rest"
             )
-            self._unload_thread.start()
 
     def _is_check_due(self, now: float) -> bool:
         """Return whether to look for memory to give back: now and then, after it grew, and once in a pause."""
@@ -489,18 +455,26 @@ class Daemon:
         """Return the seconds since the last operation; 0 while one runs."""
         return 0.0 if self._runner.running() else time.monotonic() - self._runner.last_used_at
 
-    def _start_background(self) -> None:
-        for what, start in (
-            ("layout", self._update_home),
-            ("drain", self._start_draining),
-            ("settle", self._start_indexing),
-            ("watch", self._start_watching),
-            ("code", self._start_code_indexing),
-            ("http", self._start_http),
-        ):
+    def _start_background(self, settings: DaemonSettings) -> None:
+        from lorelog.wiring import update_home
+
+        def start_draining(settings: DaemonSettings) -> None:
+            self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
+            self._drain_thread.start()
+
+        steps: dict[str, Callable[[DaemonSettings], None]] = {
+            "layout": lambda _: update_home(Path(self._home)),
+            "drain": start_draining,
+            "settle": self._start_indexing,
+        }
+        if settings.watch.enabled:
+            steps |= {"watch": self._start_watching, "code": self._start_code_indexing}
+        if settings.daemon.http:
+            steps["http"] = self._start_http
+        for what, start in steps.items():
             try:
-                if self._settings is not None and self._stop_thread is None:
-                    start(self._settings)
+                if self._stop_thread is None:
+                    start(settings)
             except Exception as error:
                 self._runner.record_failure(what, error)
 
@@ -515,17 +489,7 @@ class Daemon:
                     with suppress(Exception):
                         task.stop()
 
-        self._stop_thread = threading.Thread(target=stop, name="lorelog-ending", daemon=True)
-        self._stop_thread.start()
-
-    def _update_home(self, _: DaemonSettings) -> None:
-        from lorelog.wiring import update_home
-
-        update_home(Path(self._home))
-
-    def _start_draining(self, settings: DaemonSettings) -> None:
-        self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
-        self._drain_thread.start()
+        self._stop_thread = _start_thread(stop, name="lorelog-ending")
 
     def _start_indexing(self, settings: DaemonSettings) -> None:
         self._load_dispatcher()
@@ -542,8 +506,6 @@ class Daemon:
         return self._engine(location, {"scope.tenant": tenant})
 
     def _start_watching(self, settings: DaemonSettings) -> None:
-        if not settings.watch.enabled:
-            return
         from lorelog.services.watch.watcher import WatchDiscovery, Watcher
 
         self._load_dispatcher()
@@ -555,29 +517,26 @@ class Daemon:
         self._watcher = watcher
 
     def _start_code_indexing(self, settings: DaemonSettings) -> None:
-        if not settings.watch.enabled:
-            return
         from lorelog.services.code.watcher import CodeWatcher
 
         def scan_options(tenant: str, directory: str) -> ScanOptions:
             with self._engine_at(settings, tenant, directory) as engine:
                 return engine.defaults.scan
 
+        def may_continue() -> bool:
+            if self._runner.running():  # requests come first
+                time.sleep(_YIELD_S)
+            return self._stop_thread is None
+
         self._load_dispatcher()
         self._code_watcher = CodeWatcher(
             Path(self._home),
             scan_options,
             settings.watch,
-            may_continue=self._yield_to_requests,
+            may_continue=may_continue,
             on_run=lambda run: self._runner.record_failure("code", run) if isinstance(run, Exception) else None,
         )
         self._code_watcher.start()
-
-    def _yield_to_requests(self) -> bool:
-        """Pause briefly while an operation runs. Return False once the daemon stops."""
-        if self._runner.running():
-            time.sleep(_YIELD_S)
-        return self._stop_thread is None
 
     def _on_watch_pass(self, watch_pass: WatchPass) -> None:
         if watch_pass.busy:  # normal while other processes write
@@ -588,10 +547,7 @@ class Daemon:
             self._log.write(f"watch: {watch_pass.error}")
 
     def _start_http(self, settings: DaemonSettings) -> None:
-        if not settings.daemon.http:
-            return
         from lorelog.core.extras import missing_extra, missing_package
-        from lorelog.core.paths import tenant_folder
         from lorelog.operations.dispatch import ClientIdentity
 
         if missing_package("serve"):
@@ -642,6 +598,12 @@ class Daemon:
         watcher, index_thread = self._watcher, self._index_thread
         settled = index_thread is None or index_thread.is_idle()
         return started and settled and (watcher is None or not watcher.state()["busy"])
+
+
+def _start_thread(work: Callable[..., None], *arguments: Any, name: str) -> threading.Thread:
+    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def daemon_environment(environment: Mapping[str, str], home: str) -> dict[str, str]:

@@ -48,7 +48,7 @@ from lorelog.surfaces.daemon.connection import (
 )
 
 if TYPE_CHECKING:
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.daemon.connection import OperationRunner
     from lorelog.surfaces.daemon.instance import InstanceLock
@@ -68,7 +68,6 @@ _PROGRESS_INTERVAL_S = 0.05
 class DaemonHooks(Struct, frozen=True, kw_only=True):
     """Callbacks of the process that runs the server. All but `streams` run in the I/O thread and must be quick."""
 
-    client_of: Callable[[DaemonRequest], ClientIdentity]
     streams: dict[str, Callable[[socket.socket, ClientIdentity], None]] = field(default_factory=dict)
     """Operations that turn their connection into a stream. Each runs in a thread of its own."""
     status_fields: Callable[[], dict[str, Any]] = dict
@@ -142,7 +141,9 @@ class DaemonServer:
         while not self._may_exit():
             for key, events in self._selector.select(_STOPPING_POLL_S if self.shutdown_mode else _TICK_S):
                 if key.fileobj is self._wake_reader:
-                    self._read_wakeups()
+                    with suppress(BlockingIOError):
+                        for number in filter(None, self._wake_reader.recv(4096)):
+                            self.shut_down(f"signal {number}")  # written by the interpreter
                 elif key.fileobj is self._listener:
                     self._accept()
                 elif connection := self._connections.get(key.fd):
@@ -162,10 +163,16 @@ class DaemonServer:
         first, self._stop_reason = not self.shutdown_mode, reason
         if self.shutdown_mode in {mode, "now"}:
             return
-        if first:
+        if first and self._listener is not None:
             self._instance_lock.write_holder(mode)
             self._instance_lock.remove_socket()
-            self._close_listener()
+            listener, self._listener = self._listener, None
+            self._selector.unregister(listener)
+            with suppress(OSError):  # tell clients that connected a moment too late that nothing was done for them
+                while True:
+                    client, _ = listener.accept()
+                    send_and_close(client, error_response(DaemonError("the daemon is stopping"), leaving=True))
+            listener.close()
             self._hooks.on_shutdown()
         self.shutdown_mode = mode
         self._runner.close(mode)
@@ -253,24 +260,6 @@ class DaemonServer:
         unanswered = any(connection.job or connection.outgoing for connection in self._connections.values())
         return not unanswered and not self._runner.running()
 
-    def _close_listener(self) -> None:
-        """Tell clients that connected a moment too late that nothing was done for them."""
-        if self._listener is None:
-            return
-        listener, self._listener = self._listener, None
-        self._selector.unregister(listener)
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                send_and_close(client, error_response(DaemonError("the daemon is stopping"), leaving=True))
-        listener.close()
-
-    def _read_wakeups(self) -> None:
-        with suppress(BlockingIOError):
-            for number in self._wake_reader.recv(4096):
-                if number:  # a signal, written by the interpreter
-                    self.shut_down(f"signal {number}")
-
     def _tick(self) -> None:
         now = self._ticked_at = time.monotonic()
         clear_marker(self._instance_lock.address)  # this daemon answers again
@@ -334,7 +323,8 @@ class DaemonServer:
             connection.flush()
         if events & selectors.EVENT_READ:
             connection.receive()
-            if len(connection.incoming) > _LARGE_REQUEST_BYTES and self._exceeds_buffer_limit():
+            buffered = sum(len(other.incoming) for other in self._connections.values())
+            if len(connection.incoming) > _LARGE_REQUEST_BYTES and buffered > self._limits.buffered_bytes:
                 self._reject(connection, DaemonError("the daemon is busy with large requests", hint="try again"))
         self.advance(connection)
 
@@ -365,10 +355,6 @@ class DaemonServer:
             self._selector.unregister(connection.socket)
         self._connections.pop(connection.socket.fileno(), None)
         connection.close()
-
-    def _exceeds_buffer_limit(self) -> bool:
-        buffered = sum(len(connection.incoming) for connection in self._connections.values())
-        return buffered > self._limits.buffered_bytes
 
 
 class RequestRouter:
@@ -472,7 +458,17 @@ class RequestRouter:
         self._pool.submit(job)
 
     def _parse(self, connection: ClientConnection, job: Job) -> None:
-        """Parse a large request. Runs in a worker thread."""
+        """Parse a large request, and route it from the I/O thread. Runs in a worker thread."""
+
+        def resume() -> None:
+            if connection.job is job:
+                connection.job = None
+                if job.request is None:
+                    self._transport.send(connection, job.response)
+                elif not job.cancelled:
+                    self._route(connection, job.request)
+                self._transport.advance(connection)
+
         try:
             job.request = parse_request(job.raw)
         except UsageError as error:
@@ -480,7 +476,7 @@ class RequestRouter:
         except MemoryError:
             job.response = error_response(DaemonError("the request does not fit in memory"))
         job.raw = b""
-        self._transport.post(connection, lambda: self._resume(connection, job))
+        self._transport.post(connection, resume)
 
     def _execute(self, connection: ClientConnection, job: Job, request: DaemonRequest) -> None:
         """Run an operation. Runs in a worker thread."""
@@ -498,7 +494,7 @@ class RequestRouter:
 
         try:
             _check_cancelled(job)
-            caller = self._hooks.client_of(request)
+            caller = self._client_of(request)
             job.response = success_response(self._runner.call(request.op, request.arguments, caller, report))
         except LorelogError as error:
             job.response = error_response(error, leaving=bool(self._transport.shutdown_mode))
@@ -506,6 +502,12 @@ class RequestRouter:
             self._runner.record_failure(request.op, error)
             job.response = error_response(LorelogError(f"internal error: {type(error).__name__}: {error}"))
         self._transport.post(connection, lambda: self._finish(connection, job))
+
+    def _client_of(self, request: DaemonRequest) -> ClientIdentity:
+        from lorelog.operations.dispatch import ClientIdentity
+
+        names = ("directory", "environment", "own", "names_files", "wants_value")
+        return ClientIdentity(home=self._address.home, **{name: getattr(request.caller, name) for name in names})
 
     def _send_progress(self, connection: ClientConnection, job: Job) -> None:
         """Send the latest progress, unless the client has not read what was sent before."""
@@ -525,17 +527,6 @@ class RequestRouter:
             self._transport.send(connection, job.response)
             self._transport.advance(connection)
 
-    def _resume(self, connection: ClientConnection, job: Job) -> None:
-        """Route a large request once a worker has parsed it."""
-        if connection.job is not job:
-            return
-        connection.job = None
-        if job.request is None:
-            self._transport.send(connection, job.response)
-        elif not job.cancelled:
-            self._route(connection, job.request)
-        self._transport.advance(connection)
-
     def _open_stream(self, connection: ClientConnection, request: DaemonRequest) -> None:
         if connection.over_limit:
             raise too_many_connections()
@@ -551,7 +542,7 @@ class RequestRouter:
     def _serve_stream(self, stream: socket.socket, request: DaemonRequest) -> None:
         """Serve a stream until it ends. Runs in a thread of its own."""
         try:
-            self._hooks.streams[request.op](stream, self._hooks.client_of(request))
+            self._hooks.streams[request.op](stream, self._client_of(request))
         except OSError:
             pass  # the client disconnected
         except Exception as error:

@@ -27,7 +27,7 @@ def answer_summary(host: str, moment: str, payload: dict[str, Any], environment:
     """Handle one of the two moments."""
     import signal
 
-    from lorelog.light.daemon_address import find_address
+    from lorelog.light.daemon_connection import find_address
 
     signal.setitimer(signal.ITIMER_REAL, 0)  # cancel the deadline of hooks that an agent waits for
     home = str(find_address(None, environment).home)

@@ -27,7 +27,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock, try_file_lock
-from lorelog.light.daemon_address import DaemonAddress, create_folders
+from lorelog.light.daemon_connection import DaemonAddress, create_folders
 
 TICKET_S = 300.0
 """Seconds in which a ticket must be used: a person may have to copy the address by hand."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
 
 _CHUNK = 65_536
 _GRACE_S = 1.5

@@ -158,7 +158,7 @@ class _Page:
 
     async def _daemon(self, request: Request) -> Response:
         """Return the status of the home's daemon. No daemon is started."""
-        from lorelog.light.daemon_address import find_address
+        from lorelog.light.daemon_connection import find_address
         from lorelog.light.daemon_control import read_status
 
         address = find_address(self._context.home)

@@ -29,29 +29,29 @@ from lorelog.surfaces.python.methods import ModeT, OperationMethods, method
 class TaskNamespace(OperationMethods[ModeT]):
     """Operations on tasks."""
 
-    start = method(records.TaskStartRequest, artifacts.start_task)
-    progress = method(records.TaskProgressRequest, artifacts.add_progress)
-    run_start = method(records.RunStartRequest, artifacts.start_run)
-    run_finish = method(records.RunFinishRequest, artifacts.finish_run)
-    add_evidence = method(records.AddEvidenceRequest, artifacts.add_evidence)
-    finish = method(records.TaskFinishRequest, artifacts.finish_task)
-    get = method(records.TaskGetRequest, artifacts.get_task)
-    search = method(records.TaskSearchRequest, artifacts.search_tasks)
+    start = method(records.TaskStartRequest, records.start_task)
+    progress = method(records.TaskProgressRequest, records.add_progress)
+    run_start = method(records.RunStartRequest, records.start_run)
+    run_finish = method(records.RunFinishRequest, records.finish_run)
+    add_evidence = method(records.AddEvidenceRequest, records.add_evidence)
+    finish = method(records.TaskFinishRequest, records.finish_task)
+    get = method(artifacts.TaskGetRequest, artifacts.get_task)
+    search = method(artifacts.TaskSearchRequest, artifacts.search_tasks)
     resume = method(digests.ResumeRequest, digests.resume)
 
 
 class ArtifactNamespace(OperationMethods[ModeT]):
     """Operations on artifacts, which are records."""
 
-    create = method(records.ArtifactCreateRequest, artifacts.create_artifact)
-    review = method(records.ReviewRequest, artifacts.write_review)
-    revision = method(records.RevisionRequest, artifacts.write_revision)
-    decision = method(records.DecisionRequest, artifacts.write_decision)
-    verification = method(records.VerificationRequest, artifacts.write_verification)
-    get = method(records.ArtifactGetRequest, artifacts.get_artifact)
-    search = method(records.ArtifactSearchRequest, artifacts.search_artifacts)
-    list_thread = method(records.ListThreadRequest, artifacts.list_thread)
-    find_related = method(records.FindRelatedRequest, artifacts.find_related)
+    create = method(records.ArtifactCreateRequest, records.create_artifact)
+    review = method(records.ReviewRequest, records.write_review)
+    revision = method(records.RevisionRequest, records.write_revision)
+    decision = method(records.DecisionRequest, records.write_decision)
+    verification = method(records.VerificationRequest, records.write_verification)
+    get = method(artifacts.ArtifactGetRequest, artifacts.get_artifact)
+    search = method(artifacts.ArtifactSearchRequest, artifacts.search_artifacts)
+    list_thread = method(artifacts.ListThreadRequest, artifacts.list_thread)
+    find_related = method(artifacts.FindRelatedRequest, artifacts.find_related)
     find_failures = method(digests.LibraryRequest, digests.find_failures)
     find_decisions = method(digests.LibraryRequest, digests.find_decisions)
     find_evidence = method(digests.LibraryRequest, digests.find_evidence)

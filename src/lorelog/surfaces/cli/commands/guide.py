@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import add_options, add_verb
-from lorelog.surfaces.cli.client import print_reply
+from lorelog.surfaces.cli.client import print_note, print_reply, print_table
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
     format_all_commands,
@@ -22,7 +22,7 @@ from lorelog.surfaces.cli.commands import (
     unknown_command,
 )
 from lorelog.surfaces.cli.parser import command_parser
-from lorelog.surfaces.cli.render import print_note, print_table, printable, short_path, stylize
+from lorelog.surfaces.text import printable, short_path, stylize
 
 INDEX_PAGE = "index.md"
 """The start page. Its lists are the table of contents, of this command as of the website."""

@@ -16,31 +16,29 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
-from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError, plural
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
-from lorelog.light.daemon_address import DaemonAddress, find_address
+from lorelog.light.daemon_connection import DaemonAddress, find_address
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest, resolve_command
 from lorelog.surfaces.cli.arguments import add_options, add_verb, parse_any_host
-from lorelog.surfaces.cli.client import OperationClient, call_operation, print_reply
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_operation,
     confirm,
-    one_line,
-    plural,
     print_json,
     print_note,
     print_notes,
     print_problem,
     print_problems,
+    print_reply,
     print_table,
-    printable,
-    short_path,
-    stylize,
 )
+from lorelog.surfaces.text import one_line, printable, short_path, stylize
 
 if TYPE_CHECKING:
     import argparse
@@ -508,7 +506,8 @@ def _known_projects(home: str) -> list[str]:
 
 
 def _plan_home(address: DaemonAddress, *, with_data: bool) -> Iterator[_Removal]:
-    from lorelog.light.daemon_control import read_lock_holder, stop
+    from lorelog.light.daemon_connection import read_lock_holder
+    from lorelog.light.daemon_control import stop
 
     def delete(path: Path) -> None:
         """Delete a file or folder; of a link only the link."""

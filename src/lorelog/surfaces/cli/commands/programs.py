@@ -8,9 +8,18 @@ import time
 
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
-from lorelog.surfaces.cli.arguments import add_options, add_shared
-from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode, launch_daemon, tell_unresponsive
-from lorelog.surfaces.cli.render import print_json, print_note, print_table, short_path, stylize
+from lorelog.surfaces.cli.arguments import add_options, add_shared, read_text
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_operation,
+    daemon_mode,
+    launch_daemon,
+    print_json,
+    print_note,
+    print_table,
+    tell_unresponsive,
+)
+from lorelog.surfaces.text import short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +63,7 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
     if args.input and args.arguments is not None:
         raise UsageError("use either JSON or --input, not both", hint="lorelog call --help")
     path = args.input or ("-" if args.arguments == "-" else "")
-    text = _read_input(path) if path else args.arguments or "{}"
+    text = read_text(path, file=True) if path else args.arguments or "{}"
     where = "standard input" if path == "-" else path or "the JSON argument"
     try:
         arguments = loads(text)
@@ -66,16 +75,6 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
         if getattr(args, name) is None:
             setattr(args, name, arguments.get(name))
     return arguments
-
-
-def _read_input(path: str) -> str:
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read().decode("utf-8")
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -285,6 +284,7 @@ def run_serve(args: argparse.Namespace) -> int:
     from lorelog.core.extras import require_extra
 
     require_extra("serve", "lorelog serve")
+    from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.tickets import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at
 
@@ -317,7 +317,7 @@ def run_serve(args: argparse.Namespace) -> int:
         else:
             print_note(f"clients must send the token in {short_path(own_path)}: Authorization: Bearer TOKEN")
 
-    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=show)
+    _serve(location, options, settings.options(DaemonOptions), tenant=settings.tenant(), started=show)
     return 0
 
 
@@ -447,6 +447,7 @@ def serve_page(
 
     require_extra("serve", command)
     from lorelog.core.caller import detect_agent
+    from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.server import open_listener
     from lorelog.surfaces.http.tickets import find_server, issue_ticket, with_token
     from lorelog.wiring import resolve_location, settings_at
@@ -473,7 +474,7 @@ def serve_page(
             open_listener(options).close()
         except UsageError:  # our port is taken
             options = replace(options, port=0)
-    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=announce)
+    _serve(location, options, settings.options(DaemonOptions), tenant=settings.tenant(), started=announce)
     return 0
 
 

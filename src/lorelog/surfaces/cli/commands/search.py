@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import UsageError, plural
 from lorelog.surfaces.cli.arguments import add_options, add_setting_options
-from lorelog.surfaces.cli.client import call_command, print_reply
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import call_command, print_note, print_notes, print_reply
+from lorelog.surfaces.text import (
     RECORD_TIERS,
     format_cues,
     format_date,
@@ -17,9 +17,6 @@ from lorelog.surfaces.cli.render import (
     known_width,
     link_file,
     one_line,
-    plural,
-    print_note,
-    print_notes,
     printable,
     short_path,
     shorten,
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lorelog.operations.operation import Json
-    from lorelog.surfaces.cli.render import Field
+    from lorelog.surfaces.text import Field
 
 INDENT = "   "
 _BARS = {"strong": ("●●●", "green"), "likely": ("●●○", "yellow"), "weak": ("●○○", "dim")}
@@ -136,14 +133,11 @@ def _show_in_full(reply: Json, *, explain: bool) -> None:
 
 def _record_ids(hits: Sequence[Json]) -> dict[str, str]:
     """Return the short record id of each hit that comes from a record."""
-    found = {
-        hit["id"]: hit["grounding_refs"][0]["artifact_id"]
-        for hit in hits
-        if hit["trust"]["tier"] in RECORD_TIERS and hit["grounding_refs"]
-    }
+    tiers = {hit["id"]: hit["grounding_refs"] for hit in hits if hit["trust"]["tier"] in RECORD_TIERS}
+    found = {identity: references[0]["artifact_id"] for identity, references in tiers.items() if references}
     if not found:
         return {}
-    from lorelog.surfaces.cli.render.records import short_record_ids
+    from lorelog.surfaces.cli.record_text import short_record_ids
 
     short = short_record_ids(found.values())
     return {hit: short[record] for hit, record in found.items()}
@@ -179,7 +173,7 @@ def _show_hit(
         if warning:
             print(wrap_styled(warning, "yellow"))
     if hit["trust"]["tier"] != "semantic_candidate":
-        from lorelog.surfaces.cli.render.records import format_badge
+        from lorelog.surfaces.cli.record_text import format_badge
 
         badge = format_badge(hit["trust"], {})
         if badge != "record":  # the first line already says that it is a record

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import os
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import UsageError, plural
 from lorelog.surfaces.cli.arguments import add_options
-from lorelog.surfaces.cli.client import call_operation, print_reply
-from lorelog.surfaces.cli.render import one_line, plural, print_note, short_path
+from lorelog.surfaces.cli.client import call_operation, print_note, print_reply
+from lorelog.surfaces.text import one_line, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

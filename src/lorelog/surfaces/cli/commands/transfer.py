@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
+from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
 from lorelog.surfaces.cli.arguments import add_options, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
     confirm,
-    one_line,
-    plural,
+    open_own_engine,
     print_json,
     print_note,
     print_notes,
-    short_path,
-    stylize,
+    print_reply,
 )
+from lorelog.surfaces.text import one_line, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
     if changes:
         lists = engine.importer().lists
         batch = lists.read(summary.batch) if summary.batch else lists.start(summary.source, summary.path)
-        lists.add_settings(batch, changes)
+        lists.add(batch, settings=changes)
         lists.finish(batch)
         summary.batch = batch.name
     return messages

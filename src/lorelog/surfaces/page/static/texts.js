@@ -241,7 +241,7 @@ export const t = {
 
     inboxEmpty: "Nothing waits for you.",
     inboxIntro: "What agents, imports and your own remarks suggest. Nothing counts as your rule until you approve it.",
-    kindsOf: { rule: "proposed rule", correction: "remark", summary: "summary", import: "import", guard: "guard" },
+    kindsOf: { rule: "proposed rule", correction: "remark", decision: "answer", summary: "summary", import: "import", guard: "guard" },
     origin: { agent: "by an agent", user: "from your words", tool: "by a tool", import: "imported", repository: "came with the repository" },
     approve: "Approve",
     approveBlock: "Approve, blocking",
@@ -250,6 +250,7 @@ export const t = {
     approveDoes: {
       rule: "it becomes your rule, and agents are shown it.",
       correction: "it becomes a rule that lasts.",
+      decision: "it becomes a decision that later sessions are told.",
       summary: "it stays, and leaves the inbox.",
       import: "it stays, labelled as imported.",
       importRule: "it becomes your rule.",
@@ -258,13 +259,14 @@ export const t = {
     refuseDoes: {
       rule: "it is deleted.",
       correction: "it stays a remark in its session.",
+      decision: "it stays an answer in its session.",
       summary: "it is deleted; its sources rank as before.",
       import: "it is deleted.",
       guard: "it is not suggested again.",
     },
     about: "about",
-    sayApproved: { rule: "Approved: it is your rule now.", correction: "Approved: it is a rule now.", summary: "Kept.", import: "Kept.", guard: "Switched on." },
-    sayRefused: { rule: "Refused and deleted.", correction: "It stays a remark.", summary: "Deleted.", import: "Deleted.", guard: "Refused." },
+    sayApproved: { rule: "Approved: it is your rule now.", correction: "Approved: it is a rule now.", decision: "Approved: later sessions are told.", summary: "Kept.", import: "Kept.", guard: "Switched on." },
+    sayRefused: { rule: "Refused and deleted.", correction: "It stays a remark.", decision: "It stays an answer.", summary: "Deleted.", import: "Deleted.", guard: "Refused." },
     wordTitle: "Approve in your words",
     wordLabel: "The rule, as agents will see it",
     wordFrom: "Proposed",

@@ -1,4 +1,4 @@
-// The inbox: rules that agents propose, remarks that may be meant to last, summaries, imports and guards, each to approve or refuse.
+// The inbox: rules that agents propose, remarks and answers that may be meant to last, summaries, imports and guards, each to approve or refuse.
 
 import { html, useState, useEffect, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Markdown, visible, showDate, shortId, baseName } from "../ui.js";
 import { call, callConfirmed, revision, project, session as server } from "../api.js";
@@ -7,7 +7,7 @@ import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
 import { BackTest } from "./told_guards.js";
 
-const KINDS = ["rule", "correction", "guard", "summary", "import"];
+const KINDS = ["rule", "correction", "decision", "guard", "summary", "import"];
 const scope = (item) => (item.project ? { project: item.project } : {});
 
 export function Inbox() {
@@ -60,7 +60,7 @@ function Item({ item, selected, onSelect, decide, onWord }) {
   const open = isGuard ? item.source && address("memory", [item.source]) : address("memory", [item.id]);
   return html`<li class="inbox-item ${selected ? "selected" : ""}" aria-current=${selected ? "true" : null} onClick=${onSelect} onFocusIn=${onSelect}>
     <div class="inbox-head">
-      <${Chip} kind=${{ guard: "warn", rule: "type", correction: "type" }[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
+      <${Chip} kind=${{ guard: "warn", rule: "type", correction: "type", decision: "type" }[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
       ${!isGuard && item.type !== item.kind && html`<span class="muted small">${visible(item.type)}</span>`}
       <span class="muted small">${t.told.origin[item.origin] || visible(item.origin)}</span>
       ${item.session && html`<a class="mono small" href=${address("timeline", [], { session: item.session })}>${visible(shortId(item.session))}</a>`}
