@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-
 from lorelog.ingest.tracebacks.finder import find_traces
 
 STACK = ("Traceback (most recent call last):", '  File "/a.py", line 3, in f', "    g()", "KeyError: 'a'")
