@@ -144,17 +144,15 @@ def test_a_proposed_rule_is_approved_and_undone(page: PageWorld) -> None:
 
 def test_a_remark_is_approved_in_other_words(page: PageWorld) -> None:
     """A remark of a conversation becomes a rule in the words that the user gives it."""
-    text = "No, I meant the staging dashboard, not a new page."
+    text = "use pnpm, not npm"
     tab = inbox(page, text)
     press_verb(tab, text, "Word it…")
-    tab.fill("dialog textarea", "Status goes to the staging dashboard, never to a new page.")
+    tab.fill("dialog textarea", "Packages are installed with pnpm, never with npm.")
     check_accessible(tab)
     tab.click("dialog button.primary")
     tab.wait_text("it is a rule now")
     listed = page.call("memory.list", {"types": ["correction"]})["memories"]
-    assert any(
-        "Status goes to the staging dashboard" in each["content"] and each["origin"] == "user" for each in listed
-    )
+    assert any("Packages are installed with pnpm" in each["content"] and each["origin"] == "user" for each in listed)
 
 
 def test_refusing_deletes_what_others_wrote(page: PageWorld) -> None:
