@@ -68,13 +68,13 @@ def test_the_bill_is_laid_out_by_day_purpose_and_project(receipts: Receipts) -> 
     assert bill.total == CostLine("", "", "", "", 5, 1, 1, 7940, 80, 6.75)
 
 
-def test_the_bill_begins_where_it_is_told_to(receipts: Receipts) -> None:
+def test_the_bill_begins_on_the_given_day(receipts: Receipts) -> None:
     """Earlier days are not in it."""
     assert report_cost(receipts, SpendOptions(), "2026-03-07").total.calls == 2
     assert report_cost(receipts, SpendOptions(), "2026-03-08").lines == ()
 
 
-def test_models_are_told_apart_by_provider_and_name(receipts: Receipts) -> None:
+def test_models_are_listed_by_provider_and_name(receipts: Receipts) -> None:
     """Laid out by model, what cost most comes first."""
     bill = report_cost(receipts, SpendOptions(), "2026-03-05", ["model"])
 
@@ -85,7 +85,7 @@ def test_models_are_told_apart_by_provider_and_name(receipts: Receipts) -> None:
     ]
 
 
-def test_what_is_left_of_today_is_told(receipts: Receipts) -> None:
+def test_the_rest_of_each_daily_limit_is_shown(receipts: Receipts) -> None:
     """Each limit with its setting; vectors are under none, and what goes on counts with what it may cost."""
     bill = report_cost(receipts, SpendOptions(notes=1000, others=250), "2026-03-05")
 
@@ -96,7 +96,7 @@ def test_what_is_left_of_today_is_told(receipts: Receipts) -> None:
 
 
 @given(by=st.sampled_from([combination for size in range(5) for combination in combinations(COST_KEYS, size)]))
-def test_every_call_is_in_exactly_one_line(tmp_path_factory: pytest.TempPathFactory, by: tuple[str, ...]) -> None:
+def test_lines_add_up_to_the_total(tmp_path_factory: pytest.TempPathFactory, by: tuple[str, ...]) -> None:
     """However it is laid out, the lines add up to the total, and only what was asked for is told."""
     kept = Receipts(tmp_path_factory.mktemp("r") / "receipts.jsonl")
     for number in range(12):
@@ -159,7 +159,7 @@ def test_a_receipt_that_cannot_be_written_costs_no_vector(tmp_path: Path) -> Non
     )
 
 
-def test_a_damaged_log_is_told(receipts: Receipts, tmp_path: Path) -> None:
+def test_a_damaged_log_is_reported(receipts: Receipts, tmp_path: Path) -> None:
     """What can be read is counted, and that there is more which cannot is said."""
     with (tmp_path / "receipts.jsonl").open("ab") as file:
         file.write(b'{"day": "2026-03-07", "id": "x", "outc\n\x00\x00\n')

@@ -55,7 +55,7 @@ def test_a_question_that_costs_nothing_is_on_no_bill(tmp_path: Path, lent: objec
     assert spent(tmp_path) == []
 
 
-def test_what_a_failing_run_had_made_is_written_down(tmp_path: Path) -> None:
+def test_tokens_of_a_failed_run_are_recorded(tmp_path: Path) -> None:
     """The tokens that come along with an error are on the bill, and the error goes on to whoever asked."""
     with pytest.raises(ModelUnavailable) as caught:
         MeteredEmbedder(Priced(), lambda: Receipts.of_tenant(tmp_path), "/p").embed_documents(["a", "b"])

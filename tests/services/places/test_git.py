@@ -90,7 +90,7 @@ def test_a_submodule_has_its_own_head(repository: Path, tmp_path: Path) -> None:
     "head",
     ["", "nonsense", "ref: refs/heads/../../../secret", "ref: /etc/passwd", "ref: refs/heads/.invalid", "\0", "a" * 39],
 )
-def test_a_strange_head_says_nothing(repository: Path, head: str) -> None:
+def test_a_malformed_head_has_no_branch_or_commit(repository: Path, head: str) -> None:
     """What Git would not write is passed over, and leads to no file outside."""
     (repository / ".git" / "HEAD").write_text(head + "\n", "utf-8")
 
