@@ -37,7 +37,7 @@ def log_in(world: PageWorld) -> dict[str, str]:
     assert reply.status == 303
     cookie = reply.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
+    assert "SameSite=strict" in cookie
     return {"Cookie": cookie.partition(";")[0]}
 
 
