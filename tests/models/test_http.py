@@ -115,6 +115,13 @@ def test_an_invalid_retry_after_is_replaced(said: str) -> None:
     assert HttpReply(429, b"", said).retry_delay(0.5) == (0.5 if len(said) < 99 else float("1" * 99))
 
 
+def test_googles_own_word_for_the_wait_is_understood() -> None:
+    """Google's retry delay in the body is honoured."""
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.6s"}]
+    body = json.dumps({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": details}}).encode()
+    assert HttpReply(429, body).retry_delay(0.5) == 0.6
+
+
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=80)
 STATUSES = st.sampled_from([200, 302, 400, 401, 402, 404, 422, 429, 500])
 
