@@ -94,10 +94,11 @@ def tell(host: Host, word: str, *steps: Step) -> str:
 
 @behaviour("install", "`lorelog hosts install` is enough, and uninstalling gives every byte back", bare=True)
 def installs(host: Host) -> None:
-    before = {path: path.read_bytes() for path in host.settings() if path.exists()}
+    settings = [host.own_folder / name for name in host.changed]
+    before = {path: path.read_bytes() for path in settings if path.exists()}
     host.world.lorelog("hosts", "install", host.name)
     host.world.lorelog("hosts", "uninstall", host.name)
-    after = {path: path.read_bytes() for path in host.settings() if path.exists()}
+    after = {path: path.read_bytes() for path in settings if path.exists()}
     differ = [path.name for path in {*before, *after} if before.get(path) != after.get(path)]
     holds(not differ, f"uninstalling leaves {differ} changed")
     host.install()

@@ -3,8 +3,7 @@
 A script belongs to a mark, any text that stands in what the user (or a skill) said last: the first step answers that
 message, the next one the result of the tool that the first called, and so on. Scripts hang on marks and not in one
 queue because two sessions may ask at once, and because hosts make requests of their own (titles, summaries) that must
-not eat a step: a request that offers no tools gets the plain answer. Without a script, directives in the user's own
-text do the same: `<<say TEXT>>`, `<<use TOOL {"a": 1}>>`, `<<fail 500>>`, `<<wait 3>>`, one step each.
+not eat a step: a request that offers no tools gets the plain answer.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import contextlib
 import dataclasses
 import gzip
 import json
-import re
 import sys
 import threading
 import time
@@ -26,7 +24,6 @@ from e2e.protocols import Chat, Protocol, Say, Spoken, protocol_of
 
 PLAIN_ANSWER = "Noted, said the scripted model."
 
-_DIRECTIVE = re.compile(r"<<(say|use|fail|wait) (.*?)>>", re.DOTALL)
 _LONGEST_HOLD_S = 120.0
 
 
@@ -156,29 +153,8 @@ class Model:
             return Step(PLAIN_ANSWER)
         done = sum(part.who == "result" for part in spoken[asked + 1 :])
         text = spoken[asked].text
-        steps = next((steps for mark, steps in self._scripts if mark in text), None) or directives(text)
+        steps = next((steps for mark, steps in self._scripts if mark in text), ())
         return steps[min(done, len(steps) - 1)] if steps else Step(PLAIN_ANSWER)
-
-
-def directives(text: str) -> tuple[Step, ...]:
-    """Return the steps that a user's text contains itself."""
-    steps: list[Step] = []
-    wait = 0.0
-    for kind, rest in _DIRECTIVE.findall(text):
-        if kind == "wait":
-            wait = float(rest)
-            continue
-        if kind == "say":
-            steps.append(Step(rest, wait_s=wait))
-        elif kind == "fail":
-            steps.append(Step(status=int(rest), wait_s=wait))
-        else:
-            name, _, arguments = rest.partition(" ")
-            steps.append(Step(tool=name, arguments=json.loads(arguments or "{}"), wait_s=wait))
-        wait = 0.0
-    if wait:
-        steps.append(Step(PLAIN_ANSWER, wait_s=wait))
-    return tuple(steps)
 
 
 class _Handler(BaseHTTPRequestHandler):

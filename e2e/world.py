@@ -54,7 +54,6 @@ class World:
     place: Path
     model: Model
     hosts: dict[str, Installed]
-    extra: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.home = self.place / "home"
@@ -94,7 +93,6 @@ class World:
             "SHELL": "/bin/bash",
             **proxies,
             **direct,
-            **self.extra,
             **more,
         }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from e2e.hosts.host import Host, Outcome
@@ -23,16 +22,17 @@ class ClaudeCode(Host):
     name = "claude"
     title = "Claude Code"
     shell = "Bash"
+    folder = ".claude"
+    kept = "projects/*/*.jsonl"
+    writer = ("Write", "file_path", "content")
+    mcp_prefix = "mcp__plugin_lorelog_lorelog__"
+    takes_prompt = True
 
     def configure(self) -> None:
         """Write settings of a person's own, which must survive; the rest comes by the environment."""
-        self._folder.mkdir()
-        (self._folder / "settings.json").write_text('{\n  "cleanupPeriodDays": 30\n}\n')
+        self.own_folder.mkdir()
+        (self.own_folder / "settings.json").write_text('{\n  "cleanupPeriodDays": 30\n}\n')
         self._named = False
-
-    @property
-    def _folder(self) -> Path:
-        return self.world.home / ".claude"
 
     def bring_plugin(self) -> None:
         self._named = True
@@ -40,9 +40,6 @@ class ClaudeCode(Host):
     def install_natively(self) -> None:
         self.run_aside("plugin", "marketplace", "add", str(REPOSITORY))
         self.run_aside("plugin", "install", "lorelog@lorelog")
-
-    def settings(self) -> list[Path]:
-        return [self._folder / "settings.json"]
 
     def environment(self) -> dict[str, str]:
         return self.world.environment(
@@ -78,9 +75,6 @@ class ClaudeCode(Host):
     def _plugin(self) -> list[str]:
         return ["--plugin-dir", str(self.plugins / "claude-code")] if self._named else []
 
-    def typed(self, prompt: str) -> str:
-        return prompt
-
     def read(self, printed: str) -> tuple[str, str]:
         try:
             told: dict[str, Any] = json.loads(printed)
@@ -90,15 +84,6 @@ class ClaudeCode(Host):
 
     def converse(self, *says: str, session: str = "") -> Outcome:
         return self.stream_turns([*self._usual(session), "--verbose"], says, session, compact="/compact")
-
-    def write_file(self, path: Path, text: str) -> Step:
-        return Step(tool="Write", arguments={"file_path": str(path), "content": text})
-
-    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=f"mcp__plugin_lorelog_lorelog__{name}", arguments=dict(arguments))
-
-    def transcripts(self) -> list[Path]:
-        return list((self.world.home / ".claude" / "projects").glob("*/*.jsonl"))
 
     def has_written(self, word: str) -> bool:
         """Whether the prompt stands there as a message: a line that it was queued comes earlier."""

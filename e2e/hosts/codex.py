@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,17 @@ class Codex(Host):
     name = "codex"
     title = "Codex CLI"
     shell = "exec_command"
+    folder = ".codex"
+    changed = ("config.toml", "hooks.json")
+    kept = "sessions/**/*.jsonl"
+    takes_prompt = True
     absent = OF_CLAUDE
     leave_keys = (CONTROL_C,)
     asks_leave = True
 
-    @property
-    def _folder(self) -> Path:
-        return self.world.home / ".codex"
-
     def configure(self) -> None:
-        self._folder.mkdir(exist_ok=True)
-        (self._folder / "config.toml").write_text(
+        self.own_folder.mkdir(exist_ok=True)
+        (self.own_folder / "config.toml").write_text(
             'model = "scripted"\nmodel_provider = "e2e"\napproval_policy = "never"\nsandbox_mode = "workspace-write"\n'
             "check_for_update_on_startup = false\n[analytics]\nenabled = false\n"
             f'[model_providers.e2e]\nname = "e2e"\nbase_url = "{self.world.model.address}/v1"\n'
@@ -70,15 +70,12 @@ class Codex(Host):
                 terminal.wait_for(_READY, "Codex to be ready")
             yield terminal
 
-    def settings(self) -> list[Path]:
-        return [self._folder / "config.toml", self._folder / "hooks.json"]
-
     def trust_hooks(self) -> None:
         """Approve every hook there is, by the hash that Codex itself tells."""
         hooks = self._hooks()
         if not hooks:
             raise Failed("Codex knows of no hook after the plugin was brought in")
-        with (self._folder / "config.toml").open("a") as file:
+        with (self.own_folder / "config.toml").open("a") as file:
             for hook in hooks:
                 hashed = hook["currentHash"].split("/")[0]  # a second one, of the whole plugin, may follow
                 file.write(f"\n[hooks.state.{json.dumps(hook['key'])}]\ntrusted_hash = {json.dumps(hashed)}\n")
@@ -92,7 +89,7 @@ class Codex(Host):
         return [hook for place in listed.get("data", []) for hook in place.get("hooks", [])]
 
     def environment(self) -> dict[str, str]:
-        return self.world.environment(CODEX_HOME=str(self._folder), E2E_API_KEY="e2e")
+        return self.world.environment(CODEX_HOME=str(self.own_folder), E2E_API_KEY="e2e")
 
     def command(self, prompt: str, session: str) -> list[str]:
         words = [str(self.installed.program), "exec"]
@@ -100,9 +97,6 @@ class Codex(Host):
             words.append("resume")
         words += ["--json", "--skip-git-repo-check"]
         return [*words, session, "-"] if session else [*words, "-"]
-
-    def typed(self, prompt: str) -> str:
-        return prompt
 
     def read(self, printed: str) -> tuple[str, str]:
         session = answer = ""
@@ -130,20 +124,25 @@ class Codex(Host):
         return result
 
     def converse(self, *says: str, session: str = "") -> Outcome:
+        place = {"cwd": str(self.world.project)}
+        return self._run("thread/resume" if session else "thread/start", place | {"threadId": session}, says)
+
+    def fork(self, prompt: str, session: str) -> Outcome:
+        return self._run("thread/fork", {"threadId": session, "cwd": str(self.world.project)}, [prompt])
+
+    def _run(self, begin: str, place: dict[str, str], says: Sequence[str]) -> Outcome:
+        """Open a thread in the app server, and say something in it."""
         since = self.world.model.count
         with self._server() as lines:
-            place = {"cwd": str(self.world.project)}
-            if session:
-                begun = self._call(lines, 3, "thread/resume", {"threadId": session, **place})
-            else:
-                begun = self._call(lines, 3, "thread/start", place)
-            thread = begun["thread"]["id"]
+            thread = self._call(lines, 3, begin, {name: value for name, value in place.items() if value})["thread"][
+                "id"
+            ]
             for number, said in enumerate(says, 4):
                 if said == COMPACT:
                     self._call(lines, number, "thread/compact/start", {"threadId": thread})
                 else:
-                    said_so = [{"type": "text", "text": said}]
-                    self._call(lines, number, "turn/start", {"threadId": thread, "input": said_so})
+                    text = [{"type": "text", "text": said}]
+                    self._call(lines, number, "turn/start", {"threadId": thread, "input": text})
                 lines.until(lambda line: line.get("method") == "turn/completed", f"an end to {said[:40]!r}")
         return Outcome(thread, "", 0, tuple(self.world.model.requests(since)))
 
@@ -157,16 +156,3 @@ class Codex(Host):
 
     def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
         return Step(tool=name, namespace="mcp__lorelog", arguments=dict(arguments))
-
-    def transcripts(self) -> list[Path]:
-        return list((self._folder / "sessions").rglob("*.jsonl"))
-
-    def fork(self, prompt: str, session: str) -> Outcome:
-        since = self.world.model.count
-        with self._server() as lines:
-            begun = self._call(lines, 3, "thread/fork", {"threadId": session, "cwd": str(self.world.project)})
-            thread = begun["thread"]["id"]
-            said = [{"type": "text", "text": prompt}]
-            self._call(lines, 4, "turn/start", {"threadId": thread, "input": said})
-            lines.until(lambda line: line.get("method") == "turn/completed", "an end to the fork's turn")
-        return Outcome(thread, "", 0, tuple(self.world.model.requests(since)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from e2e.hosts.host import NO_FORK, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
 from e2e.hosts.lines import json_lines
 from e2e.model import Step
@@ -15,20 +13,18 @@ class CopilotCli(Host):
     name = "copilot"
     title = "Copilot CLI"
     shell = "bash"
+    folder = ".copilot"
+    changed = ("mcp-config.json",)
+    kept = "session-state/*/events.jsonl"
+    writer = ("create", "path", "file_text")
+    mcp_prefix = "lorelog-"
     absent = (OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN) | {
         "own installer": "its plugins come from a repository or a marketplace, not from a folder",
     }
 
-    @property
-    def _folder(self) -> Path:
-        return self.world.home / ".copilot"
-
     def configure(self) -> None:
-        self._folder.mkdir()
-        (self._folder / "mcp-config.json").write_text('{\n  "mcpServers": {}\n}\n')
-
-    def settings(self) -> list[Path]:
-        return [self._folder / "mcp-config.json"]
+        self.own_folder.mkdir()
+        (self.own_folder / "mcp-config.json").write_text('{\n  "mcpServers": {}\n}\n')
 
     def environment(self) -> dict[str, str]:
         return self.world.environment(
@@ -52,17 +48,8 @@ class CopilotCli(Host):
             session = told.get("sessionId") or session
         return session, answer
 
-    def write_file(self, path: Path, text: str) -> Step:
-        return Step(tool="create", arguments={"path": str(path), "file_text": text})
-
     def run_shell(self, command: str) -> Step:
         return Step(tool=self.shell, arguments={"command": command, "description": "a step"})
-
-    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=f"lorelog-{name}", arguments=dict(arguments))
-
-    def transcripts(self) -> list[Path]:
-        return list((self._folder / "session-state").glob("*/events.jsonl"))
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
         """Through the host's own tool: the skill's text then comes as a message of its own, which begins a new script."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from e2e.hosts.host import NO_FORK, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
 from e2e.model import Step
@@ -15,27 +14,24 @@ class GeminiCli(Host):
     name = "gemini"
     title = "Gemini CLI"
     shell = "run_shell_command"
+    folder = ".gemini"
+    kept = "tmp/*/chats/*.jsonl"
+    writer = ("write_file", "file_path", "content")
+    mcp_prefix = "mcp_lorelog_"
     absent = OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN
 
-    @property
-    def _folder(self) -> Path:
-        return self.world.home / ".gemini"
-
     def configure(self) -> None:
-        self._folder.mkdir()
+        self.own_folder.mkdir()
         settings = {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "privacy": {"usageStatisticsEnabled": False},
             # Its clean-up deletes transcripts that another process of it is writing, so parallel sessions lose turns.
             "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
         }
-        (self._folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
+        (self.own_folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
 
     def install_natively(self) -> None:
         self.run_aside("extensions", "link", str(self.plugins / "gemini"), "--consent")
-
-    def settings(self) -> list[Path]:
-        return [self._folder / "settings.json"]
 
     def environment(self) -> dict[str, str]:
         return self.world.environment(
@@ -55,15 +51,6 @@ class GeminiCli(Host):
         except ValueError:
             return "", printed
         return str(told.get("session_id", "")), str(told.get("response", ""))
-
-    def write_file(self, path: Path, text: str) -> Step:
-        return Step(tool="write_file", arguments={"file_path": str(path), "content": text})
-
-    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=f"mcp_lorelog_{name}", arguments=dict(arguments))
-
-    def transcripts(self) -> list[Path]:
-        return list((self._folder / "tmp").glob("*/chats/*.jsonl"))
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
         call = Step(tool="activate_skill", arguments={"name": "memory-recall"})

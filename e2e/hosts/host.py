@@ -86,8 +86,20 @@ class Host(abc.ABC):
 
     name: str
     title: str
+    folder: str
+    """Where its own files are, below the home."""
+    changed: tuple[str, ...] = ("settings.json",)
+    """Its files in that folder that an installation changes."""
+    kept: str
+    """Pattern, below that folder, of the files in which it keeps its conversations."""
     shell: str
     """The name of its shell tool, as the model sees it."""
+    writer: tuple[str, str, str]
+    """The name of the tool that writes a file, and of its parameters for path and text."""
+    mcp_prefix = ""
+    """What it puts before the names of our MCP tools."""
+    takes_prompt = False
+    """Whether it reads the prompt from its standard input."""
     skill_mark = "memory-recall"
     """What of the recall skill is in a request that offers it."""
     interrupt_keys: tuple[str, ...] = (ESCAPE,)
@@ -102,6 +114,10 @@ class Host(abc.ABC):
         self.world = world
         self.installed = world.hosts[self.name]
         self._started = 0
+
+    @property
+    def own_folder(self) -> Path:
+        return self.world.home / self.folder
 
     @property
     def plugins(self) -> Path:
@@ -140,10 +156,6 @@ class Host(abc.ABC):
         self.bring_plugin()
 
     @abc.abstractmethod
-    def settings(self) -> list[Path]:
-        """The host's own files that an installation changes."""
-
-    @abc.abstractmethod
     def command(self, prompt: str, session: str) -> list[str]:
         """The command of one turn."""
 
@@ -168,9 +180,10 @@ class Host(abc.ABC):
                 answer, session = str(told.get("result", "")), str(told.get("session_id", session))
         return Outcome(session, answer, 0, tuple(self.world.model.requests(since)))
 
-    @abc.abstractmethod
     def write_file(self, path: Path, text: str) -> Step:
         """The model writes a file with the host's own tool."""
+        tool, place, content = self.writer
+        return Step(tool=tool, arguments={place: str(path), content: text})
 
     def memory_tool(self, verb: str, value: str) -> Step:
         """The model asks our MCP server: `search` for words, `get` or `transcript` of a memory's id."""
@@ -180,11 +193,11 @@ class Host(abc.ABC):
 
     def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
         """The call of a tool of ours, by the name that this host gives it."""
-        raise NotImplementedError
+        return Step(tool=self.mcp_prefix + name, arguments=dict(arguments))
 
-    @abc.abstractmethod
     def transcripts(self) -> list[Path]:
         """The files in which the host keeps its conversations."""
+        return list(self.own_folder.glob(self.kept))
 
     def has_written(self, word: str) -> bool:
         """Whether the host has put the word on disk."""
@@ -235,13 +248,9 @@ class Host(abc.ABC):
     def environment(self) -> dict[str, str]:
         return self.world.environment()
 
-    def typed(self, prompt: str) -> str:
-        """What goes to the standard input."""
-        return ""
-
     def start(self, prompt: str, session: str = "") -> Running:
         """Begin a turn and do not wait."""
-        return self.launch(self.command(prompt, session), self.typed(prompt))
+        return self.launch(self.command(prompt, session), prompt if self.takes_prompt else "")
 
     def launch(self, command: Sequence[str], typed: str = "") -> Running:
         self._started += 1

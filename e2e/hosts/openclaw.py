@@ -9,7 +9,6 @@ import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 from e2e.hosts.host import COMPACT, NO_FORK, OF_CLAUDE, Host, Outcome, Running
 from e2e.model import Step
@@ -23,16 +22,16 @@ class OpenClaw(Host):
     name = "openclaw"
     title = "OpenClaw"
     shell = "exec"
+    folder = ".openclaw"
+    changed = ("openclaw.json",)
+    kept = "agents/**/openclaw-agent.sqlite*"
+    writer = ("write", "path", "content")
     absent = OF_CLAUDE | NO_FORK
 
     _served = False
 
-    @property
-    def _folder(self) -> Path:
-        return self.world.home / ".openclaw"
-
     def configure(self) -> None:
-        self._folder.mkdir()
+        self.own_folder.mkdir()
         free = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
         model = {
             "id": "scripted",
@@ -60,10 +59,10 @@ class OpenClaw(Host):
             "agents": {"defaults": defaults},
             "models": {"mode": "replace", "providers": {"e2e": provider}},
         }
-        (self._folder / "openclaw.json").write_text(json.dumps(settings, indent=1))
+        (self.own_folder / "openclaw.json").write_text(json.dumps(settings, indent=1))
 
     def bring_plugin(self) -> None:
-        path = self._folder / "openclaw.json"
+        path = self.own_folder / "openclaw.json"
         settings = json.loads(path.read_text())
         settings["plugins"] = {
             "load": {"paths": [str(self.plugins / "openclaw")]},
@@ -80,9 +79,6 @@ class OpenClaw(Host):
         self.run_aside("plugins", "install", "--link", bundle, "--force", "--accept-capabilities")
         # Its installer asks for no leave to see conversations, without which no hook of ours is ever called.
         self.run_aside("config", "set", "plugins.entries.lorelog.hooks.allowConversationAccess", "true")
-
-    def settings(self) -> list[Path]:
-        return [self._folder / "openclaw.json"]
 
     def command(self, prompt: str, session: str) -> list[str]:
         words = [str(self.installed.program), "agent", "--agent", "main", "--json"]
@@ -123,7 +119,7 @@ class OpenClaw(Host):
         with contextlib.closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             port = int(free.getsockname()[1])
-        path = self._folder / "openclaw.json"
+        path = self.own_folder / "openclaw.json"
         settings = json.loads(path.read_text())
         settings["gateway"] |= {"port": port, "bind": "loopback", "auth": {"mode": "token", "token": "e2e"}}
         path.write_text(json.dumps(settings, indent=1))
@@ -154,12 +150,6 @@ class OpenClaw(Host):
             return True
         return False
 
-    def write_file(self, path: Path, text: str) -> Step:
-        return Step(tool="write", arguments={"path": str(path), "content": text})
-
     def memory_tool(self, verb: str, value: str) -> Step:
         """Return the plugin's three tools: OpenClaw's memory has these names."""
         return Step(tool=f"memory_{verb}", arguments={"query" if verb == "search" else "id": value})
-
-    def transcripts(self) -> list[Path]:
-        return list((self._folder / "agents").rglob("openclaw-agent.sqlite*"))

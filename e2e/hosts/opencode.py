@@ -32,19 +32,21 @@ class OpenCode(Host):
     name = "opencode"
     title = "OpenCode"
     shell = "bash"
+    folder = ".config/opencode"
+    changed = ("opencode.json",)
+    kept = "../../.local/share/opencode/opencode.db*"
+    writer = ("write", "filePath", "content")
+    mcp_prefix = "lorelog_"
+    takes_prompt = True
     interrupt_keys = (ESCAPE, ESCAPE)
     leave_keys = (CONTROL_C,)
     absent = OF_CLAUDE | {"own installer": "OpenCode has none: every other row names the plugin in its settings"}
 
-    @property
-    def _folder(self) -> Path:
-        return self.world.home / ".config" / "opencode"
-
     def configure(self) -> None:
-        (self._folder / "node_modules").mkdir(parents=True)
+        (self.own_folder / "node_modules").mkdir(parents=True)
         needs = {"@opencode-ai/plugin": self.installed.version}
-        (self._folder / "package.json").write_text(json.dumps({"dependencies": needs}))
-        (self._folder / "package-lock.json").write_text(json.dumps({"packages": {"": {"dependencies": needs}}}))
+        (self.own_folder / "package.json").write_text(json.dumps({"dependencies": needs}))
+        (self.own_folder / "package-lock.json").write_text(json.dumps({"packages": {"": {"dependencies": needs}}}))
         limits = {"context": 200_000, "output": 8_000}
         models = {
             "scripted": {"name": "Scripted", "tool_call": True, "limit": limits},
@@ -59,7 +61,7 @@ class OpenCode(Host):
             "small_model": "e2e/scripted-small",
             "provider": {"e2e": provider},
         }
-        (self._folder / "opencode.json").write_text(json.dumps(settings, indent=1))
+        (self.own_folder / "opencode.json").write_text(json.dumps(settings, indent=1))
         self._lend_ripgrep()
 
     def _lend_ripgrep(self) -> None:
@@ -70,13 +72,10 @@ class OpenCode(Host):
             (self.world.bin / "rg").symlink_to(lent)
 
     def bring_plugin(self) -> None:
-        path = self._folder / "opencode.json"
+        path = self.own_folder / "opencode.json"
         settings = json.loads(path.read_text())
         settings["plugin"] = [str(self.plugins / "opencode" / "lorelog.ts")]
         path.write_text(json.dumps(settings, indent=1))
-
-    def settings(self) -> list[Path]:
-        return [self._folder / "opencode.json"]
 
     def environment(self) -> dict[str, str]:
         switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
@@ -91,9 +90,6 @@ class OpenCode(Host):
         with self.open_terminal() as terminal:
             terminal.wait_for("Ask anything", "OpenCode to be ready", 120)
             yield terminal
-
-    def typed(self, prompt: str) -> str:
-        return prompt
 
     def read(self, printed: str) -> tuple[str, str]:
         session = answer = ""
@@ -162,15 +158,6 @@ class OpenCode(Host):
         except OSError as error:
             raise Failed(f"opencode {path}: {error}") from error
         return told if isinstance(told, dict) else {}
-
-    def write_file(self, path: Path, text: str) -> Step:
-        return Step(tool="write", arguments={"filePath": str(path), "content": text})
-
-    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=f"lorelog_{name}", arguments=dict(arguments))
-
-    def transcripts(self) -> list[Path]:
-        return list((self.world.home / ".local" / "share" / "opencode").glob("opencode.db*"))
 
     def fork(self, prompt: str, session: str) -> Outcome:
         return self.complete(self.launch([*self.command(prompt, session), "--fork"], prompt))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from e2e.hosts.host import NO_FORK, NO_TERMINAL, OF_CLAUDE, Host, Outcome
 from e2e.model import Step
@@ -15,22 +14,19 @@ class QwenCode(Host):
     name = "qwen"
     title = "Qwen Code"
     shell = "run_shell_command"
+    folder = ".qwen"
+    kept = "projects/*/chats/*.jsonl"
+    writer = ("write_file", "file_path", "content")
+    mcp_prefix = "mcp__lorelog__"
     absent = OF_CLAUDE | NO_FORK | NO_TERMINAL
 
-    @property
-    def _folder(self) -> Path:
-        return self.world.home / ".qwen"
-
     def configure(self) -> None:
-        self._folder.mkdir()
+        self.own_folder.mkdir()
         settings = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
-        (self._folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
+        (self.own_folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
 
     def install_natively(self) -> None:
         self.run_aside("extensions", "install", str(self.plugins / "qwen"), "--consent")
-
-    def settings(self) -> list[Path]:
-        return [self._folder / "settings.json"]
 
     def environment(self) -> dict[str, str]:
         return self.world.environment(
@@ -57,15 +53,6 @@ class QwenCode(Host):
 
     def converse(self, *says: str, session: str = "") -> Outcome:
         return self.stream_turns(self._usual(session), says, session, compact="/compress")
-
-    def write_file(self, path: Path, text: str) -> Step:
-        return Step(tool="write_file", arguments={"file_path": str(path), "content": text})
-
-    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
-        return Step(tool=f"mcp__lorelog__{name}", arguments=dict(arguments))
-
-    def transcripts(self) -> list[Path]:
-        return list((self._folder / "projects").glob("*/chats/*.jsonl"))
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
         call = Step(tool="skill", arguments={"skill": "memory-recall"})

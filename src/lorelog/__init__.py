@@ -47,8 +47,9 @@ if TYPE_CHECKING:
         ListReply,
         SupersedeReply,
     )
-    from lorelog.core.ports import StoreComparison, StoreStats
+    from lorelog.core.ports import StoreComparison
     from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, ScorePart, SearchReply, TrustFilter
+    from lorelog.operations.measures import StatsReply
     from lorelog.services.watch.watcher import WatchPass
     from lorelog.surfaces.python.async_client import AsyncLorelog
     from lorelog.surfaces.python.calls import FileWatch
@@ -56,62 +57,18 @@ if TYPE_CHECKING:
     from lorelog.surfaces.python.methods import to_dict
 
 _HOMES = {
-    "AddReply": "core.memory",
-    "Anchor": "core.document",
-    "AsyncLorelog": "surfaces.python.async_client",
-    "Cancelled": "core.errors",
-    "Chunk": "core.document",
-    "CompactReply": "core.memory",
-    "ConfigError": "core.errors",
-    "DaemonError": "core.errors",
-    "DaemonNotRunning": "core.errors",
-    "DaemonUnresponsive": "core.errors",
-    "DailyLimitReached": "core.errors",
-    "DeleteReply": "core.memory",
-    "Document": "core.document",
-    "DuplicatesReply": "core.memory",
-    "EpisodeReply": "core.memory",
-    "ExpandReply": "core.memory",
-    "ExpiryReply": "core.memory",
-    "Explanation": "core.query",
-    "FeedbackReply": "core.memory",
-    "FileProblem": "core.memory",
-    "FileWatch": "surfaces.python.calls",
-    "Filters": "core.query",
-    "Fusion": "core.query",
-    "GetReply": "core.memory",
-    "HealthReply": "core.memory",
-    "Hit": "core.query",
-    "IndexReport": "core.memory",
-    "Lane": "core.query",
-    "ListReply": "core.memory",
-    "Lorelog": "surfaces.python.client",
-    "LorelogError": "core.errors",
-    "MissingExtra": "core.errors",
-    "ModelError": "core.errors",
-    "ModelFault": "core.errors",
-    "ModelUnavailable": "core.errors",
-    "NotFound": "core.errors",
-    "ReplyLost": "core.errors",
-    "ScorePart": "core.query",
-    "SearchReply": "core.query",
-    "SourceChanged": "core.errors",
-    "SourceError": "core.errors",
-    "StoreBusy": "core.errors",
-    "StoreComparison": "core.ports",
-    "StoreDamaged": "core.errors",
-    "StoreError": "core.errors",
-    "StoreIncompatible": "core.errors",
-    "StoreStats": "core.ports",
-    "StoreUnreachable": "core.errors",
-    "StoreUnwritable": "core.errors",
-    "StoredChunk": "core.document",
-    "SupersedeReply": "core.memory",
-    "TrustFilter": "core.query",
-    "UsageError": "core.errors",
-    "WatchPass": "services.watch.watcher",
-    "to_dict": "surfaces.python.methods",
+    "core.document": "Anchor Chunk Document StoredChunk",
+    "core.memory": "AddReply CompactReply DeleteReply DuplicatesReply EpisodeReply ExpandReply ExpiryReply FeedbackReply FileProblem GetReply HealthReply IndexReport ListReply SupersedeReply",
+    "core.ports": "StoreComparison",
+    "core.query": "Explanation Filters Fusion Hit Lane ScorePart SearchReply TrustFilter",
+    "operations.measures": "StatsReply",
+    "services.watch.watcher": "WatchPass",
+    "surfaces.python.async_client": "AsyncLorelog",
+    "surfaces.python.calls": "FileWatch",
+    "surfaces.python.client": "Lorelog",
+    "surfaces.python.methods": "to_dict",
 }
+"""Names by module. All others are errors, of `core.errors`."""
 
 __all__ = [
     "AddReply",
@@ -155,12 +112,12 @@ __all__ = [
     "SearchReply",
     "SourceChanged",
     "SourceError",
+    "StatsReply",
     "StoreBusy",
     "StoreComparison",
     "StoreDamaged",
     "StoreError",
     "StoreIncompatible",
-    "StoreStats",
     "StoreUnreachable",
     "StoreUnwritable",
     "StoredChunk",
@@ -178,9 +135,10 @@ def __getattr__(name: str) -> object:
 
     if name == "__version__":
         return import_module("lorelog.core").VERSION
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'lorelog' has no attribute {name!r}")
-    return getattr(import_module(f"lorelog.{_HOMES[name]}"), name)
+    home = next((module for module, names in _HOMES.items() if name in names.split()), "core.errors")
+    return getattr(import_module(f"lorelog.{home}"), name)
 
 
 def __dir__() -> list[str]:

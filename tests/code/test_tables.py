@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -364,12 +363,6 @@ def test_a_reader_notices_a_replaced_file(path: Path) -> None:
         put(path, {ROOT: [parsed("a.py", symbol("g"))]})
         assert t.definitions("g")
         assert t.definitions("f") == []
-
-
-def test_the_file_is_private(path: Path) -> None:
-    """Only the owner can read the file."""
-    put(path, {ROOT: []})
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, connect, transaction
+from lorelog.services.sessions import capture_db
+from lorelog.services.traces import tables
 
 SCHEMA = DatabaseSchema(
     "CREATE TABLE things (name TEXT); CREATE INDEX by_name ON things (name)", 2, hint="move it away"
@@ -75,14 +77,17 @@ def test_an_older_version_is_migrated(tmp_path: Path) -> None:
             assert db.execute("SELECT * FROM things").fetchall() == [("alpha", 3)]
 
 
-def test_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("schema", [SCHEMA, capture_db._DATABASE, tables._DATABASE], ids=["own", "captures", "traces"])
+def test_a_newer_version_is_not_touched(tmp_path: Path, schema: DatabaseSchema) -> None:
     """A file that cannot be rebuilt and was written by a newer version is left as it is."""
-    newer = SqliteFile(tmp_path / "a.db", SCHEMA._replace(version=3))
-    fill(newer, "alpha")
+    path = tmp_path / "a.db"
+    newer = SqliteFile(path, schema._replace(version=schema.version + 1, steps=(*schema.steps, "")))
+    newer.open().close()
 
     with pytest.raises(StoreIncompatible, match="newer lorelog"):
-        SqliteFile(tmp_path / "a.db", SCHEMA).open()
-    assert names_in(newer) == ["alpha"]
+        SqliteFile(path, schema).open()
+    newer.open().close()
+    assert (newer.replaced, list(tmp_path.glob("*damaged*"))) == ("", [])
 
 
 def test_a_failed_transaction_changes_nothing(tmp_path: Path) -> None:

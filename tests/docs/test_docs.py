@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, command_lines, headings, links, lorelog_words, read, rows, spans
 
-from lorelog.config.schema import SETTINGS
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.surfaces.cli import main as cli
 from lorelog.surfaces.cli.commands import COMMANDS
@@ -74,15 +73,6 @@ def test_the_error_tree_is_drawn_whole() -> None:
     assert issubclass(UsageError, LorelogError)
 
 
-def test_every_setting_is_documented() -> None:
-    """docs/configuration.md has each setting's key and variable."""
-    page = read("docs/configuration.md")
-
-    assert [
-        setting.key for setting in SETTINGS if f"`{setting.key}`" not in page or f"`{setting.variable}`" not in page
-    ] == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HAVE_COMMANDS)
 def test_every_command_line_shown_can_be_typed(name: str) -> None:
@@ -143,7 +133,7 @@ def test_python_examples_run(name: str, tmp_path: Path) -> None:
     assert "notes/cache.md" in done.stdout
 
 
-def test_python_page_names_what_is_exported() -> None:
+def test_python_page_lists_exported_names() -> None:
     """docs/python.md lists exactly the names that the package exports."""
     import lorelog
 
@@ -163,7 +153,7 @@ def test_where_has_a_heading_for_every_package() -> None:
     assert packages - {name for heading in headings for name in heading.split(", ")} == set()
 
 
-def test_where_names_what_there_is() -> None:
+def test_where_names_existing_files() -> None:
     """Each row of docs/where.md names files that exist and names that occur in them."""
     wrong = []
     for question, files, names in (row for row in rows(read("docs/where.md")) if len(row) == 3):

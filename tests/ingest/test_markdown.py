@@ -66,7 +66,7 @@ def test_comments_in_fences_are_text() -> None:
     assert chunk.text == "# H\n```html\n<!-- keep -->\n```"
 
 
-def test_anchors_speak_for_their_own_section() -> None:
+def test_anchors_apply_to_their_own_section() -> None:
     """The first anchor of a section applies to all of its pieces and to no other section."""
     body = "\n\n".join(f"- entry {number} says something" for number in range(20))
     text = f"## A\n<!-- a note -->\n<!-- memory:m1 type:fact tags:x -->\n<!-- memory:m2 -->\n{body}\n### B\nb\n"
@@ -129,7 +129,7 @@ def test_where_a_document_gets_its_date() -> None:
     assert (document.date, document.chunks[0].date) == ("2020-01-01", "2020-01-01")
 
 
-def test_a_date_says_where_it_comes_from() -> None:
+def test_a_date_has_its_source() -> None:
     """A date in the file's name, the front matter or a heading above is the text's; any other is that of the file."""
     by_title = by_heading("# A\na\n## 2026-03-05\nb\n### C\nc", fallback_date="2020-01-01")
     assert {title: chunk.date_source for title, chunk in by_title.items()} == {
@@ -212,31 +212,32 @@ def parts(line: str, limit: int) -> list[str]:
     return [line[start:end] for start, end in split_line(line, limit, limit)]
 
 
-def test_a_section_that_fits_exactly_is_not_split() -> None:
-    """The limit itself still fits; one character more does not."""
-    text = "# H\none two\n\nthree four"
-    assert ranges(text, len(text)) == [(1, 4)]
-    assert ranges(text, len(text) - 1) == [(1, 2), (4, 4)]
+FITTING = "# H\none two\n\nthree four"
+LINES = [f"line {number}" for number in range(8)]
+WIDE = f"# H\n{'a' * 20}\n{'b' * 5}\n\n{'c' * 25}"
+FENCED = "# H\nbefore\n\n```\none\n\ntwo\n\nthree\n```\n\nafter it comes more"
+SPLITS: dict[str, tuple[str, int, int, list[tuple[int, int]]]] = {
+    "the limit itself fits": (FITTING, 23, 0, [(1, 4)]),
+    "one character more does not": (FITTING, 22, 0, [(1, 2), (4, 4)]),
+    "whole paragraphs": ("# H\n\n" + "\n\n".join(["para n\nline two"] * 6), 40, 0, [(1, 7), (9, 13), (15, 19)]),
+    "the last lines are repeated": ("\n".join(["# H", *LINES]), 31, 2, [(1, 5), (4, 7), (6, 9)]),
+    "but no leading blank line": ("# H\n" + "\n\n".join(LINES), 31, 2, [(1, 6), (6, 12), (12, 16)]),
+    "as many of them as fit": (WIDE, 32, 2, [(1, 3), (3, 5)]),
+    "down to none": (WIDE, 30, 2, [(1, 3), (5, 5)]),
+    "a fence that fits is whole, and no overlap begins in it": (FENCED, 25, 3, [(1, 2), (4, 10), (12, 12)]),
+    "a large fence is cut at lines": (
+        "\n".join(["# H", "```", *(f"code {number}" for number in range(10)), "```", "tail"]),
+        30,
+        2,
+        [(1, 5), (6, 9), (10, 14)],
+    ),
+}
 
 
-def test_paragraphs_are_packed_whole() -> None:
-    """Pieces hold as many whole paragraphs as fit, and end at their last line."""
-    text = "# H\n\n" + "\n\n".join(f"para {n}\nline two" for n in range(6))
-    assert ranges(text, 40) == [(1, 7), (9, 13), (15, 19)]
-
-
-def test_continuations_repeat_the_last_lines() -> None:
-    """A continuation begins with the last lines of the previous piece, without a leading blank line."""
-    text = "# H\n" + "\n".join(f"line {n}" for n in range(8))
-    assert ranges(text, 31, 2) == [(1, 5), (4, 7), (6, 9)]
-    assert ranges("# H\n" + "\n\n".join(f"line {n}" for n in range(8)), 31, 2) == [(1, 6), (6, 12), (12, 16)]
-
-
-def test_an_overlap_that_does_not_fit_is_shortened() -> None:
-    """As many of the last lines are repeated as fit, down to none."""
-    text = "# H\n" + "a" * 20 + "\n" + "b" * 5 + "\n\n" + "c" * 25
-    assert ranges(text, 32, 2) == [(1, 3), (3, 5)]
-    assert ranges(text, 30, 2) == [(1, 3), (5, 5)]
+@pytest.mark.parametrize(("text", "size", "overlap", "expected"), SPLITS.values(), ids=SPLITS)
+def test_a_long_section_is_split(text: str, size: int, overlap: int, expected: list[tuple[int, int]]) -> None:
+    """Pieces hold as many whole paragraphs and fences as fit; a continuation repeats the last lines."""
+    assert ranges(text, size, overlap) == expected
 
 
 def test_an_overlap_never_repeats_a_whole_piece() -> None:
@@ -246,19 +247,6 @@ def test_an_overlap_never_repeats_a_whole_piece() -> None:
         spans = ranges(text, 14, overlap)
         assert all(later[0] > earlier[0] for earlier, later in pairwise(spans))
         assert sum(first == 1 for first, _ in spans) == 1
-
-
-def test_a_fence_that_fits_is_not_cut() -> None:
-    """A fence with blank lines inside stays whole, and no overlap begins inside it."""
-    fence = "```\none\n\ntwo\n\nthree\n```"
-    text = f"# H\nbefore\n\n{fence}\n\nafter it comes more"
-    assert ranges(text, len(fence) + 2, 3) == [(1, 2), (4, 10), (12, 12)]
-
-
-def test_a_fence_that_does_not_fit_is_cut_at_lines() -> None:
-    """A fence too large for one piece is cut between lines, without overlap."""
-    text = "# H\n```\n" + "\n".join(f"code {n}" for n in range(10)) + "\n```\ntail"
-    assert ranges(text, 30, 2) == [(1, 5), (6, 9), (10, 14)]
 
 
 def test_the_heading_stays_with_the_beginning_of_its_text() -> None:

@@ -13,6 +13,7 @@ from typing import Annotated
 import pytest
 from msgspec import Meta
 from msgspec.structs import replace
+from scripts.derive_options import render_options
 from scripts.generate_reference import render_operations
 
 from lorelog import AsyncLorelog, Lorelog
@@ -24,7 +25,6 @@ from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import OperationRequest
 from lorelog.surfaces.cli import commands
-from lorelog.surfaces.cli.derive import render_options
 from lorelog.surfaces.cli.main import main
 from lorelog.surfaces.cli.parser import command_parser
 from lorelog.surfaces.http.server import serve_in_thread
@@ -81,7 +81,7 @@ def test_python_has_a_method_with_parameters_and_help(tmp_path: Path) -> None:
     assert str(inspect.signature(MadeNamespace.greet)).startswith("(self, name: str, *, times: int = 1, project:")
     assert "    times: Number of greetings." in (MadeNamespace.greet.__doc__ or "")
     with Lorelog(tmp_path, settings=FAKE) as memory:
-        made = MadeNamespace[Blocking](memory.run_traced)
+        made = MadeNamespace[Blocking](memory.run_operation)
         assert made.greet("Mara", times=2) == Greeting(text="hello Mara hello Mara")
         with pytest.raises(UsageError, match="'times'"):
             made.greet("Mara", tims=2)  # type: ignore[call-arg]
@@ -92,7 +92,7 @@ def test_async_python_has_the_same_method(tmp_path: Path) -> None:
 
     async def use() -> str:
         async with AsyncLorelog(tmp_path, settings=FAKE) as memory:
-            return (await MadeNamespace[Awaited](memory.run_traced).greet("Mara")).text
+            return (await MadeNamespace[Awaited](memory.run_operation).greet("Mara")).text
 
     assert asyncio.run(use()) == "hello Mara"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.page.conftest import PageWorld, check_accessible
+from tests.page.conftest import PageWorld
 
 pytestmark = pytest.mark.slow
 PIXELS = (
@@ -69,12 +69,3 @@ def test_the_period_is_chosen(page: PageWorld) -> None:
     tab.wait("location.hash.includes('since=7d')")
     week = page.call("memory.cost", {"since": "7d"})["total"]["calls"]
     tab.wait_text(f"{week} calls")
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_health_is_accessible(page: PageWorld, *, dark: bool) -> None:
-    """Axe has no serious finding, in light and in dark, with the tables open."""
-    tab = page.open("#/health", dark=dark)
-    tab.wait("document.querySelectorAll('.canvas canvas').length === 4 && document.querySelector('.problems li')")
-    tab.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    check_accessible(tab)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.page.browser import Tab
-from tests.page.conftest import PageWorld, check_accessible
+from tests.page.conftest import PageWorld
 
 pytestmark = pytest.mark.slow
 
@@ -114,14 +114,3 @@ def test_a_memory_shows_where_it_was_delivered(page: PageWorld) -> None:
     tab.wait_text("Given to agents")
     tab.wait_text("path=migrations/**")
     assert "used" in tab.text()
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_memory_is_accessible(page: PageWorld, *, dark: bool) -> None:
-    """Axe has no serious finding, in light and in dark, also in a dialog."""
-    tab = page.open(f"#/memory/{page.ids['ttl now']}", dark=dark)
-    tab.wait_text("Now and before")
-    check_accessible(tab)
-    tab.press("e")
-    tab.wait("document.querySelector('dialog textarea')")
-    check_accessible(tab)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.page.conftest import PageWorld, check_accessible
+from tests.page.conftest import PageWorld
 
 pytestmark = pytest.mark.slow
 
@@ -84,11 +84,3 @@ def test_another_program_s_change_appears(page: PageWorld) -> None:
     page.call("memory.add", {"text": "The staging cluster is called heron."})
     for tab in tabs:
         tab.wait_text("The staging cluster is called heron.")
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_search_is_accessible(page: PageWorld, *, dark: bool) -> None:
-    """Axe has no serious finding, in light and in dark."""
-    tab = page.open("#/search?q=cache", dark=dark)
-    tab.wait("document.querySelector('.preview .markdown li')")
-    check_accessible(tab)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.page.browser import Tab
-from tests.page.conftest import PageWorld, check_accessible
+from tests.page.conftest import PageWorld
 
 from lorelog.core.errors import ConfigError
 from lorelog.wiring import change_setting, resolve_location
@@ -91,13 +91,3 @@ def test_settings_are_filtered(page: PageWorld) -> None:
     tab.click(".settings-head label")
     tab.wait("document.querySelectorAll('.setting').length < 10")
     tab.wait_text("LORELOG_EMBEDDING_PROVIDER")
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_settings_are_accessible(page: PageWorld, *, dark: bool) -> None:
-    """Axe has no serious finding, in light and in dark, with an editor and an error."""
-    tab = page.open("#/settings?edit=search.k", dark=dark)
-    tab.fill(".setting-form input.mono", "0")
-    tab.click(".setting-form button.primary")
-    tab.wait("document.querySelector('.setting-form .notice.error')")
-    check_accessible(tab)

@@ -179,15 +179,6 @@ def test_what_is_not_said_comes_from_kind_and_parent(name: str, kind: RecordKind
     assert complete_draft(given, PARENT) == given
 
 
-def test_a_task_begins_its_own_thread() -> None:
-    """The start of a task gets an id, which is also that of its thread."""
-    first, second = complete_draft(RecordDraft("task_start")), complete_draft(RecordDraft("task_start"))
-
-    assert first.task
-    assert first.task == first.thread
-    assert first.task != second.task
-
-
 def test_the_text_of_a_record_has_its_words() -> None:
     """The searchable text has the words of the fields, without ids and policies."""
     fields: dict[str, Any] = {
@@ -203,15 +194,3 @@ def test_the_text_of_a_record_has_its_words() -> None:
     assert failed == text + "\nstatus: failed"
     assert set(FIELDS) >= {*fields}
     assert TASK not in text
-
-
-def test_a_decision_outside_of_all_tasks_is_a_thread_of_its_own() -> None:
-    """A decision without a task is a thread with its own id; in a task it is in the task's thread."""
-    alone, within = (
-        complete_draft(RecordDraft("decision", id="d-1")),
-        complete_draft(RecordDraft("decision", id="d-2", task="t-1")),
-    )
-
-    check_draft(alone)
-    assert (alone.task, alone.thread) == ("", "d-1")
-    assert within.thread == "t-1"

@@ -20,7 +20,7 @@ from tests.records.drafts import draft
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.ids import new_id
-from lorelog.core.record import Promotion, Record, RecordDraft
+from lorelog.core.record import Record, RecordDraft
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import assess_records
@@ -135,16 +135,6 @@ def test_a_damaged_or_foreign_file_is_replaced(fixture: LedgerFixture) -> None:
 
     assert fixture.tables.catch_up(fixture.ledger) == 1
     assert stat.S_IMODE(fixture.path.stat().st_mode) == 0o600
-
-
-def test_tables_can_lie_in_memory(fixture: LedgerFixture) -> None:
-    """Without a writable folder the tables work in memory."""
-    fixture.write(draft())
-    tables = RecordTables(None)
-    tables.catch_up(fixture.ledger)
-
-    assert [record for _, record in tables.applied_after(0)] == list(fixture.ledger.read())
-    tables.close()
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -286,20 +276,6 @@ def test_records_are_found_by_what_is_asked(fixture: LedgerFixture) -> None:
         assert "".join(ids(fixture.tables.find(query))) == expected, query
 
 
-def test_what_superseded_a_record_is_around_it(fixture: LedgerFixture) -> None:
-    """The trust context includes superseding records that neither the record nor its reply names."""
-    fixture.write(
-        draft("evidence", id="claim"),
-        draft("decision", id="newer", supersedes="claim"),
-        draft("verification", id="late", agent="otto", reply_to="claim", supports_claim=True),
-    )
-    whole = assess_records(fixture.ledger.read())
-
-    assert whole["late"].promotion is Promotion.REFUSED
-    assert assess_records(fixture.tables.trust_context(["late"]))["late"] == whole["late"]
-    assert assess_records(fixture.tables.trust_context(["claim"]))["claim"] == whole["claim"]
-
-
 ACTS = st.lists(
     st.tuples(
         st.sampled_from(["evidence", "decision", "verification", "revision", "review"]),
@@ -352,26 +328,6 @@ def test_ids_are_found_by_how_they_begin(fixture: LedgerFixture) -> None:
     assert ids(fixture.tables.with_id_prefix("ab", 2)) == ["ab%", "ab_"]
     assert [task.id for task in fixture.tables.tasks_with_id_prefix("tab%")] == ["tab%"]
     assert set(fixture.tables.tasks_by_ids(["tb", "nobody", "tabc"])) == {"tb", "tabc"}
-
-
-def test_several_projects_can_be_asked_for(fixture: LedgerFixture) -> None:
-    """Records and tasks of several projects are record; an empty list finds none."""
-    fixture.write(
-        *(draft("task_start", id=f"r{project}", task=f"t{project}", project=project) for project in ("", "p", "q"))
-    )
-
-    assert ids(fixture.tables.find(RecordQuery(projects=["p", ""]))) == ["rp", "r"]
-    assert fixture.tables.find(RecordQuery(projects=[])) == []
-    assert [task.id for task in fixture.tables.tasks(projects=["q", "p"])] == ["tq", "tp"]
-    assert ids(fixture.tables.find(RecordQuery(projects=["q"]))) == ["rq"]
-
-
-def test_what_was_superseded_is_known(fixture: LedgerFixture) -> None:
-    """Superseded records are returned with the record that superseded them."""
-    fixture.write(draft(id="a"), draft(id="b"), draft(id="c", supersedes="a"))
-
-    assert fixture.tables.superseded_by(["a", "b", "c", "nobody"]) == {"a": "c"}
-    assert fixture.tables.superseded_by([]) == {}
 
 
 def test_a_ledger_that_was_touched_is_looked_at_again(fixture: LedgerFixture) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, Promotion, Record, TrustTier
 from lorelog.records.kinds import KINDS
-from lorelog.records.trust import COUNTERSIGNING_KINDS, TrustEvidence, assess_records, assess_trust, writer_identity
+from lorelog.records.trust import COUNTERSIGNING_KINDS, assess_records, writer_identity
 
 CLAIM = Record("claim", 1, "evidence", "t", agent="mara", verified=True)
 SPEAKS = Record("speaks", 2, "verification", "t", agent="otto", reply_to="claim", supports_claim=True, verified=True)
@@ -105,11 +105,6 @@ def test_a_superseded_record_cannot_be_verified_any_more() -> None:
     assert assess_records([CLAIM, newer, replace(late, reply_to="newer")])["late"].tier is TrustTier.VERIFIED
 
 
-def test_a_revision_may_speak_for_what_it_supersedes() -> None:
-    """A revision may support the record that it supersedes."""
-    assert promoted(CLAIM, replace(SPEAKS, kind="revision", supersedes="claim")) == {"speaks"}
-
-
 def test_a_forged_digest_is_a_hint() -> None:
     """A digest forged into a ledger is a hint, and a memory without a record a candidate."""
     forged = replace(SPEAKS, kind="digest", status="verified", fields={"summary": "verified_record"})
@@ -187,19 +182,6 @@ def test_what_follows_a_break_must_be_verified() -> None:
     assert (trust.tier, trust.requires_verification) == (TrustTier.CANONICAL, True)
 
 
-def test_one_record_can_be_judged_alone() -> None:
-    """`assess_trust` with the evidence gives the same result as `assess_records`."""
-    assert assess_trust(SPEAKS, CLAIM).tier is TrustTier.VERIFIED
-    assert assess_trust(SPEAKS, None).promotion is Promotion.REFUSED
-    assert assess_trust(SPEAKS, CLAIM, TrustEvidence(superseded="x")).promotion is Promotion.REFUSED
-    assert assess_trust(CLAIM, None, TrustEvidence(verified_by=("speaks",))) == assess_records([CLAIM, SPEAKS])["claim"]
-
-
-def test_letters_and_their_marks_are_joined_before_names_are_compared() -> None:
-    """An invisible character between a letter and its accent does not make another writer."""
-    assert writer_identity("Ren\u0065\u200b\u0301") == writer_identity("René") == "rené"
-
-
 @pytest.mark.parametrize("name", ["m\u0430r\u0430", "\u043c\u0430ra", "\u039cARA", "mar\u0251", "M\u0391RA"])
 def test_letters_of_another_alphabet_make_no_other_writer(name: str) -> None:
     """Lookalike names do not verify each other, but neither do they share a signature."""
@@ -254,3 +236,13 @@ def test_a_name_is_the_same_however_it_is_dressed(name: str, pad: str) -> None:
     """Padding, case and invisible letters do not change an identity, and folding is idempotent."""
     assert writer_identity(pad + name + pad) == writer_identity(name)
     assert writer_identity(writer_identity(name)) == writer_identity(name)
+
+
+def test_a_revision_may_speak_for_what_it_supersedes() -> None:
+    """A revision may support the record that it supersedes."""
+    assert promoted(CLAIM, replace(SPEAKS, kind="revision", supersedes="claim")) == {"speaks"}
+
+
+def test_letters_and_their_marks_are_joined_before_names_are_compared() -> None:
+    """An invisible character between a letter and its accent does not make another writer."""
+    assert writer_identity("Ren\u0065\u200b\u0301") == writer_identity("René") == "rené"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell
 
 from lorelog.core.atomic_file import append_line
@@ -167,12 +166,3 @@ def test_a_damaged_log_is_shown_as_far_as_it_can_be_read(shell: Shell, deliverie
     assert len(done.out.splitlines()) == 4
     assert "\x1b" not in done.out
     assert shell("deliveries", "--all-projects", "--json").json["total_tokens"] == 20
-
-
-def test_replies_are_documented(shell: Shell, deliveries: Deliveries) -> None:
-    """docs/json.md has every field of the replies, and no other."""
-    memory = add_memory(shell, "Use pnpm here, not npm")
-    deliveries.add("one", memory, "none")
-    deliveries.add("two", memory)
-    for section, words in (("deliveries", ()), ("deliveries --unused", ("--unused", "--min", "1"))):
-        assert set(fields(shell("deliveries", *words, "--json").json)) == documented(section)

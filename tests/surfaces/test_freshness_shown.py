@@ -9,8 +9,8 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 from tests.surfaces.otter_project import git_init
 
-from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.surfaces.hook.context import recall_for_prompt
+from lorelog.surfaces.hook.settings import HookContext
 from lorelog.surfaces.mcp.calls import render_search
 
 TEXT = "The otter decided on load_everything.py, finally."
@@ -66,7 +66,9 @@ def test_what_comes_unasked_says_it_in_a_word(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
-    lines, _ = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
+    context = HookContext(event, {"LORELOG_HOME": str(tmp_path / "run")})
+    context.settings = chosen
+    lines, _ = recall_for_prompt(context, "what", 200)
     marked, plain = (line for line in lines if line.startswith("- "))
     assert marked.endswith('not merged, drifted: "a"')
     assert "</" not in marked

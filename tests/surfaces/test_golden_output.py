@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, write
 
-from lorelog.surfaces.cli.render import cell_width
+from lorelog.surfaces.text import cell_width
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)

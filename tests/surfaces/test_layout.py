@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.text import (
     break_lines,
     cell_width,
     join_fields,

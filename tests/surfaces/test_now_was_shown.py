@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, write
 
-from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.surfaces.hook.context import recall_for_prompt
+from lorelog.surfaces.hook.settings import HookContext
 from lorelog.surfaces.mcp.calls import render_search
 
 
@@ -54,8 +54,10 @@ def test_what_comes_unasked_says_what_is_outdated(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
+    context = HookContext(event, {"LORELOG_HOME": str(tmp_path / "run")})
+    context.settings = chosen
 
-    lines, _ = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 300)
+    lines, _ = recall_for_prompt(context, "what", 300)
 
     outdated, contradicted, plain = (line for line in lines if line.startswith("- "))
     assert "superseded by id" in outdated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lorelog.surfaces.cli.render.progress import ProgressLines, TimeEstimate, WaitNotice
+from lorelog.surfaces.cli.progress import ProgressLines, TimeEstimate, WaitNotice
 
 
 def test_a_wait_is_said_after_a_second_and_then_every_thirty() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -81,17 +79,6 @@ def test_memds_name_of_the_writer_is_accepted(shell: Shell) -> None:
     assert "  nobody  " in shell("show", nobody).out
 
 
-def test_imported_memories_keep_their_time(shell: Shell, tmp_path: Path) -> None:
-    """A memory of an OMF document is written into the journal of the day it was made."""
-    items = [{"content": "otters like rivers", "created_at": "2025-03-04T10:11:00Z"}, {"content": "herons fish"}]
-    file = tmp_path / "theirs.json"
-    file.write_text(json.dumps({"omf": "1.0", "memories": items}), "utf-8")
-
-    assert shell("import", file, "--json").json["memories"]["added"] == 2
-    dates = {hit["content"].splitlines()[-1]: hit["date"][:10] for hit in shell("list", "--json").json["memories"]}
-    assert dates == {"otters like rivers": "2025-03-04", "herons fish": date.today().isoformat()}
-
-
 def test_status_fits_one_screen_and_survives_its_parts(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +95,6 @@ def test_status_fits_one_screen_and_survives_its_parts(
     def fail(args: object) -> None:
         raise StoreDamaged("the receipts are gone", hint="lorelog doctor")
 
-    monkeypatch.setattr(status_command, "_cost", fail)
+    monkeypatch.setattr(status_command, "_read_cost", fail)
     told = shell("status")
     assert (told.status, "cost       unknown" in told.out, "the receipts are gone" in told.out) == (0, True, True)

@@ -40,9 +40,9 @@ WARNING = {"guard": "g1", "action": "warn", "message": "Warning of lorelog guard
 
 def call(tmp_path: Path, payload: Mapping[str, Any] = EDIT, *, hold: str = "off", **more: Any) -> ToolCallContext:
     """A tool call in a session, with the tenant's files below `tmp_path`."""
-    event = {"session": more.pop("session", "s1"), "directory": "/p"}
+    event = {"session": more.pop("session", "s1"), "directory": "/p", "host": "claude"}
     read = host_adapter("claude").read_tool_call(dict(payload))
-    context = ToolCallContext("claude", more.pop("moment", "tool-before"), event, read)
+    context = ToolCallContext({**event, "moment": more.pop("moment", "tool-before")}, read, {})
     context.root = context.project = "/p"
     context.files = DeliveryFiles(str(tmp_path / "data" / "t"), "/p")
     context.settings = {"session.hold_calls": hold}
@@ -50,7 +50,7 @@ def call(tmp_path: Path, payload: Mapping[str, Any] = EDIT, *, hold: str = "off"
 
 
 def deliveries(context: ToolCallContext) -> list[dict[str, Any]]:
-    return read_deliveries(session_log(context.files.log, "claude", context.session))
+    return read_deliveries(session_log(context.files.log, "claude", context.event["session"]))
 
 
 # -- what is shown -------------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_only_a_rule_that_the_session_has_not_seen_holds_a_call(tmp_path: Path) 
     """A rule listed at session start, or stated in this session, is shown with the call; an unseen one stops it once."""
     context = call(tmp_path, hold="unseen")
     start = {"project": "/p", "moment": "session-start", "kind": "standing", "memories": ["m1"], "tokens": 9}
-    append_delivery(context.files.log, "claude", context.session, start)
+    append_delivery(context.files.log, "claude", context.event["session"], start)
 
     assert deliver(context, None, [], [{**RULE, "id": "m1"}])[1] is False
     assert deliver(context, None, [], [{**RULE, "id": "m2", "session": "s1"}])[1] is False

@@ -114,7 +114,8 @@ def create(engine: Engine, request: BackupRequest, call: RequestContext) -> Back
     included only on request. An existing file is not overwritten.
     """
     file = _resolve_path(request.file, call)
-    writer = BackupWriter(engine.place.home, with_keys=request.with_keys, projects=_own_project(engine))
+    projects = (engine.place.project.id,) if engine.place.journals.is_dir() else ()
+    writer = BackupWriter(engine.place.home, with_keys=request.with_keys, projects=projects)
     manifest = writer.preview() if request.dry_run else writer.write(file)
     return _backup_reply(file, manifest, dry_run=request.dry_run)
 
@@ -223,10 +224,6 @@ def _write_export(path: Path, request: ExportRequest, text: str) -> str:
             f"{path} cannot be written: {error.strerror or error}", hint="choose another file"
         ) from error
     return str(path)
-
-
-def _own_project(engine: Engine) -> tuple[str, ...]:
-    return (engine.place.project.id,) if engine.place.journals.is_dir() else ()
 
 
 def _resolve_path(path: str | os.PathLike[str], call: RequestContext) -> Path:

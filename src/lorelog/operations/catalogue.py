@@ -6,7 +6,7 @@ looked up: a cold search loads `operations.search` and no other family.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -83,7 +83,7 @@ def describe_operation(operation: Operation[Any, Any]) -> Json:
         "description": operation.description,
         "writes": operation.writes,
         "request": request_schema(operation),
-        "reply": _standalone_schema(operation.json_type, complete=True),
+        "reply": _standalone(*_reply_schema(operation.json_type, _REF_TEMPLATE)),
         "errors": sorted({"usage", "config", "store", *(kind.code for kind in errors)}),
         "surfaces": {surface: operation.absent.get(surface, True) for surface in SURFACES},
     }
@@ -103,14 +103,11 @@ def operation_schemas(operation: Operation[Any, Any], ref_template: str = _REF_T
 
 def request_schema(operation: Operation[Any, Any]) -> Json:
     """Return the schema of a request with all its definitions."""
-    return _standalone_schema(operation.request)
+    (schema,), definitions = msgspec.json.schema_components([operation.request], ref_template=_REF_TEMPLATE)
+    return _standalone(schema, definitions)
 
 
-def _standalone_schema(kind: type, *, complete: bool = False) -> Json:
-    if complete:
-        schema, definitions = _reply_schema(kind, _REF_TEMPLATE)
-    else:
-        (schema,), definitions = msgspec.json.schema_components([kind], ref_template=_REF_TEMPLATE)
+def _standalone(schema: Json, definitions: Json) -> Json:
     name = str(schema.get("$ref", "")).rpartition("/")[2]
     whole = dict(definitions.pop(name)) if name else dict(schema)
     return {**whole, "$defs": definitions} if definitions else whole
@@ -137,11 +134,7 @@ def _structs(node: object) -> Iterator[type[msgspec.Struct]]:
     """Yield the structs in a type described by msgspec."""
     if isinstance(node, msgspec.inspect.StructType):
         yield node.cls
-    if isinstance(node, tuple):
-        parts: Iterable[object] = node
-    elif isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field):
-        parts = (getattr(node, name) for name in node.__struct_fields__)
-    else:
-        return
-    for part in parts:
+    if isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field):
+        node = tuple(getattr(node, name) for name in node.__struct_fields__)
+    for part in node if isinstance(node, tuple) else ():
         yield from _structs(part)

@@ -10,8 +10,9 @@ from msgspec import Meta
 from lorelog.core.errors import ModelError
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand
 from lorelog.operations.requests import ScopedRequest, Text, about
+from lorelog.services.context.collect import AgentContextReply, build_agent_context
 from lorelog.services.context.relevance import (
     AgentSuggestion,
     RelevantContext,
@@ -107,46 +108,6 @@ class SuggestAgentReply(OperationReply, frozen=True, kw_only=True):
     considered_agents: int
 
 
-class QueryCount(OperationReply, frozen=True, kw_only=True):
-    """A question, and its number of hits."""
-
-    query: str
-    result_count: int
-
-
-class ContextItemInfo(OperationReply, frozen=True, kw_only=True):
-    """An item of the text."""
-
-    section: str
-    id: str
-    citation_id: str
-    kind: str
-    trust_tier: str
-    date: str
-    origin: str
-    tainted: bool
-    stale: str
-
-
-class AgentContextReply(OperationReply, frozen=True, kw_only=True):
-    """The text for an agent to read before it starts, and its contents."""
-
-    tool: str
-    tenant: str
-    project: str
-    queries: tuple[QueryCount, ...]
-    k_per_query: int
-    token_budget: int
-    tokens: int
-    tokens_estimated: bool
-    format: str
-    result_count: int
-    items: tuple[ContextItemInfo, ...]
-    left_out: dict[str, int]
-    text: str
-    notes: tuple[str, ...]
-
-
 @OPERATIONS.declare("context.get_hot_context")
 def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestContext) -> HotContext:
     """Return the memories that are marked as hot, newest first.
@@ -210,27 +171,5 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
     It has memories that answer the questions, decisions in force, failures to avoid, open tasks and hot memories, each
     with a citation id and its trust tier. The text never exceeds the budget.
     """
-    from lorelog.services.context.collect import ContextRequest, build_agent_context
-
-    context = build_agent_context(
-        engine.context(all_projects=request.all_projects),
-        ContextRequest(tuple(request.queries), request.k, request.token_budget, request.format),
-    )
-    file = context.file
-    return reply_from(
-        context,
-        AgentContextReply,
-        tool="lorelog.agent_context",
-        queries=tuple(QueryCount(query=query, result_count=count) for query, count in context.hit_counts),
-        k_per_query=request.k,
-        token_budget=request.token_budget,
-        tokens=file.tokens,
-        tokens_estimated=context.is_estimated,
-        format=request.format,
-        result_count=len(file.items),
-        items=tuple(
-            reply_from(item, ContextItemInfo, citation_id=item.citation, trust_tier=item.tier) for item in file.items
-        ),
-        left_out=file.left_out,
-        text=file.text,
-    )
+    scope = engine.context(all_projects=request.all_projects)
+    return build_agent_context(scope, request.queries, request.k, request.token_budget, request.format)

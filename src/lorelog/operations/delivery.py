@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
-_CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 _Identity = Annotated[str, Meta(max_length=512)]
-_AllProjects = Annotated[bool, about("Include all projects of the tenant.")]
 
 
 class DeliveryListRequest(ScopedRequest, frozen=True, kw_only=True):
@@ -178,7 +177,7 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     A use is noted where it can be seen in the turn: the memory's id or distinctive words in the assistant's text or
     tool calls, a guard that was obeyed, a call that was changed.
     """
-    from lorelog.services.usage.history import DeliveryFilter, list_deliveries
+    from lorelog.services.usage.history import NOT_USED, DeliveryFilter, list_deliveries
 
     filters = DeliveryFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
@@ -189,8 +188,19 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     )
     found = list_deliveries(deliveries_folder(engine), filters)
     memories = _MemoryLookup(engine)
+
+    def shown(delivery: Delivery) -> Iterator[DeliveredMemoryInfo]:
+        for identity in delivery.memories:
+            how = delivery.used.get(identity)
+            word = "" if how in {None, NOT_USED} else str(how)
+            yield DeliveredMemoryInfo(
+                **memories.about(identity), used=None if how is None else how != NOT_USED, how=word
+            )
+
     return DeliveryListReply(
-        deliveries=tuple(_delivery_info(delivery, memories) for delivery in found[: request.limit]),
+        deliveries=tuple(
+            reply_from(delivery, DeliveryInfo, memories=tuple(shown(delivery))) for delivery in found[: request.limit]
+        ),
         total_count=len(found),
         total_tokens=sum(delivery.tokens for delivery in found),
     )
@@ -257,22 +267,6 @@ class _MemoryLookup(dict[str, GetReply]):
         lines = [line for line in memory.chunk.text.splitlines() if line.strip() and not line.startswith("#")]
         text = " ".join(" ".join(lines).split())[:_MAX_TEXT_CHARS]
         return {"id": identity, "type": memory.chunk.type, "text": text}
-
-
-def _delivery_info(delivery: Delivery, memories: _MemoryLookup) -> DeliveryInfo:
-    from lorelog.services.usage.history import NOT_USED
-
-    shown = []
-    for identity in delivery.memories:
-        how = delivery.used.get(identity)
-        shown.append(
-            DeliveredMemoryInfo(
-                **memories.about(identity),
-                used=None if how is None else how != NOT_USED,
-                how="" if how in {None, NOT_USED} else str(how),
-            )
-        )
-    return reply_from(delivery, DeliveryInfo, memories=tuple(shown))
 
 
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"

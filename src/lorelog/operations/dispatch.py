@@ -73,9 +73,9 @@ class Dispatcher:
         value, reply = self._call(find_operation(name), arguments, caller, progress)
         return {"value": to_json(value)} if caller.wants_value else reply
 
-    def value(self, name: str, arguments: object, caller: ClientIdentity) -> Any:
+    def value(self, name: str, arguments: object, caller: ClientIdentity, progress: Progress | None = None) -> Any:
         """Call an operation and return the handler's value: a typed object instead of JSON."""
-        return self._call(find_operation(name), arguments, caller, None)[0]
+        return self._call(find_operation(name), arguments, caller, progress)[0]
 
     def _call(
         self, operation: Operation[Any, Any], arguments: object, caller: ClientIdentity, progress: Progress | None

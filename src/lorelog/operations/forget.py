@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, about, parse_past_day
-from lorelog.services.forget.forget_plan import Receipt, format_report
+from lorelog.services.forget.forget_plan import format_report
 from lorelog.services.forget.forgetter import ForgetReply
-from lorelog.services.forget.residues import Residue, ResidueReport
+from lorelog.services.forget.residues import Residue
 
 OPERATIONS = OperationFamily()
 _ABSENT_AGENTS = "an agent must not forget permanently: 'delete' hides a memory, and a person forgets in the shell"
@@ -53,19 +53,6 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
 class ForgetProof(OperationReply, frozen=True, kw_only=True):
     """A receipt, and what a new search finds."""
 
-    receipt: Receipt
-    report: ResidueReport
-
-
-class ReceiptsReply(ReplyItems[Receipt], OperationReply, frozen=True, kw_only=True):
-    """Receipts of forgotten text, newest first."""
-
-    receipts: tuple[Receipt, ...]
-
-
-class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
-    """A receipt, and what a new search finds."""
-
     ok: bool
     id: str
     at: str
@@ -78,7 +65,7 @@ class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
     unreadable: Sequence[str]
 
 
-class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
+class ForgetReceipt(OperationReply, frozen=True, kw_only=True):
     """A receipt of forgotten text."""
 
     id: str
@@ -86,6 +73,12 @@ class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
     ok: bool
     selected: Mapping[str, int]
     searched_files: int
+
+
+class ReceiptsReply(ReplyItems[ForgetReceipt], OperationReply, frozen=True, kw_only=True):
+    """Receipts of forgotten text, newest first."""
+
+    receipts: tuple[ForgetReceipt, ...]
 
 
 @OPERATIONS.declare(
@@ -146,26 +139,11 @@ def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestCon
     if not call.own and ("/" in request.receipt or "\\" in request.receipt):
         raise UsageError("a path is not accepted here", hint="give the id of a receipt")
     receipt, report = engine.forgetter().verify(request.receipt)
-    return ForgetProof(receipt=receipt, report=report)
-
-
-@OPERATIONS.declare("memory.forget_receipts", absent={"mcp": _ABSENT_MCP})
-def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
-    """List the receipts of forgotten text, newest first."""
-    return ReceiptsReply(receipts=tuple(engine.forgetter().receipts()))
-
-
-@shows_as_json(ForgetProof, ForgetProofJson)
-def proof_json(proof: ForgetProof) -> ForgetProofJson:
-    """Return a receipt and the result of a new search."""
-    receipt, report = proof.receipt, proof.report
-    return ForgetProofJson(
+    return reply_from(
+        receipt,
+        ForgetProof,
         ok=report.ok,
-        id=receipt.id,
-        at=receipt.at,
         message=format_report(report, short=receipt.canaries.short),
-        selected=receipt.selected,
-        places=receipt.places,
         unreached=receipt.unreachable,
         searched_files=report.files,
         residues=report.residues,
@@ -173,7 +151,10 @@ def proof_json(proof: ForgetProof) -> ForgetProofJson:
     )
 
 
-@shows_as_json(Receipt, ForgetReceiptJson)
-def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
-    """Return a receipt without its canaries."""
-    return reply_from(receipt, ForgetReceiptJson, searched_files=receipt.files)
+@OPERATIONS.declare("memory.forget_receipts", absent={"mcp": _ABSENT_MCP})
+def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
+    """List the receipts of forgotten text, newest first."""
+    receipts = engine.forgetter().receipts()
+    return ReceiptsReply(
+        receipts=tuple(reply_from(receipt, ForgetReceipt, searched_files=receipt.files) for receipt in receipts)
+    )

@@ -32,7 +32,7 @@ from lorelog.services.standing.inbox import InboxItem
 
 if TYPE_CHECKING:
     from lorelog.services.guards.proposals import StandingRule
-    from lorelog.services.guards.replay import ReplayHit, ReplayReport
+    from lorelog.services.guards.replay import ReplayReport
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
@@ -441,34 +441,24 @@ def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects:
 
 
 def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay:
-    from lorelog.services.guards.replay import check_share, format_verdict
+    from lorelog.services.guards.replay import check_share, format_hit, format_statement, format_verdict
 
     try:
         check_share(guard, report)
         refused = ""
     except UsageError as error:
         refused = error.message
-    newest = list(reversed(report.hits))[:limit]
-    return reply_from(
-        report,
-        GuardReplay,
-        id=guard.id,
-        verdict=format_verdict(report),
-        hit_count=len(report.hits),
-        hits=tuple(map(_hit_info, newest)),
-        refused=refused,
+    hits = tuple(
+        reply_from(
+            hit.call,
+            GuardHit,
+            session_id=hit.call.session,
+            call=format_hit(hit),
+            corrected=hit.corrected,
+            why=hit.why,
+            statement=format_statement(hit),
+        )
+        for hit in list(reversed(report.hits))[:limit]
     )
-
-
-def _hit_info(hit: ReplayHit) -> GuardHit:
-    from lorelog.services.guards.replay import format_hit, format_statement
-
-    return reply_from(
-        hit.call,
-        GuardHit,
-        session_id=hit.call.session,
-        call=format_hit(hit),
-        corrected=hit.corrected,
-        why=hit.why,
-        statement=format_statement(hit),
-    )
+    verdict, count = format_verdict(report), len(report.hits)
+    return reply_from(report, GuardReplay, id=guard.id, verdict=verdict, hit_count=count, hits=hits, refused=refused)

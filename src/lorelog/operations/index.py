@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.memory import HealthReply, IndexReport
+from lorelog.core.paths import is_below
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
@@ -145,10 +147,6 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
 
 def _find_remote_memory(engine: Engine, directory: str) -> str:
     """Return the `memory/` folder of a project that the user never indexed. Raise UsageError unless remote clients may."""
-    import os
-
-    from lorelog.core.paths import is_below
-
     project, folders = engine.place.project.root, engine.place.remote_folders
     if not any(is_below(project, folder) for folder in folders):
         raise UsageError(
@@ -163,8 +161,6 @@ def _find_remote_memory(engine: Engine, directory: str) -> str:
 
 def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:
     """Raise NotFound if none of the named paths exists, before another run is waited for."""
-    import os
-
     named = [path for path in paths if not path.startswith("!")]
     if named and not any(os.path.lexists(path) for path in named):
         registered = {root.path for root in engine.roots.all()}
@@ -174,10 +170,6 @@ def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:
 
 def _check_paths_visible(engine: Engine, paths: Sequence[str]) -> None:
     """Raise UsageError for a path that leads out of the project and of what the user indexed before."""
-    import os
-
-    from lorelog.core.paths import is_below
-
     folders = [engine.place.project.id, engine.place.project.root, *(root.path for root in engine.roots.all())]
     for path in paths:
         real = os.path.realpath(path.removeprefix("!"))

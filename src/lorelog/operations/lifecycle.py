@@ -260,21 +260,17 @@ def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> Co
 
     The sources stay in place and rank below their summary. A source is summarized only once.
     """
-    options = CompactOptions(
-        filters=Filters(
-            source_prefix=resolve_path(request.source, call.directory) if request.source else "",
-            since=parse_past_day(request.since),
-            until=parse_past_day(request.until),
-        ),
-        output_dir=resolve_path(request.output_dir, call.directory) if request.output_dir else "",
-        llm=request.llm,
-        prompt_file=resolve_path(request.prompt_file, call.directory) if request.prompt_file else "",
-        dry_run=request.dry_run,
+    source, output_dir, prompt_file = (
+        resolve_path(path, call.directory) if path else ""
+        for path in (request.source, request.output_dir, request.prompt_file)
     )
-    options = replace(
-        options,
-        filters=engine.scoped(options.filters, all_projects=True),
-        prompt_file=options.prompt_file or engine.defaults.compact_prompt,
+    since, until = parse_past_day(request.since), parse_past_day(request.until)
+    options = CompactOptions(
+        filters=engine.scoped(Filters(source_prefix=source, since=since, until=until), all_projects=True),
+        output_dir=output_dir,
+        llm=request.llm,
+        prompt_file=prompt_file or engine.defaults.compact_prompt,
+        dry_run=request.dry_run,
     )
     reply = engine.compactor(call.yield_write_slot, options.llm).compact(options, call.progress)
     return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))

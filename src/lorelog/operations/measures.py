@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec.structs import replace
 
 from lorelog.core.errors import NotFound, SourceError, UsageError
-from lorelog.core.memory import FileProblem
 from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Lane, VectorCoverage
-from lorelog.core.serializable import ReplyItems, shows_as_json, to_json
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import (
-    Json,
     OperationFamily,
+    OperationLatency,
     OperationReply,
     RequestContext,
     ShellCommand,
@@ -98,17 +100,6 @@ class StatsReply(OperationReply, frozen=True, kw_only=True):
     deliveries: DeliveryStats
 
 
-class OperationLatency(OperationReply, frozen=True, kw_only=True):
-    """Calls of one operation, with latency percentiles of the most recent ones in milliseconds."""
-
-    op: str
-    count: int
-    errors: int
-    p50_ms: float
-    p90_ms: float
-    p99_ms: float
-
-
 class MetricsReply(OperationReply, frozen=True, kw_only=True):
     """Counters of this process since it started."""
 
@@ -119,49 +110,21 @@ class MetricsReply(OperationReply, frozen=True, kw_only=True):
     cache: dict[str, int]
 
 
-class MissingDocument(OperationReply, frozen=True, kw_only=True):
-    """A judged document that search cannot return."""
-
-    document: str
-    reason: str
-
-
-class EvaluateJson(OperationReply, frozen=True, kw_only=True):
-    """Measured search quality."""
-
-    k: int
-    questions: int
-    judged: int
-    documents: int
-    unknown: tuple[MissingDocument, ...]
-    rankings: tuple[Json, ...]
-    problems: tuple[FileProblem, ...]
-    failed: int
-    notes: tuple[str, ...]
-
-
-@shows_as_json(EvaluateReply, EvaluateJson)
-def evaluate_json(reply: EvaluateReply) -> EvaluateJson:
-    """Return measured search quality."""
-    rankings = tuple(
-        {
-            "name": ranking.name,
-            "measures": [{"name": name, **to_json(value)} for name, value in ranking.measures.items()],
-            "ours_ahead": to_json(ranking.ours_ahead),
-        }
-        for ranking in reply.rankings
-    )
-    missing = tuple(MissingDocument(document=name, reason=reason) for name, reason in reply.unknown)
-    return reply_from(reply, EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
-
-
 @OPERATIONS.declare("memory.stats", ShellCommand("status index", summary="show the sizes of the index"))
 def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsReply:
     """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days.
 
     `project` has the sizes of this project alone, which search and list look into; all else is of all projects.
     """
+    from lorelog.services.usage.history import days_ago, sum_days
+
     sizes, own = engine.store.stats(), engine.place.project.id
+    days, week = sum_days(engine.place.tenant_folder / "deliveries", days_ago(30)), days_ago(7)
+    deliveries = DeliveryStats(
+        tokens_7_days=sum(total.tokens for day, total in days.items() if day >= week),
+        tokens_30_days=sum(total.tokens for total in days.values()),
+        days=tuple(reply_from(total, DeliveryDay, day=day) for day, total in reversed(days.items())),
+    )
     return reply_from(
         sizes,
         StatsReply,
@@ -173,22 +136,7 @@ def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsR
         projects=dict(sizes.projects),
         coverage=engine.store.coverage(Filters()),
         model=engine.model,
-        deliveries=_delivery_stats(engine),
-    )
-
-
-def _delivery_stats(engine: Engine) -> DeliveryStats:
-    from lorelog.services.usage.history import days_ago, sum_days
-
-    days = sum_days(engine.place.tenant_folder / "deliveries", days_ago(30))
-    week = days_ago(7)
-    return DeliveryStats(
-        tokens_7_days=sum(total.tokens for day, total in days.items() if day >= week),
-        tokens_30_days=sum(total.tokens for total in days.values()),
-        days=tuple(
-            DeliveryDay(day=day, deliveries=total.deliveries, tokens=total.tokens)
-            for day, total in reversed(days.items())
-        ),
+        deliveries=deliveries,
     )
 
 
@@ -198,24 +146,11 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
 
     A command that runs without the daemon has counted nothing yet.
     """
-    import os
-    import time
-
     return MetricsReply(
         pid=os.getpid(),
         uptime_s=round(time.monotonic() - call.meter.started, 3),
         rss_bytes=resident_bytes(),
-        operations=tuple(
-            OperationLatency(
-                op=count.op,
-                count=count.count,
-                errors=count.errors,
-                p50_ms=round(count.quantile(0.5) * 1000, 3),
-                p90_ms=round(count.quantile(0.9) * 1000, 3),
-                p99_ms=round(count.quantile(0.99) * 1000, 3),
-            )
-            for count in call.meter.counts()
-        ),
+        operations=call.meter.latencies(),
         cache=engine.caches.counters()._asdict(),
     )
 
@@ -229,8 +164,6 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
 )
 def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> EvaluateReply:
     """Measure how well search answers judged questions: by keywords, by vectors, and by both."""
-    from pathlib import Path
-
     from lorelog.services.evaluation import search_quality
 
     if request.feedback and (request.queries or request.qrels):

@@ -54,21 +54,15 @@ _MAX_DURATIONS = 1_000
 """Durations kept per operation. Percentiles cover the most recent calls, and memory stays bounded."""
 
 
-class OperationCount(Struct, frozen=True):
-    """Counters of one operation."""
+class OperationLatency(OperationReply, frozen=True):
+    """Calls of one operation, with latency percentiles of the most recent ones in milliseconds."""
 
     op: str
     count: int
     errors: int
-    seconds: float
-    """Total duration."""
-    recent_seconds: tuple[float, ...]
-    """Durations of the most recent calls, in ascending order."""
-
-    def quantile(self, share: float) -> float:
-        """Return the duration that this share of the recent calls did not exceed; 0 without calls."""
-        durations = self.recent_seconds
-        return durations[min(len(durations) - 1, int(share * len(durations)))] if durations else 0.0
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
 
 
 class Meter(Struct):
@@ -78,7 +72,6 @@ class Meter(Struct):
     _lock: Lock = field(default_factory=Lock)
     _counts: Counter[str] = field(default_factory=Counter)
     _errors: Counter[str] = field(default_factory=Counter)
-    _seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     _recent: defaultdict[str, deque[float]] = field(
         default_factory=lambda: defaultdict(lambda: deque(maxlen=_MAX_DURATIONS))
     )
@@ -88,18 +81,24 @@ class Meter(Struct):
         with self._lock:
             self._counts[op] += 1
             self._errors[op] += failed
-            self._seconds[op] += seconds
             self._recent[op].append(seconds)
 
-    def counts(self) -> list[OperationCount]:
-        """Return the counters by operation."""
+    def latencies(self) -> tuple[OperationLatency, ...]:
+        """Return the counters by operation. A percentile is the duration that so many calls did not exceed."""
         with self._lock:
-            return [
-                OperationCount(
-                    op, self._counts[op], self._errors[op], self._seconds[op], tuple(sorted(self._recent[op]))
+            recent = {op: sorted(self._recent[op]) for op in sorted(self._counts)}
+            return tuple(
+                OperationLatency(
+                    op=op,
+                    count=self._counts[op],
+                    errors=self._errors[op],
+                    **{
+                        f"p{percent}_ms": round(times[int(percent / 100 * len(times))] * 1000, 3)
+                        for percent in (50, 90, 99)
+                    },
                 )
-                for op in sorted(self._counts)
-            ]
+                for op, times in recent.items()
+            )
 
 
 def resident_bytes() -> int:
@@ -114,7 +113,7 @@ def resident_bytes() -> int:
 
 
 class ShellCommand(Struct, frozen=True):
-    """A command that calls an operation. Its options are derived from the fields of the request (`surfaces.cli.derive`)."""
+    """A command that calls an operation. Its options are derived from the fields of the request (`scripts/derive_options.py`)."""
 
     words: str
     """The command, and its verb if it has one: `task start`."""

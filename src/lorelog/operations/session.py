@@ -318,12 +318,14 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
 
 
 def _why_hint(hint: ErrorHint) -> WhyHint:
-    chunk = hint.memory.chunk if hint.memory is not None else None
-    memory = chunk.anchor.memory if chunk is not None and chunk.anchor is not None else ""
-    lines = [line for line in (chunk.text if chunk is not None else "").splitlines() if line.startswith("- ")]
+    identity = text = ""
+    if hint.memory is not None:
+        chunk = hint.memory.chunk
+        identity = (chunk.anchor.memory if chunk.anchor is not None else "") or hint.memory.id
+        text = " ".join(line for line in chunk.text.splitlines() if line.startswith("- "))
     return WhyHint(
-        id=memory or (hint.memory.id if hint.memory is not None else ""),
-        text=" ".join(lines)[:_MAX_HINT_CHARS],
+        id=identity,
+        text=text[:_MAX_HINT_CHARS],
         date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
         files=hint.files,
         signature=hint.signature,

@@ -148,15 +148,11 @@ def _read_settings(location: Location) -> dict[str, SettingInfo]:
         declared.key: reply_from(
             declared,
             SettingInfo,
-            value=chosen[declared.key].value,
-            text=_as_typed(chosen[declared.key].value),
+            value=(value := chosen[declared.key].value),
+            text=value if isinstance(value, str) else format_setting(value),
             layer=chosen[declared.key].origin.partition(":")[0],
             origin=chosen[declared.key].origin,
             kind=str(declared.kind),
         )
         for declared in setting_declarations()
     }
-
-
-def _as_typed(value: object) -> str:
-    return value if isinstance(value, str) else format_setting(value)

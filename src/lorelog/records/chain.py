@@ -362,7 +362,11 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
         is_last = number > segments.last_sealed()
         file = segments.open(number)
         if file is not None and chain.offset:
-            chain.offset = _find_resume_offset(file, chain)
+            # The line after the last one read has moved if lines before it were redacted meanwhile.
+            last = next(read_lines_backward(file, chain.offset), None)
+            if last is None or last[1] != chain.offset or chain_hash(last[0]) != chain.last:
+                lines = read_lines(os.fdopen(os.dup(file.fileno()), "rb"))
+                chain.offset = next((end for raw, end, _ in lines if chain_hash(raw) == chain.last), chain.offset)
         if file is None and is_last:
             return
         if file is None:
@@ -376,17 +380,6 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
         if not is_last:  # otherwise it was sealed while it was read, and may contain more lines
             number += 1
             chain.offset = chain.count = 0
-
-
-def _find_resume_offset(file: IO[bytes], chain: _ChainState) -> int:
-    """Return where the line after the last one read begins; it moves if lines before it are redacted meanwhile."""
-    last = next(read_lines_backward(file, chain.offset), None)
-    if last is not None and last[1] == chain.offset and chain_hash(last[0]) == chain.last:
-        return chain.offset
-    for raw, end, _ in read_lines(os.fdopen(os.dup(file.fileno()), "rb")):
-        if chain_hash(raw) == chain.last:
-            return end
-    return chain.offset
 
 
 class RedactionIndex:

@@ -329,8 +329,14 @@ class Ledger:
             return head
         self._segments.restore_modes()
         end = self._end_of_files()
-        if end.offset < size:
-            self._move_torn_tail(end.offset)
+        if end.offset < size:  # move the bytes after the last complete batch to a separate file
+            descriptor = open_to_append(self._segments.open_path)
+            try:
+                append_line(self._torn, os.pread(descriptor, size - end.offset, end.offset), durable=True)
+                os.ftruncate(descriptor, end.offset)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         if head is None or end.seq > head.seq:
             return end
         return replace(end, seq=head.seq, hash=head.hash)
@@ -362,16 +368,6 @@ class Ledger:
                         seq = [0, *(entry.position.seq for entry in walk_entries(self._segments, LedgerPosition()))][-1]
                     return LedgerPosition(segment, end if number == segment else 0, seq, chain_hash(raw))
         return LedgerPosition(segment, 0)
-
-    def _move_torn_tail(self, size: int) -> None:
-        """Move the bytes after the last complete batch to a separate file."""
-        descriptor = open_to_append(self._segments.open_path)
-        try:
-            append_line(self._torn, os.pread(descriptor, os.fstat(descriptor).st_size - size, size), durable=True)
-            os.ftruncate(descriptor, size)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _acknowledged_end(self) -> LedgerPosition | None:
         file = open_regular_file(self._lock)

@@ -438,6 +438,13 @@ class RecordTables:
         )
         return [(int(row[0]), row_to_record(row[1:])) for row in rows]
 
+    def all(self) -> Iterator[Record]:
+        """Yield all records in the order of application."""
+        place = 0
+        while batch := self.applied_after(place):
+            yield from (record for _, record in batch)
+            place = batch[-1][0]
+
     def trust_context(self, ids: Iterable[str]) -> list[Record]:
         """Return these records with all others that `assess_records` needs to assess them.
 

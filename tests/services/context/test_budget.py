@@ -36,7 +36,7 @@ ITEMS = st.lists(
         id=st.uuids().map(str),
         hash=st.just("0123456789abcdef"),
         kind=st.sampled_from(["memory", "decision by mara", ""]),
-        tier=st.sampled_from(["semantic_candidate", "verified_record"]),
+        trust_tier=st.sampled_from(["semantic_candidate", "verified_record"]),
         date=st.sampled_from(["", "2026-03-05"]),
         text=WORDS,
         origin=st.sampled_from(["", "tool", "user"]),
@@ -55,7 +55,7 @@ def item(text: str, section: str = "memories", **more: object) -> ContextItem:
         id="0123abcd",
         hash="fedcba9876543210",
         kind="decision",
-        tier="canonical_record",
+        trust_tier="canonical_record",
         date="2026-03-05",
         text=text,
         **more,  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_no_file_is_over_its_budget(head: ContextHeader, items: list[ContextItem
     assert CONTRACT in fitted.text
     assert len(fitted.items) + sum(fitted.left_out.values()) == len(items)
     for entry in fitted.items:
-        assert entry.citation in fitted.text
+        assert entry.citation_id in fitted.text
     if form == JSON:
         read = json.loads(fitted.text)
         assert [entry["text"] for entry in read["items"] if "text" in entry] == [

@@ -142,15 +142,6 @@ def test_what_is_restored_is_what_was_exported(
     other.book.close()
 
 
-def test_an_export_can_be_made_again_from_what_was_restored(one: Home, other: Home) -> None:
-    """JSON lines and Markdown of a restored ledger are identical to the byte."""
-    one.write(draft("task_start"), draft(fields={"summary": "a\n<!-- lorelog:record {} -->\n\u2028b"}))
-    for form in ("jsonl", "markdown"):
-        text = one.export(form).read_bytes()
-        other.take(one.export(form), BACKUP)
-        assert other.export(form).read_bytes() == text
-
-
 def test_a_ledgers_own_file_can_be_taken(one: Home, other: Home) -> None:
     """Lines of a ledger's own file are accepted; a changed one is rejected."""
     one.write(draft("task_start"), draft(), draft())
@@ -546,18 +537,6 @@ def test_memories_of_others_are_handed_on_without_their_worth(home: Home) -> Non
     home.memories.clear()
     assert home.take(file, ImportOptions(archived=True, dry_run=True)).memories == 3
     assert len(home.memories) == 3  # for the preview; their writer is told that it is one
-
-
-def test_a_record_in_a_document_is_believed_no_further_than_a_line(one: Home, other: Home) -> None:
-    """A record in an OMF document is tainted like one in a JSON line."""
-    one.write(draft("task_start"), draft())
-    file = one.export("omf")
-    text = file.read_text("utf-8")
-    assert json.loads(text)["source"]["app"] == "lorelog"
-    assert all(item["content"].strip() for item in json.loads(text)["memories"])
-    file.write_text(text.replace('"app":"lorelog"', '"app":"memd"'), "utf-8")
-
-    assert other.take(file).tainted == 2
 
 
 @pytest.mark.parametrize("text", ['{"omf":"2.0","memories":[{"content":"x"}]}', '{"memories":[{"content":"x"}]}'])

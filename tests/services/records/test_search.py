@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,16 +73,6 @@ def test_a_task_is_one_hit_with_what_it_was_found_by(desk: OperationCaller) -> N
     assert scores == sorted(scores, reverse=True)
 
 
-def test_what_was_just_written_is_found(desk: OperationCaller) -> None:
-    """A record is found immediately after it was written."""
-    desk.start("something else")
-    task = desk.start("catch a walrus")
-
-    assert found(desk, "walrus") == [task]
-    claim = desk.say(task, "tusks are heavy")
-    assert desk("artifact.search", query="tusks")["hits"][0]["artifact_id"] == claim
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("conditions", "names"),
@@ -152,20 +141,6 @@ def test_without_a_question_the_newest_come_first(desk: OperationCaller) -> None
     assert [hit["artifact_kind"] for hit in newest] == ["evidence", "task_start", "task_start"]
 
 
-def test_what_was_superseded_is_left_out_unless_asked_for(desk: OperationCaller) -> None:
-    """Superseded records are omitted unless requested."""
-    claim = desk.say(desk.start("the cache"), "walrus takes three ms")
-    anew = desk("artifact.revision", reply_to_artifact_id=claim, summary="walrus takes four ms")["artifact_id"]
-
-    for query in ("walrus", ""):
-        shown = [
-            hit["artifact_id"] for hit in desk("artifact.search", query=query, kinds=["evidence", "revision"])["hits"]
-        ]
-        assert shown == [anew]
-        both = desk("artifact.search", query=query, kinds=["evidence", "revision"], include_superseded=True)["hits"]
-        assert {hit["artifact_id"] for hit in both} == {claim, anew}
-
-
 def test_verified_is_what_a_second_writer_stands_by(desk: OperationCaller) -> None:
     """The trust filter returns the verification and the verified record; each cites the other."""
     task = desk.start("the walrus cache")
@@ -184,19 +159,6 @@ def test_verified_is_what_a_second_writer_stands_by(desk: OperationCaller) -> No
     assert other not in hits
     assert by["artifact_id"] in [grounding_ref["artifact_id"] for grounding_ref in hits[claim]["grounding_refs"]]
     assert hits[by["artifact_id"]]["trust"]["tier"] == "verified_record"
-
-
-def test_projects_are_apart_and_global_ones_are_seen(desk: OperationCaller, tmp_path: Path, home: Path) -> None:
-    """A task of another project needs all_projects; a global one is visible everywhere."""
-    other = OperationCaller(tmp_path / "elsewhere", home)
-    mine, theirs = desk.start("feed the walrus"), other.start("wash the walrus")
-    everyones = other.start("respect the walrus", to_global=True)
-
-    for query in ("walrus", ""):
-        assert set(found(desk, query)) == {mine, everyones}
-        assert set(found(desk, query, all_projects=True)) == {mine, theirs, everyones}
-        assert set(found(desk, query, projects=[""])) == {everyones}
-    other.close()
 
 
 def test_an_empty_home_answers_with_nothing(desk: OperationCaller) -> None:
@@ -247,3 +209,17 @@ def test_a_token_budget_keeps_the_best_records(desk: OperationCaller) -> None:
     assert hits[0]["artifact_id"] == order[0]
     assert "left out" in reply["notes"][-1]
     assert desk("artifact.search", query="walrus", k=10, token_budget=100_000)["hits"] == everything
+
+
+def test_what_was_superseded_is_left_out_unless_asked_for(desk: OperationCaller) -> None:
+    """Superseded records are omitted unless requested."""
+    claim = desk.say(desk.start("the cache"), "walrus takes three ms")
+    anew = desk("artifact.revision", reply_to_artifact_id=claim, summary="walrus takes four ms")["artifact_id"]
+
+    for query in ("walrus", ""):
+        shown = [
+            hit["artifact_id"] for hit in desk("artifact.search", query=query, kinds=["evidence", "revision"])["hits"]
+        ]
+        assert shown == [anew]
+        both = desk("artifact.search", query=query, kinds=["evidence", "revision"], include_superseded=True)["hits"]
+        assert {hit["artifact_id"] for hit in both} == {claim, anew}

@@ -110,15 +110,6 @@ def test_what_was_named_elsewhere_is_marked_in_the_index(archive: RecordScope) -
     assert marked == {"ours": False, "theirs": True, "From a log": True}
 
 
-def test_without_records_there_are_no_pages(archive: RecordScope) -> None:
-    """Without records there are no pages."""
-    folder = default_wiki_folder(archive.workspace)
-
-    assert compile_wiki(archive).pages == {}
-    assert write_pages({}, folder).written == []
-    assert not folder.exists()
-
-
 def test_what_was_superseded_is_marked_on_its_task_page(archive: RecordScope) -> None:
     """A task's page shows its whole history; libraries show records in force."""
     old = say(archive, fields={"summary": "use redis 7"})
@@ -200,16 +191,6 @@ def test_a_link_does_not_choose_where_pages_go(archive: RecordScope, tmp_path: P
     with pytest.raises(StoreUnwritable, match="a link that leads out"):
         default_wiki_folder(archive.workspace)
     assert list(elsewhere.iterdir()) == []
-
-
-def test_any_task_id_gets_a_page(archive: RecordScope) -> None:
-    """Any task id gives a unique page name inside the folder."""
-    for task in ("../../etc/passwd", "_no-task", "X", "a/b"):
-        say(archive, "task_start", task=task)
-    names = [name for name in compile_wiki(archive).pages if name.startswith("tasks/")]
-
-    assert len(names) == 4
-    assert all(re.fullmatch(r"tasks/x-[0-9a-f]{32}\.md", name) for name in names)
 
 
 HOSTILE = st.text(alphabet=st.sampled_from("<>&[]()!`*_~#-+=|\\:\"'/ \n\t1.ahref"), max_size=60) | st.text(max_size=60)

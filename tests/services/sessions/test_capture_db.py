@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-import stat
 from pathlib import Path
 
-import pytest
-
-from lorelog.core.errors import StoreIncompatible, StoreUnwritable
 from lorelog.core.session import is_unique_turn_id, turn_memory_id
 from lorelog.services.sessions.capture_db import DONE, WRITING, CaptureRow, open_captures
 
@@ -51,31 +46,6 @@ def test_the_last_turn_of_a_session_is_known(tmp_path: Path) -> None:
         captures.save_rows(row("b", DONE, "2026-03-05T14:00:00+00:00", turn="early"))
         assert captures.last_turn("claude", "s") == "late"
         assert captures.last_turn("claude", "other") == ""
-
-
-def test_it_is_for_its_owner_only(tmp_path: Path) -> None:
-    """The database is private."""
-    with open_captures(tmp_path):
-        assert stat.S_IMODE((tmp_path / "captures.db").stat().st_mode) == 0o600
-
-
-def test_one_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
-    """A database of a newer version is neither read nor moved aside."""
-    with open_captures(tmp_path):
-        pass
-    with sqlite3.connect(tmp_path / "captures.db") as database:
-        database.execute("PRAGMA user_version = 99")
-    database.close()
-    with pytest.raises(StoreIncompatible), open_captures(tmp_path):
-        pass
-    assert len(list(tmp_path.glob("captures*.db"))) == 1
-
-
-def test_one_that_cannot_be_written_says_so(tmp_path: Path) -> None:
-    """An unwritable folder is a StoreUnwritable error."""
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreUnwritable), open_captures(tmp_path / "file"):
-        pass
 
 
 def test_a_turns_memory_is_always_the_same() -> None:

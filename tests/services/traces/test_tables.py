@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.core.errors import StoreIncompatible
 from lorelog.core.options import TraceOptions
 from lorelog.core.session import StackFrame, StackTrace
 from lorelog.ingest.tracebacks.finder import trace_family, trace_signature
@@ -197,25 +196,6 @@ def test_the_next_passing_run_tells_what_was_written_in_between(tables: TraceTab
 def test_a_command_is_the_same_however_its_output_is_cut(command: str, key: str) -> None:
     """Directory and output filters do not change a command's key."""
     assert command_key(command) == key
-
-
-def test_a_damaged_database_is_set_aside(tables: TraceTables) -> None:
-    """A damaged database is moved aside and replaced."""
-    tables.path.write_bytes(b"not a database at all" * 100)
-    tables.add([call("a")])
-    assert marks(tables.calls(TraceFilter())) == ["a"]
-    assert [path.name for path in tables.path.parent.glob("traces.damaged-*")]
-
-
-def test_a_file_of_a_newer_lorelog_is_refused(tables: TraceTables) -> None:
-    """A database of a newer version is neither read nor changed."""
-    tables.add([call("a")])
-    tables.close()
-    with sqlite3.connect(tables.path) as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(StoreIncompatible):
-        tables.calls(TraceFilter())
 
 
 def test_a_file_with_errors_of_logs_is_migrated(tables: TraceTables) -> None:

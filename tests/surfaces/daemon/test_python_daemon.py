@@ -24,8 +24,7 @@ from lorelog.light.daemon_client import _result
 from lorelog.light.daemon_connection import PROTOCOL, find_address
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.surfaces.python.calls import _read_value
-from lorelog.surfaces.python.methods import from_json
+from lorelog.surfaces.python.calls import read_value
 from lorelog.wiring import ResourcePool
 
 FAKE = {"embedding.provider": "fake"}
@@ -51,7 +50,7 @@ def test_every_value_survives_the_wire(project: Path, home: Path) -> None:
         except LorelogError:
             assert name in LACKING
             continue
-        received = from_json(operation, json.loads(msgspec.json.encode(to_json(value))))
+        received = read_value(operation, {"value": json.loads(msgspec.json.encode(to_json(value)))})
         if isinstance(value, list | tuple):
             assert list(received) == list(value), name
         else:
@@ -162,7 +161,7 @@ def test_a_reply_of_another_version_is_an_error_of_ours() -> None:
     """A daemon whose reply has no value, or one of another form, raises an error that says so, not a KeyError."""
     for reply in ({}, {"value": {"hits": "none"}}):
         with pytest.raises(ReplyLost, match="another version"):
-            _read_value(find_operation("memory.search"), reply)
+            read_value(find_operation("memory.search"), reply)
 
 
 def test_a_daemon_from_before_an_upgrade_is_replaced(home: Path) -> None:

@@ -172,26 +172,21 @@ def _name_level(name: str) -> tuple[int, str]:
     words = [word.lower() for word in NAME_PARTS.findall(name)]
     while words and (words[-1].isdigit() or words[-1] in {"base", "value", "b64"}):
         words.pop()
-    if not words or words[-1] in _METADATA_WORDS or name.strip("-.$_") in {"PWD", "OLDPWD"}:
+    last = words[-1] if words else ""
+    is_random = last in _AMBIGUOUS_PASSWORD_NAMES and name[0].isdigit()
+    if not words or is_random or last in _METADATA_WORDS or name.strip("-.$_") in {"PWD", "OLDPWD"}:
         return _LEVEL_NONE
-    last = words[-1]
-    if last in _AMBIGUOUS_PASSWORD_NAMES and name[0].isdigit():
-        return _LEVEL_NONE  # random text
     if last in _PASSWORD_WORDS or last.endswith(("password", "passwd", "passphrase")):
         return _LEVEL_PASSWORD, "password"
-    return _LEVEL_NONE if "public" in words or "publishable" in words else _key_name_level(words, last)
-
-
-def _key_name_level(words: list[str], last: str) -> tuple[int, str]:
+    if "public" in words or "publishable" in words:
+        return _LEVEL_NONE
     owner = next((word for word in words if word in _VENDOR_NAMES), "")
     paired = last in {"key", "keys"} and any(word in _KEY_QUALIFIERS for word in words[:-1])
     if last in _SECRET_WORDS or last.endswith(_SECRET_SUFFIXES) or paired or (owner and last in {"key", "auth"}):
         return _LEVEL_SECRET, f"{owner}-secret" if owner else "api-key" if "key" in last else last.removesuffix("s")
     if last in {"sig", "signature"}:
         return _LEVEL_SIGNATURE, "signature"
-    if last in {"key", "auth"}:
-        return _LEVEL_KEY, "key"
-    return _LEVEL_NONE
+    return (_LEVEL_KEY, "key") if last in {"key", "auth"} else _LEVEL_NONE
 
 
 def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _ValueSpan | None:
@@ -203,45 +198,33 @@ def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _Valu
     if not text[position : position + 3].isalnum():  # quotes, perhaps after the letters of a prefix
         quoted, escaped = _QUOTED_VALUE.match(text, position), _ESCAPED_VALUE.match(text, position)
     if quoted and after[3] and (after[3].strip() or (_COMPOUND_NAME.search(name) and not name.startswith("--"))):
-        return _ValueSpan(
-            quoted.start(3), quoted.end(3), quoted[3], literal=False, in_query_string=False, in_prose=True
-        )
+        return _ValueSpan(*quoted.span(3), quoted[3], literal=False, in_query_string=False, in_prose=True)
     if quoted and not after[4] and not (after[3] and not name.startswith("--")):
         computed = "f" in quoted[1].lower() and "{" in quoted[3]
-        literal = separator not in _NON_ASSIGNMENT_SEPARATORS or _is_setter(text, start, separator)
-        return (
-            None if computed else _ValueSpan(quoted.start(3), quoted.end(3), quoted[3], literal, in_query_string=False)
-        )
+        # A name and its value may be the arguments of a call: `setenv("DB_PASSWORD", "…")`.
+        is_argument = separator == "," and bool(_SETTER.search(text, max(0, start - 24), start))
+        literal = separator not in _NON_ASSIGNMENT_SEPARATORS or is_argument
+        return None if computed else _ValueSpan(*quoted.span(3), quoted[3], literal, in_query_string=False)
+    literal = separator not in _NON_ASSIGNMENT_SEPARATORS
     if escaped and (not after[3] or name.startswith("--")) and not after[4]:
-        return _ValueSpan(
-            escaped.start(2),
-            escaped.end(2),
-            escaped[2],
-            separator not in _NON_ASSIGNMENT_SEPARATORS,
-            in_query_string=False,
-        )
-    return (
-        None if separator in _NON_ASSIGNMENT_SEPARATORS else _read_unquoted(text, start, name, after, position=position)
-    )
+        return _ValueSpan(*escaped.span(2), escaped[2], literal, in_query_string=False)
+    return _read_unquoted(text, start, name, after, position=position) if literal else None
 
 
 _COMPOUND_NAME = re.compile(r"[a-z][A-Z]|[a-z]_[a-z]")
 _SETTER = re.compile(r"(?:\b(?:set|put)\w{0,12}|\bdefine)\([ \t]{0,4}\\?[\"']\Z", re.IGNORECASE)
 
 
-def _is_setter(text: str, start: int, separator: str) -> bool:
-    """Return True if a name and its value are the arguments of a call: `setenv("DB_PASSWORD", "…")`."""
-    return separator == "," and bool(_SETTER.search(text, max(0, start - 24), start))
-
-
 def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, position: int) -> _ValueSpan | None:
     before = text[max(0, start - 5) : start]
     equals = after[2] == "="
+    line = text[max(0, start - 200) : start].rpartition("\n")[2].rstrip() if equals else ""
     if after[4]:
         return _read_bare(text, position, ends="<") if before.endswith("<") and name[-1:].isalnum() else None
     if before.endswith(("?", "&", "&amp;")):
         return _read_bare(text, position, ends="&#;", query=True)
-    if equals and before[-1:] in _BEFORE_PARAMETER and _in_connection_string(text, start):
+    # `Server=…;User Id=…;Password=…`
+    if before[-1:] in _BEFORE_PARAMETER and line.endswith(";") and "=" in line:
         return _read_bare(text, position, ends=";", literal=True)
     if equals and name.isupper() and name[0].isalpha() and name.replace("_", "").isalnum():
         return _read_bare(text, position, ends="", literal=True)
@@ -267,18 +250,15 @@ def _read_bare(
     return _ValueSpan(position, position + len(value), value, literal, query, in_prose) if value else None
 
 
-def _in_connection_string(text: str, start: int) -> bool:
-    """Return True if a name is part of a connection string: `Server=…;User Id=…;Password=…`."""
-    before = text[max(0, start - 200) : start].rpartition("\n")[2].rstrip()
-    return before.endswith(";") and "=" in before
-
-
 def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
     value = span.value
     if span.literal and level >= _LEVEL_KEY and is_signed_key(value):
         return True  # before the check for placeholders: some of these keys begin with a dollar sign
-    if span.in_prose:
-        is_secret = level in {_LEVEL_SECRET, _LEVEL_PASSWORD} and _is_told(value, level) and not is_fingerprint(value)
+    if span.in_prose:  # "the password is …"
+        is_told = looks_random(value, 12 if level == _LEVEL_PASSWORD else 16)
+        if level == _LEVEL_PASSWORD and not is_told:
+            is_told = (_is_mixed(value) or is_human_password(value)) and not _EMAIL.search(value)
+        is_secret = level in {_LEVEL_SECRET, _LEVEL_PASSWORD} and is_told and not is_fingerprint(value)
     elif level == _LEVEL_SIGNATURE:
         is_secret = span.in_query_string and looks_random(value.replace("%", ""), 16)
     elif level == _LEVEL_PASSWORD:
@@ -308,13 +288,6 @@ def _is_mixed_secret(value: str, *, literal: bool) -> bool:
     )
 
 
-def _is_told(value: str, level: int) -> bool:
-    """Return True if a value in a sentence is a secret: "the password is …"."""
-    if level != _LEVEL_PASSWORD:
-        return looks_random(value)
-    return looks_random(value, 12) or ((_is_mixed(value) or is_human_password(value)) and not _EMAIL.search(value))
-
-
 _EMAIL = re.compile(r"@[\w-]+\.\w")
 _PASSWORD_VOCABULARY = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
@@ -341,12 +314,8 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
     if literal:
         about_passwords = plain and (_PASSWORD_VOCABULARY.search(value) or not value.isascii())
         return not about_passwords and value[:1] + value[-1:] not in {"[]", "()"}
-    return (
-        len(value) >= 6
-        and not _DIGITS_AND_SYMBOLS.isdisjoint(value)
-        and not value.isdigit()
-        and not is_name_like(value)
-    )
+    is_mixed = not _DIGITS_AND_SYMBOLS.isdisjoint(value) and not value.isdigit()
+    return len(value) >= 6 and is_mixed and not is_name_like(value)
 
 
 @lru_cache(maxsize=2048)
@@ -418,27 +387,19 @@ def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 def _below_name_spans(text: str) -> Iterator[SecretSpan]:
     for match in _VALUE_BELOW_NAME.finditer(text):
         before = text[max(0, match.start() - 90) : match.start()].rpartition("\n")[2]
-        if not _has_name_stem(before):
+        if not any(stem in before.lower() for stem in _NAME_STEMS):
             continue  # in programs, nearly every colon at the end of a line
         name = _TRAILING_NAME.search(before)
-        is_alone = match[3] is not None
+        is_certain = match[3] is not None or (  # alone on its line, or a key even where other text follows it
+            looks_random(match[2], 20) and any(map(str.isdigit, match[2])) and not is_fingerprint(match[2])
+        )
         if (
             name
             and "](" not in match[2]
-            and (is_alone or _is_certain(match[2]))
+            and is_certain
             and (kind := secret_kind(_normalize_name(name[0]), match[2], literal=bool(match[1])))
         ):
             yield match.start(2), match.end(2), kind
-
-
-def _has_name_stem(text: str) -> bool:
-    lowered = text.lower()
-    return any(stem in lowered for stem in _NAME_STEMS)
-
-
-def _is_certain(value: str) -> bool:
-    """Return True if a value is a key even where other text follows it."""
-    return looks_random(value, 20) and any(letter.isdigit() for letter in value) and not is_fingerprint(value)
 
 
 def _normalize_name(name: str) -> str:

@@ -121,12 +121,6 @@ def _trie_pattern(words: Iterable[str]) -> str:
 
 
 @cache
-def _literal_start() -> re.Pattern[str]:
-    literals = {literal for rule in _rules().vendor if not rule.is_infix for literal in rule.literals.split()}
-    return re.compile(r"(?:(?<![A-Za-z0-9])|(?<=\n[nrt]))" + _trie_pattern(sorted(literals)))
-
-
-@cache
 def _vendor_pattern(rule: VendorRule, literal: str) -> re.Pattern[str]:
     """Return the pattern of a literal and the key after it; the letter of an escaped line end may precede it."""
     start = re.escape(literal)
@@ -135,13 +129,15 @@ def _vendor_pattern(rule: VendorRule, literal: str) -> re.Pattern[str]:
 
 
 @cache
-def _rules_by_literal() -> tuple[dict[str, list[tuple[int, VendorRule]]], list[str]]:
-    """Return the rules of each literal, each with its rank, and the literals that may be inside a word."""
+def _rules_by_literal() -> tuple[dict[str, list[tuple[int, VendorRule]]], list[str], re.Pattern[str]]:
+    """Return the rules of each literal with their ranks, the literals that may be inside a word, and a pattern of the others."""
     found: dict[str, list[tuple[int, VendorRule]]] = {}
     for rank, rule in enumerate(_rules().vendor):
         for literal in rule.literals.split():
             found.setdefault(literal, []).append((rank, rule))
-    return found, [literal for literal, rules in found.items() if rules[0][1].is_infix]
+    others = {literal for literal, rules in found.items() if any(not rule.is_infix for _, rule in rules)}
+    start = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=\n[nrt]))" + _trie_pattern(sorted(others)))
+    return found, [literal for literal, rules in found.items() if rules[0][1].is_infix], start
 
 
 def vendor_spans(text: str) -> Iterator[SecretSpan]:
@@ -150,8 +146,8 @@ def vendor_spans(text: str) -> Iterator[SecretSpan]:
     if not words:
         return
     candidates = "\n".join(["", *words])
-    rules, infixes = _rules_by_literal()
-    starts = set(_literal_start().findall(candidates))
+    rules, infixes, start_pattern = _rules_by_literal()
+    starts = set(start_pattern.findall(candidates))
     literals = {start[:size] for start in starts for size in range(1, len(start) + 1)} & rules.keys()
     literals.update(literal for literal in infixes if literal in candidates)
     found = [(rank, name, rule) for name in literals for rank, rule in rules[name]]
@@ -347,14 +343,8 @@ _PIPED_SECRET = re.compile(
     re.ASCII,
 )
 _STDIN_CONSUMERS = (
-    "cryptsetup",
-    "--password-stdin",
-    "--with-token",
-    "sudo -S",
-    "chpasswd",
-    "passwd --stdin",
-    "secret put",
-    "secret set",
+    *("cryptsetup", "--password-stdin", "--with-token", "sudo -S", "chpasswd", "passwd --stdin"),
+    *("secret put", "secret set"),
 )
 _SECRET_STORES = {
     "vault ": ("vault kv put", "vault write"),
@@ -377,8 +367,7 @@ def command_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     for rule in _rules().command:
         if (rule.letters and letters.isdisjoint(rule.letters)) or rule.needs not in lowered:
             continue
-        programs = [program for program in rule.programs if program in text]
-        for match in (match for program in programs for match in _option_matches(text, program, rule)):
+        for match in _option_matches(text, rule):
             index = match.lastindex or 0
             value, start = match[index], match.start(index)
             if rule.accepts == "login":
@@ -392,17 +381,18 @@ def command_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
         yield from _store_spans(text, store)
 
 
-def _option_matches(text: str, program: str, rule: CommandRule) -> Iterator[re.Match[str]]:
-    """Find an option after its program, in the same command; every character is read once."""
-    at = text.find(program)
-    while at >= 0:
-        limit = min(len(text), at + _MAX_COMMAND_CHARS)
-        end = text.find("\n", at, limit)
-        while end > at and text[end - 1] == "\\":
-            end = text.find("\n", end + 1, limit)
-        end = end if end >= 0 else limit
-        yield from _option_pattern(rule).finditer(text, at, end)
-        at = text.find(program, max(end, at + len(program)))
+def _option_matches(text: str, rule: CommandRule) -> Iterator[re.Match[str]]:
+    """Find an option after one of its programs, in the same command; every character is read once."""
+    for program in rule.programs:
+        at = text.find(program)
+        while at >= 0:
+            limit = min(len(text), at + _MAX_COMMAND_CHARS)
+            end = text.find("\n", at, limit)
+            while end > at and text[end - 1] == "\\":
+                end = text.find("\n", end + 1, limit)
+            end = end if end >= 0 else limit
+            yield from _option_pattern(rule).finditer(text, at, end)
+            at = text.find(program, max(end, at + len(program)))
 
 
 def _piped_spans(text: str) -> Iterator[SecretSpan]:

@@ -167,7 +167,14 @@ def _replace_spans(text: str, spans: list[SecretSpan], kinds: Counter[str]) -> s
         return text
     markers = [match.span() for match in MARKER.finditer(text)]
     kept, position = [], 0
-    for start, end, rank in _merge_spans(spans):
+    merged: list[tuple[int, int, int]] = []  # each with the lowest rank among its parts
+    for start, end, rank in sorted((start, end, rank) for rank, (start, end, _) in enumerate(spans)):
+        if merged and start < merged[-1][1]:
+            first, last, lowest = merged.pop()
+            merged.append((first, max(last, end), min(lowest, rank)))
+        else:
+            merged.append((start, end, rank))
+    for start, end, rank in merged:
         nearby = markers[bisect_left(markers, (start - _MAX_MARKER_CHARS, 0)) : bisect_left(markers, (end, 0))]
         cut = any(low < start < high or low < end < high for low, high in nearby)
         if cut or not MARKER.sub("", text[start:end]).strip():
@@ -177,18 +184,6 @@ def _replace_spans(text: str, spans: list[SecretSpan], kinds: Counter[str]) -> s
         kinds[kind] += 1
         position = end
     return "".join([*kept, text[position:]])
-
-
-def _merge_spans(spans: list[SecretSpan]) -> list[tuple[int, int, int]]:
-    """Merge overlapping spans; each result has the lowest list index among its parts."""
-    merged: list[tuple[int, int, int]] = []
-    for start, end, rank in sorted((start, end, rank) for rank, (start, end, _) in enumerate(spans)):
-        if merged and start < merged[-1][1]:
-            before = merged.pop()
-            merged.append((before[0], max(before[1], end), min(before[2], rank)))
-        else:
-            merged.append((start, end, rank))
-    return merged
 
 
 RedactText = Callable[[str], str]
@@ -223,9 +218,11 @@ def removed_values(text: str, redacted: str) -> Iterator[tuple[str, str]]:
     ends = [0, *(marker.end() for marker in markers)]
     starts = [*(marker.start() for marker in markers), len(redacted)]
     passages = [redacted[end:start] for end, start in zip(ends, starts, strict=True)]
-    left, right = _locate_from_left(text, passages), _locate_from_right(text, passages)
-    if left is None or right is None:
+    left = _locate(text, passages)
+    mirrored = _locate(text[::-1], [passage[::-1] for passage in reversed(passages)])
+    if left is None or mirrored is None:
         return
+    right = [len(text) - at - len(passage) for at, passage in zip(reversed(mirrored), passages, strict=True)]
     for index, marker in enumerate(markers):
         start, end = left[index] + len(passages[index]), left[index + 1]
         if left[index : index + 2] == right[index : index + 2] and marker[0] != "[private]":
@@ -234,7 +231,7 @@ def removed_values(text: str, redacted: str) -> Iterator[tuple[str, str]]:
                 yield value, marker[0]
 
 
-def _locate_from_left(text: str, passages: list[str]) -> list[int] | None:
+def _locate(text: str, passages: list[str]) -> list[int] | None:
     """Return the first possible position of each passage, the last one at the end; None if they do not fit."""
     positions: list[int] = []
     position = 0
@@ -246,14 +243,6 @@ def _locate_from_left(text: str, passages: list[str]) -> list[int] | None:
         position = found + len(passage)
     last = len(text) - len(passages[-1])
     return [*positions, last] if last >= position and text.endswith(passages[-1]) else None
-
-
-def _locate_from_right(text: str, passages: list[str]) -> list[int] | None:
-    """Return the last possible position of each passage, the first one at the start; None if they do not fit."""
-    mirrored = _locate_from_left(text[::-1], [passage[::-1] for passage in reversed(passages)])
-    if mirrored is None:
-        return None
-    return [len(text) - position - len(passage) for position, passage in zip(reversed(mirrored), passages, strict=True)]
 
 
 def _is_distinctive(value: str) -> bool:

@@ -19,13 +19,13 @@ import stat
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import replace
@@ -37,10 +37,12 @@ from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged,
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
-from lorelog.records.ledger import Ledger
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.places.roots import Roots
 from lorelog.services.places.workspace import Project, Workspace
+
+if TYPE_CHECKING:
+    from lorelog.records.ledger import Ledger
 
 FORMAT = "lorelog-backup"
 FORMAT_VERSION = 1
@@ -100,15 +102,13 @@ def _is_private_key(path: Path) -> bool:
     return path.suffix == ".key" and path.parent.name == IDENTITIES
 
 
-class BackupWriter:
-    """Writes the backup of a home."""
+class BackupWriter(Struct):
+    """Writes the backup of a home. `projects` are backed up even if no root names them."""
 
-    def __init__(self, home: Path, *, with_keys: bool = False, projects: Iterable[str] = ()) -> None:
-        """`projects` are backed up even if no root names them."""
-        self._home = home
-        self._with_keys = with_keys
-        self._extra_projects = tuple(projects)
-        self._problems: list[str] = []
+    _home: Path
+    with_keys: bool = False
+    projects: Sequence[str] = ()
+    _problems: list[str] = field(default_factory=list)
 
     def preview(self) -> BackupManifest:
         """Return what a backup would hold now, without sizes and hashes."""
@@ -119,7 +119,15 @@ class BackupWriter:
         """Write a backup. Raise UsageError if the file exists, and StoreUnwritable if it cannot be written."""
         if os.path.lexists(target):
             raise UsageError(f"{target} exists", hint="choose another name: a backup is never overwritten")
-        _remove_partial_files(target)
+        # Files of earlier writers of the same backup that were killed: they hold memories.
+        for path in target.parent.glob(f".{target.name}.*"):
+            with suppress(OSError):
+                if time.time() - path.lstat().st_mtime < _STALE_PARTIAL_S:
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                elif path.suffix == TEMPORARY_SUFFIX:
+                    path.unlink()
         try:
             with (
                 TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch,
@@ -157,7 +165,7 @@ class BackupWriter:
         return BackupManifest(
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             home=str(self._home),
-            with_keys=self._with_keys,
+            with_keys=self.with_keys,
             tenants=tuple(sorted({file.tenant for file in listed if file.tenant})),
             projects=tuple(sorted({file.project for file in listed if file.project})),
             counts={
@@ -167,7 +175,7 @@ class BackupWriter:
                     for file in listed
                 ),
                 "bytes": sum(file.bytes for file in listed),
-                "keys_left_out": 0 if self._with_keys else sum(map(_is_private_key, self._listed_home_files())),
+                "keys_left_out": 0 if self.with_keys else sum(map(_is_private_key, self._listed_home_files())),
             },
             files=listed,
             problems=tuple(self._problems),
@@ -176,7 +184,7 @@ class BackupWriter:
     def _plan(self, scratch: Path) -> Iterator[_PlannedFile]:
         """Yield the files of a backup."""
         for path in self._listed_home_files():
-            if self._with_keys or not _is_private_key(path):
+            if self.with_keys or not _is_private_key(path):
                 yield _plan_file(path, self._home, "home", "home")
         for tenant in list_tenants(self._home):
             folder = Path(data_folder(self._home)) / tenant
@@ -208,7 +216,7 @@ class BackupWriter:
                 yield replace(file, name=prefix + _PROJECT_SETTINGS), read
 
     def _projects(self, tenant: str) -> list[str]:
-        projects = set(self._extra_projects)
+        projects = set(self.projects)
         for name in ("roots.json", "code_roots.json"):
             roots = Roots(Path(data_folder(self._home)) / tenant / name)
             try:
@@ -223,7 +231,7 @@ class BackupWriter:
         """Copy all segments and the last acknowledged line at one moment; sealed segments do not change any more."""
         if not (folder / "ledger.jsonl").exists() and not list(folder.glob("ledger-*.jsonl")):
             return
-        with Ledger(folder).exclusive():
+        with open_ledger(folder).exclusive():
             names = [path.name for path in folder.glob("ledger-*.jsonl")] + ["ledger.jsonl", "ledger.torn"]
             changing = {
                 name: (folder / name).read_bytes()
@@ -253,6 +261,13 @@ def _plan_data_file(path: Path, folder: Path, read: Callable[[], bytes] | None =
 def project_workspace(home: Path, tenant: str, project: str) -> Workspace:
     """Return the workspace of a project by its directory."""
     return Workspace(Project(project, project, Path(project).name, git=False), home, tenant)
+
+
+def open_ledger(folder: Path) -> Ledger:
+    """Return the ledger in a folder."""
+    from lorelog.records.ledger import Ledger  # a search loads this module for its types
+
+    return Ledger(folder)
 
 
 def list_tenants(home: Path) -> list[str]:
@@ -384,18 +399,6 @@ def _copy_database(path: Path, scratch: Path) -> bytes:
         source.backup(target)
         target.execute("PRAGMA journal_mode = DELETE")
     return copy.read_bytes()
-
-
-def _remove_partial_files(target: Path) -> None:
-    """Remove what earlier writers of the same backup left behind when they were killed: it holds memories."""
-    for path in target.parent.glob(f".{target.name}.*"):
-        with suppress(OSError):
-            if time.time() - path.lstat().st_mtime < _STALE_PARTIAL_S:
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            elif path.suffix == TEMPORARY_SUFFIX:
-                path.unlink()
 
 
 def written_backups(home: Path) -> dict[str, str]:

@@ -32,10 +32,10 @@ from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.records.chain import Segments
-from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import (
     BackupFile,
     BackupManifest,
+    open_ledger,
     project_workspace,
     read_backup,
     read_consistently,
@@ -337,7 +337,7 @@ class Restorer(Struct):
     def _restore_ledger(self, staged: Path, folder: Path) -> list[RestoredFile]:
         if not staged.is_dir() or not list(staged.glob("ledger*.jsonl")):
             return []
-        check = Ledger(staged).verify()
+        check = open_ledger(staged).verify()
         if check.faults:
             self._notes.append(
                 f"the ledger of the backup has {len(check.faults)} altered lines; 'lorelog ledger check' lists them"
@@ -348,11 +348,11 @@ class Restorer(Struct):
             return [RestoredFile(path=path, action="unchanged")]
         if relation == "diverged":
             return [self._import_records(staged, folder)]
-        projects = [record.project for record in Ledger(staged).read()]
+        projects = [record.project for record in open_ledger(staged).read()]
         moved = sorted({project for project in projects if project in self.projects})
         if moved:
             self._notes.append(f"records keep their project {', '.join(moved)}: 'search --all-projects' finds them")
-        had = sum(1 for _ in Ledger(folder).read()) if folder.is_dir() else 0
+        had = sum(1 for _ in open_ledger(folder).read()) if folder.is_dir() else 0
         if self._undo is not None:
             self._extend_ledger(staged, folder)
         return [RestoredFile(path=path, action="merged" if had else "created", added=len(projects) - had)]
@@ -361,7 +361,7 @@ class Restorer(Struct):
         """Replace a ledger by one that begins with it, segment by segment: after each step it is an unbroken chain."""
         backup, here = Segments(staged), Segments(folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with Ledger(folder).exclusive() as lock:
+        with open_ledger(folder).exclusive() as lock:
             sealed = backup.sealed()
             for number in (*sealed, backup.last_sealed() + 1):
                 if number in here.sealed():
@@ -386,7 +386,9 @@ class Restorer(Struct):
         ledger = folder / "ledger.jsonl"
         before = ledger.read_bytes() if ledger.exists() else None
         options = ImportOptions(restore=True, dry_run=self.dry_run, patterns=self.patterns)
-        report = import_lines(folder, self.home, lambda: map(str.encode, write_jsonl(Ledger(staged).read())), options)
+        report = import_lines(
+            folder, self.home, lambda: map(str.encode, write_jsonl(open_ledger(staged).read())), options
+        )
         if report.written and self._undo is not None:
             self._undo.record(ledger, before, ledger.read_bytes())
         different = tuple(problem.id for problem in report.problems if problem.id)
@@ -445,7 +447,7 @@ def undo_restore(home: Path) -> RestoreReport:
 def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
     path = Path(change["path"])
     is_ledger = path.name == "ledger.jsonl"
-    with Ledger(path.parent).exclusive() if is_ledger else nullcontext() as lock, open_locked(path) as here:
+    with open_ledger(path.parent).exclusive() if is_ledger else nullcontext() as lock, open_locked(path) as here:
         if here is None and change["previous"]:
             return RestoredFile(path=str(path), action="kept", reason="it was deleted since")
         if change["after"] and here is not None and hashlib.sha256(here).hexdigest() != change["after"]:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from lorelog.core.errors import ModelUnavailable, UsageError, plural
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust
+from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import escape_tags
 from lorelog.records.digests import (
     DigestItem,
@@ -65,7 +66,7 @@ class ContextItem(Struct, frozen=True, kw_only=True):
     hash: str
     """Hash of the text: a changed text has another citation."""
     kind: str
-    tier: str
+    trust_tier: str
     date: str
     text: str
     origin: str = ""
@@ -75,7 +76,7 @@ class ContextItem(Struct, frozen=True, kw_only=True):
     """Label if the code that it names has changed."""
 
     @property
-    def citation(self) -> str:
+    def citation_id(self) -> str:
         """Id and short hash."""
         return f"{self.id}:{self.hash[:12]}"
 
@@ -120,36 +121,55 @@ _SUMMARY_KINDS = ("task_progress", "task_finish", "revision")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-class ContextRequest(Struct, frozen=True):
-    """Options of a context file."""
+class QueryCount(Serializable, Struct, frozen=True):
+    """A question, and its number of hits."""
 
-    queries: tuple[str, ...] = ()
-    k: int = 2
-    """Memories for each query; without queries, the newest ones."""
-    token_budget: int = 700
-    form: str = "markdown"
+    query: str
+    result_count: int
 
 
-class AgentContext(Struct, frozen=True, kw_only=True):
-    """The context file and how it was made."""
+class ContextItemInfo(Serializable, Struct, frozen=True):
+    """An item of the text."""
 
-    request: ContextRequest
-    project: str
+    section: str
+    id: str
+    citation_id: str
+    kind: str
+    trust_tier: str
+    date: str
+    origin: str
+    tainted: bool
+    stale: str
+
+
+class AgentContextReply(Serializable, Struct, frozen=True, kw_only=True):
+    """The text for an agent to read before it starts, and its contents."""
+
+    tool: str = "lorelog.agent_context"
     tenant: str
-    file: ContextFile
-    hit_counts: tuple[tuple[str, int], ...]
-    """Number of hits by query."""
-    is_estimated: bool
-    """Whether tokens were estimated, because the tokenizer is not available."""
-    notes: tuple[str, ...] = ()
+    project: str
+    queries: tuple[QueryCount, ...]
+    k_per_query: int
+    token_budget: int
+    tokens: int
+    tokens_estimated: bool
+    """Whether the tokenizer is not available."""
+    format: str
+    result_count: int
+    items: tuple[ContextItemInfo, ...]
+    left_out: dict[str, int]
+    text: str
+    notes: tuple[str, ...]
 
 
-def build_agent_context(scope: ContextScope, request: ContextRequest) -> AgentContext:
-    """Return the context file for an agent, within the token budget."""
-    queries = tuple(dict.fromkeys(query.strip() for query in request.queries if query.strip()))
+def build_agent_context(
+    scope: ContextScope, questions: Sequence[str], k: int, token_budget: int, format_: str
+) -> AgentContextReply:
+    """Return the context file for an agent, within the token budget: `k` memories for each question, or the newest `k`."""
+    queries = tuple(dict.fromkeys(query.strip() for query in questions if query.strip()))
     workspace = scope.record_scope.workspace
     notes: list[str] = []
-    by_rank, hit_counts = _collect_memories(scope, queries, request.k, notes)
+    by_rank, counts = _collect_memories(scope, queries, k, notes)
     # A record has the same citation in every section.
     ids = [hit.grounding[0].record for hits in by_rank for hit in hits if hit.grounding]
     records = {record.id: record for record in scope.record_scope.records.tables().by_ids(ids)} if ids else {}
@@ -158,28 +178,40 @@ def build_agent_context(scope: ContextScope, request: ContextRequest) -> AgentCo
     hot = [_item_of_hit(hit, "hot", {}) for hit in hot_hits(scope, MAX_PER_SECTION) if hit.id not in shown]
     has_records = scope.record_scope.records.exists()
     others = _collect_records(scope, " ".join(queries), set(records)) if has_records else ([], [], [])
-    items = _drop_repeats(_interleave(memories, (*others, hot)))
+    sections = (*others, hot)
+    ordered: list[ContextItem] = []  # by usefulness: a rank of memories, one of each other section, and so on
+    for turn in range(max(len(memories), *map(len, sections))):
+        ordered += memories[turn] if turn < len(memories) else ()
+        ordered += [section[turn] for section in sections if turn < len(section)]
+    items = _drop_repeats(ordered)
     header = ContextHeader(workspace.project.name, workspace.tenant, queries)
     is_estimated = False
     try:
-        file = fit_to_budget(header, items, request.token_budget, scope.count_tokens, request.form)
+        file = fit_to_budget(header, items, token_budget, scope.count_tokens, format_)
     except ModelUnavailable as error:
         notes.append(f"tokens were estimated: {error.message}")
-        file, is_estimated = fit_to_budget(header, items, request.token_budget, estimate_tokens, request.form), True
-    return AgentContext(
-        request=replace(request, queries=queries),
-        project=workspace.project.id,
+        file, is_estimated = fit_to_budget(header, items, token_budget, estimate_tokens, format_), True
+    fields = ContextItemInfo.__struct_fields__
+    return AgentContextReply(
         tenant=workspace.tenant,
-        file=file,
-        hit_counts=tuple(hit_counts),
-        is_estimated=is_estimated,
+        project=workspace.project.id,
+        queries=tuple(counts),
+        k_per_query=k,
+        token_budget=token_budget,
+        tokens=file.tokens,
+        tokens_estimated=is_estimated,
+        format=format_,
+        result_count=len(file.items),
+        items=tuple(ContextItemInfo(*(getattr(item, name) for name in fields)) for item in file.items),
+        left_out=file.left_out,
+        text=file.text,
         notes=tuple(notes),
     )
 
 
 def _collect_memories(
     scope: ContextScope, queries: Sequence[str], k: int, notes: list[str]
-) -> tuple[list[list[Hit]], list[tuple[str, int]]]:
+) -> tuple[list[list[Hit]], list[QueryCount]]:
     """Return hits by rank, without duplicates across queries; without queries, the newest memories one by one."""
     if not queries:
         return [[hit] for hit in newest_hits(scope, k)], []
@@ -190,16 +222,7 @@ def _collect_memories(
     by_rank = [[hit for hit in rank if hit is not None] for rank in ranks]
     kept = dedupe_hits(hit for rank in by_rank for hit in rank)
     unique = [[hit for hit in rank if any(hit is other for other in kept)] for rank in by_rank]
-    return unique, [(query, len(reply.hits)) for query, reply in zip(queries, replies, strict=True)]
-
-
-def _interleave(ranks: Sequence[Sequence[ContextItem]], others: Sequence[Sequence[ContextItem]]) -> list[ContextItem]:
-    """Return items in order of usefulness: a rank of memories, one of each other section, and so on."""
-    ordered: list[ContextItem] = []
-    for turn in range(max(map(len, (ranks, *others)))):
-        ordered += ranks[turn] if turn < len(ranks) else ()
-        ordered += [other[turn] for other in others if turn < len(other)]
-    return ordered
+    return unique, [QueryCount(query, len(reply.hits)) for query, reply in zip(queries, replies, strict=True)]
 
 
 def _drop_repeats(items: Sequence[ContextItem]) -> list[ContextItem]:
@@ -231,7 +254,7 @@ def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> Conte
         id=source.record if source else hit.id,
         hash=record.hash if record else hit.content_hash,
         kind=(_format_kind(record) if record else source.kind if source else hit.type) or "memory",
-        tier=str(hit.trust.tier),
+        trust_tier=str(hit.trust.tier),
         date=hit.date[:10],
         text=text,
         origin=origin,
@@ -271,7 +294,7 @@ def _item_of_record(item: DigestItem, section: str) -> ContextItem:
         id=record.id,
         hash=record.hash,
         kind=_format_kind(record) + (", countersigned" if trust.verified_by else ""),
-        tier=str(trust.tier),
+        trust_tier=str(trust.tier),
         date=record.at[:10],
         text=text,
         origin=record.origin,
@@ -313,7 +336,7 @@ def _item_of_task(task: Task, records: Sequence[Record], trust: Sequence[Trust])
         id=task.id,
         hash=last.hash,
         kind=f"task by {task.agent}" if task.agent.strip() else "task",
-        tier=str(trust[-1].tier),
+        trust_tier=str(trust[-1].tier),
         date=task.updated_at[:10],
         text="".join(f"{label}{text}" for label, text in parts if text).strip(),
         origin=next((record.origin for record in records if record.origin in UNTRUSTED_ORIGINS), last.origin),
@@ -338,7 +361,17 @@ def fit_to_budget(
     full = count(write(header, (), items, budget))
     if full > max(bare, budget // 2):  # long queries must not displace the items
         header, full = ContextHeader(), bare
-    chosen = _choose_items(items, budget - full, count, format_)
+    chosen: list[ContextItem] = []
+    opened: set[str] = set()
+    room = budget - full
+    for item in items:
+        cost = count(_render_line(item) if format_ == MARKDOWN else _render_entry(item) + ",")
+        if format_ == MARKDOWN and item.section not in opened:
+            cost += count(f"## {SECTIONS[item.section]}")
+        if cost <= room:
+            room -= cost
+            chosen.append(item)
+            opened.add(item.section)
     while True:
         kept = set(map(id, chosen))
         left = [item for item in items if id(item) not in kept]
@@ -350,20 +383,6 @@ def fit_to_budget(
             chosen.pop()
         else:
             header = ContextHeader()
-
-
-def _choose_items(items: Sequence[ContextItem], room: int, count: CountTokens, format_: str) -> list[ContextItem]:
-    chosen: list[ContextItem] = []
-    opened: set[str] = set()
-    for item in items:
-        cost = count(_render_line(item) if format_ == MARKDOWN else _render_entry(item) + ",")
-        if format_ == MARKDOWN and item.section not in opened:
-            cost += count(f"## {SECTIONS[item.section]}")
-        if cost <= room:
-            room -= cost
-            chosen.append(item)
-            opened.add(item.section)
-    return chosen
 
 
 def _render_markdown(
@@ -399,7 +418,7 @@ def _render_json(header: ContextHeader, items: Sequence[ContextItem], left: Sequ
 
 
 def _render_line(item: ContextItem) -> str:
-    parts = (_sanitize(item.kind), item.tier, _sanitize(item.date), _sanitize(item.stale))
+    parts = (_sanitize(item.kind), item.trust_tier, _sanitize(item.date), _sanitize(item.stale))
     label = ", ".join(filter(None, parts))
     if not item.tainted:
         return f"- `{_render_citation(item)}` {label}: {item.display_text}"
@@ -408,15 +427,15 @@ def _render_line(item: ContextItem) -> str:
 
 
 def _render_citation(item: ContextItem) -> str:
-    return escape_tags(item.citation).replace("`", "'")
+    return escape_tags(item.citation_id).replace("`", "'")
 
 
 def _render_entry(item: ContextItem) -> str:
     values = {
         "section": item.section,
-        "citation": item.citation,
+        "citation": item.citation_id,
         "kind": _sanitize(item.kind),
-        "tier": item.tier,
+        "tier": item.trust_tier,
         "date": item.date,
         "quoted_from": item.source if item.tainted else "",
         "stale": _sanitize(item.stale),

@@ -33,7 +33,7 @@ from lorelog.records.digests import content_words
 from lorelog.records.tables import RecordQuery
 from lorelog.services.records.projection import records_folder
 from lorelog.services.records.record_scope import RecordScope
-from lorelog.services.search.postprocess import add_token_costs
+from lorelog.services.search.postprocess import add_token_costs, hit_of
 
 HOT_TAG = "ctx:tier:hot"
 SUBSYSTEM_TAG, FILE_TAG, TRIGGER_TAG, AGENT_TAG = "ctx:subsystem:", "ctx:file:", "ctx:trigger:", "ctx:agent:"
@@ -256,24 +256,11 @@ def _hit_from_chunk(stored: StoredChunk) -> Hit:
     """Return a memory as a hit without a search."""
     chunk = stored.chunk
     foreign = chunk.anchor is not None and chunk.anchor.origin in UNTRUSTED_ORIGINS
-    return Hit(
-        id=stored.id,
+    return hit_of(
+        stored,
         score=1.0,
-        source=chunk.source,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        heading=chunk.heading,
-        heading_level=chunk.heading_level,
-        heading_path=chunk.heading_path,
-        project=stored.project,
-        date=chunk.date,
-        type=chunk.type,
-        tags=chunk.tags,
-        content=chunk.content,
-        content_hash=chunk.content_hash,
         snippet=" ".join(chunk.text.split())[:_SNIPPET_CHARS],
         matches=(),
-        anchor=chunk.anchor,
         explanation=Explanation((ScorePart("hot", 1.0, "marked as always worth knowing"),)),
         relevance=1.0,
         trust=replace(CANDIDATE_TRUST, tainted=foreign),

@@ -6,25 +6,35 @@ files are judged, and each by itself otherwise. A hit with duplicates stands for
 
 A judged document that is not in the index stays judged and counts as not found: leaving it out would make the ranking look
 better the more of the index is missing.
+
+Questions are JSON lines, judgements tab-separated lines: the usual formats of retrieval test sets. A malformed line becomes a problem
+that names the file and the line; all other lines count. A gzip file is recognised by its first bytes, not by its name.
 """
 
 from __future__ import annotations
 
+import gzip
+import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import isfinite
 from pathlib import Path, PurePath
+from typing import Annotated
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Meta, Struct, field
+from msgspec.json import decode
+from msgspec.structs import astuple, replace
 
 from lorelog.core.document import StoredChunk
-from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Progress, Store
 from lorelog.core.query import Fusion, Hit, Lane, SearchReply
 from lorelog.core.serializable import ReplyItems, Serializable
-from lorelog.ingest.judgements import JudgedQuestion, parse_reference, read_judgements, read_questions
+from lorelog.ingest.files import os_error_text, printable_path
 from lorelog.retrieval.ranking_metrics import (
     RANKING_DEPTH,
     MeanInterval,
@@ -47,6 +57,9 @@ _FIRST_HITS = 20
 _GROWTH_FACTOR = 4
 _MAX_HITS = 10_000
 _MAX_NAMED = 5
+_GZIP_MAGIC = b"\x1f\x8b"
+_LINE_SUFFIX = re.compile(r"(?:#L(\d+)(?:-L?(\d+))?|:(\d+)(?:-(\d+))?)\Z")
+_MAX_SHOWN_CHARS = 60
 
 SearchFunction = Callable[[str, SearchOptions], SearchReply]
 
@@ -54,8 +67,10 @@ SearchFunction = Callable[[str, SearchOptions], SearchReply]
 class JudgedQuestions(Struct, frozen=True):
     """Questions with their judgements, and their origin."""
 
-    questions: tuple[JudgedQuestion, ...]
+    questions: Mapping[str, str]
+    """Texts by id."""
     gains: Mapping[str, Mapping[str, float]]
+    """By question and by the name of a document, as they were written."""
     problems: tuple[FileProblem, ...] = ()
     origin: str = ""
     is_feedback: bool = False
@@ -77,13 +92,26 @@ class EvaluationOptions(Struct, frozen=True):
     """Returns whether searches leave a memory out: superseded or expired ones."""
 
 
-class RankingResult(Serializable, Struct, frozen=True):
-    """The measures of one ranking, by name."""
+class RankingMeasure(MeanInterval, frozen=True, kw_only=True):
+    """A measure of a ranking, such as nDCG@10."""
 
     name: str
-    measures: Mapping[str, MeanInterval]
+
+
+class RankingResult(Serializable, Struct, frozen=True):
+    """The measures of one ranking."""
+
+    name: str
+    measures: tuple[RankingMeasure, ...]
     ours_ahead: MeanInterval | None = None
     """Paired difference of our ranking in nDCG; None for itself, or if it was not measured."""
+
+
+class MissingDocument(Serializable, Struct, frozen=True):
+    """A judged document that search cannot return."""
+
+    document: str
+    reason: str
 
 
 class EvaluateReply(ReplyItems[RankingResult], Struct, frozen=True):
@@ -96,11 +124,13 @@ class EvaluateReply(ReplyItems[RankingResult], Struct, frozen=True):
     """Number of questions with a relevant document; only these count."""
     documents: int
     """Number of distinct documents judged relevant."""
-    unknown: tuple[tuple[str, str], ...]
-    """Judged documents that a search cannot find, with the reason; they count as not found."""
+    unknown: tuple[MissingDocument, ...]
+    """They count as not found."""
     rankings: tuple[RankingResult, ...]
-    problems: tuple[FileProblem, ...] = ()
-    notes: tuple[str, ...] = ()
+    problems: tuple[FileProblem, ...]
+    failed: int
+    """Number of problems."""
+    notes: tuple[str, ...]
 
 
 class _JudgedDocument(Struct, frozen=True):
@@ -128,12 +158,12 @@ def evaluate(
     if request.k < 1:
         raise UsageError(f"k must be at least 1 (got {request.k})")
     questions, gains = request.judged.questions, request.judged.gains
-    judged = [question for question in questions if any(gain > 0 for gain in gains.get(question.id, {}).values())]
+    judged = [question for question in questions if any(gain > 0 for gain in gains.get(question, {}).values())]
     if not judged:
         raise _no_judgements_error(request.judged)
-    relevant = [name for question in judged for name, gain in gains[question.id].items() if gain > 0]
+    relevant = [name for question in judged for name, gain in gains[question].items() if gain > 0]
     targets = _JudgedDocuments(store, request.options.filters.projects, request.is_hidden)
-    unknown = targets.resolve(name for question in judged for name in gains[question.id])
+    unknown = targets.resolve(name for question in judged for name in gains[question])
     missing = {name: unknown[name] for name in dict.fromkeys(relevant) if name in unknown}
     if len(missing) == len(set(relevant)):
         first, why = next(iter(missing.items()))
@@ -146,8 +176,7 @@ def evaluate(
         )
     runner = _QuestionRunner(search, request, targets)
     values = runner.run(judged, progress or (lambda stage, done, total: None))
-    known = {question.id for question in questions}
-    strays = [question_id for question_id in gains if question_id not in known]
+    strays = [question for question in gains if question not in questions]
     notes = []
     if request.lane is None and not request.has_model:
         notes.append("no embedding model is configured (embedding.provider is 'none'): only keyword search is measured")
@@ -159,19 +188,89 @@ def evaluate(
         questions=len(questions),
         judged=len(judged),
         documents=len(set(relevant)),
-        unknown=tuple(missing.items()),
+        unknown=tuple(MissingDocument(name, reason) for name, reason in missing.items()),
         rankings=_make_results(values, request.k),
         problems=request.judged.problems,
+        failed=len(request.judged.problems),
         notes=(*notes, *runner.summed_notes()),
     )
 
 
 def read_judged_questions(queries: Path, qrels: Path) -> JudgedQuestions:
-    """Return the questions and judgements of two files."""
-    questions = read_questions(queries)
-    judgements = read_judgements(qrels, {question.id for question in questions.questions})
+    """Return the questions and judgements of two files. Raise SourceError if one cannot be read."""
+    problems: list[FileProblem] = []
+    questions = _read_questions(queries, problems)
+    gains = _read_judgements(qrels, questions, problems)
     origin = f"no question of {queries} has a relevant document in {qrels}"
-    return JudgedQuestions(questions.questions, judgements.gains, (*questions.problems, *judgements.problems), origin)
+    return JudgedQuestions(questions, gains, tuple(problems), origin)
+
+
+class _QuestionLine(Struct, frozen=True):
+    id: Annotated[str, Meta(pattern=r"\S")] | int
+    text: Annotated[str, Meta(pattern=r"\S")]
+
+
+def _read_questions(path: Path, problems: list[FileProblem]) -> dict[str, str]:
+    """Read lines of `{"id": …, "text": …}`."""
+    questions: dict[str, str] = {}
+    for location, line in _read_lines(path, problems):
+        try:
+            question = decode(line, type=_QuestionLine)
+        except (ValueError, RecursionError) as error:
+            hint = 'write lines such as {"id": "q1", "text": "why redis?"}'
+            problems.append(FileProblem(location, f"{error}: {_format_excerpt(line)}", hint))
+            continue
+        name = str(question.id).strip()
+        if questions.setdefault(name, question.text) is not question.text:
+            problems.append(FileProblem(location, f"duplicate id {_format_excerpt(name)}; the first one counts"))
+    return questions
+
+
+def _read_judgements(
+    path: Path, questions: Collection[str], problems: list[FileProblem]
+) -> dict[str, dict[str, float]]:
+    """Read tab-separated question, document and gain.
+
+    A first line without a number is a header, unless it begins with one of the `questions`.
+    """
+    gains: dict[str, dict[str, float]] = {}
+    for number, (location, line) in enumerate(_read_lines(path, problems)):
+        question, document, text, *_ = [*(cell.strip() for cell in line.split("\t")), "", "", ""]
+        gain = None
+        with suppress(ValueError):
+            gain = float(text)
+        if gain is not None and isfinite(gain) and question and document:
+            if gains.setdefault(question, {}).setdefault(document, gain) != gain:
+                message = f"{_format_excerpt(document)} has two different gains; the first one counts"
+                problems.append(FileProblem(location, message))
+        elif number or gain is not None or question in questions or not text:
+            message = f"expected question, document and gain, got {_format_excerpt(line)}"
+            problems.append(FileProblem(location, message, "separate three columns by tabs"))
+    return gains
+
+
+def _read_lines(path: Path, problems: list[FileProblem]) -> Iterator[tuple[str, str]]:
+    """Yield each line that is not blank with its location; a line that is not UTF-8 is a problem."""
+    shown = printable_path(str(path))
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        why = os_error_text(error) if isinstance(error, OSError | ValueError) else str(error)
+        raise SourceError(f"{shown} cannot be read: {why}", hint="give a text file, plain or gzip") from error
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        try:
+            line = raw.decode().rstrip("\r")
+        except UnicodeDecodeError:
+            hint = "convert the file to UTF-8, for example with iconv"
+            problems.append(FileProblem(f"{shown}:{number}", "not valid UTF-8", hint))
+            continue
+        if line.strip():
+            yield f"{shown}:{number}", line
+
+
+def _format_excerpt(text: str) -> str:
+    return repr(text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…")
 
 
 def questions_from_feedback(feedback: Feedback) -> JudgedQuestions:
@@ -183,8 +282,9 @@ def questions_from_feedback(feedback: Feedback) -> JudgedQuestions:
         }
         for query, by_memory in judged.items()
     }
-    questions = tuple(JudgedQuestion(query, query) for query in judged)
-    return JudgedQuestions(questions, gains, origin="nothing was judged relevant yet", is_feedback=True)
+    return JudgedQuestions(
+        {query: query for query in judged}, gains, origin="nothing was judged relevant yet", is_feedback=True
+    )
 
 
 def rank_documents(
@@ -248,8 +348,7 @@ class _JudgedDocuments:
         return self._projects is None or self._sources.get(source) in self._projects
 
     def _find(self, name: str) -> _JudgedDocument | str:
-        reference = parse_reference(name)
-        for path, lines in ((name, None), (reference.name, reference.lines)):
+        for path, lines in ((name, None), split_lines(name)):
             sources = self._files(path)
             if len(sources) > 1:
                 return f"names {len(sources)} files, such as {sources[0]} and {sources[1]}"
@@ -305,7 +404,7 @@ class _QuestionRunner(Struct):
         for note, count in self.notes.items():
             yield note if count == self.searches else f"{note} (in {count:,} of {self.searches:,} searches)"
 
-    def run(self, questions: Sequence[JudgedQuestion], progress: Progress) -> dict[str, list[dict[str, float]]]:
+    def run(self, questions: Sequence[str], progress: Progress) -> dict[str, list[dict[str, float]]]:
         """Return the measures of every question, by ranking."""
         lane = self.request.lane
         if lane is None and not self.request.has_model:
@@ -322,20 +421,21 @@ class _QuestionRunner(Struct):
                 progress("asking", done, len(questions) * len(ways))
         return values
 
-    def _measure_question(self, question: JudgedQuestion, options: SearchOptions) -> dict[str, float]:
-        gains = self.request.judged.gains[question.id]
+    def _measure_question(self, question: str, options: SearchOptions) -> dict[str, float]:
+        text, gains = self.request.judged.questions[question], self.request.judged.gains[question]
         targets = self.targets.of(gains)
         by_file = all(not target.places for target in targets)
         relevant = {name for name, gain in gains.items() if gain > 0}
 
         def search(k: int) -> Sequence[Hit]:
-            reply = self.search(question.text, replace(options, k=k))
+            reply = self.search(text, replace(options, k=k))
             self.searches += 1
             self.notes.update(set(reply.notes))
             return reply.hits
 
         def documents_of(hit: Hit) -> Iterator[str]:
-            for location in ((hit.source, hit.start_line, hit.end_line), *map(_parse_location, hit.duplicates)):
+            others = ((path, *(lines or (0, 0))) for path, lines in map(split_lines, hit.duplicates))
+            for location in ((hit.source, hit.start_line, hit.end_line), *others):
                 names = [target.name for target in targets if target.holds(*location)]
                 # A judge cannot write a name that begins with a newline.
                 yield from names or ["\n" + (location[0] if by_file else "{}:{}-{}".format(*location))]
@@ -347,11 +447,13 @@ class _QuestionRunner(Struct):
         )
 
 
-def _parse_location(text: str) -> tuple[str, int, int]:
-    """Parse `source:first-last`, as a hit lists its duplicates."""
-    source, _, lines = text.rpartition(":")
-    first, _, last = lines.partition("-")
-    return source, int(first), int(last or first)
+def split_lines(text: str) -> tuple[str, tuple[int, int] | None]:
+    """Return the path or id of a document, and its lines: `a.md`, `a.md#L10`, `a.md#L10-L20`, `a.md:10` or `a.md:10-20`."""
+    match = _LINE_SUFFIX.search(text)
+    if match is None or not text[: match.start()]:
+        return text, None
+    first, last = match[1] or match[3], match[2] or match[4]
+    return text[: match.start()], (int(first), int(last or first))
 
 
 def _make_results(values: Mapping[str, Sequence[Mapping[str, float]]], k: int) -> tuple[RankingResult, ...]:
@@ -361,7 +463,10 @@ def _make_results(values: Mapping[str, Sequence[Mapping[str, float]]], k: int) -
     return tuple(
         RankingResult(
             name,
-            {measured: mean_interval([row[measured] for row in rows]) for measured in metric_names(k)},
+            tuple(
+                RankingMeasure(*astuple(mean_interval([row[measured] for row in rows])), name=measured)
+                for measured in metric_names(k)
+            ),
             paired_difference(ndcg(OUR_RANKING), ndcg(name)) if name != OUR_RANKING and OUR_RANKING in values else None,
         )
         for name, rows in values.items()

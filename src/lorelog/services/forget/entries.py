@@ -214,7 +214,16 @@ class Selector(Struct, frozen=True):
                 "nothing that is indexed matches",
                 hint="'lorelog index' reads what is not indexed yet, such as after a reset; 'lorelog list' shows what there is",
             )
-        self._add_turns(selection)
+        # The other parts and versions of selected notes of turns: they repeat each other.
+        turns = {section.turn for section in selection.sections.values()} - {("", "")}
+        sources = {
+            stored.chunk.source
+            for session in {session for session, _ in turns}
+            for stored in self.store.session_chunks(session, Filters(), _MAX_SESSION_CHUNKS)
+        }
+        for section in self.sections(sources) if turns else ():
+            if section.turn in turns:
+                selection.sections[section.place] = section
         self._add_summaries(selection, wanted)
         names = {name for section in selection.sections.values() for name in (section.memory, *section.ids) if name}
         for episode in episodes:
@@ -237,21 +246,19 @@ class Selector(Struct, frozen=True):
         """Yield the sections of all indexed files, or of some, without record pages."""
         wanted = None if sources is None else frozenset(sources)
         for document in self.store.documents():
-            if (wanted is None or document.source in wanted) and not self.is_page(document.source):
-                yield from self._sections_of(document)
-
-    def _sections_of(self, document: Document) -> Iterator[FileSection]:
-        stored = self.store.chunks_of(document.source)
-        ids = {(entry.chunk.start_line, entry.chunk.content_hash): entry.id for entry in stored}
-        chunks = tuple(entry.chunk for entry in stored)
-        if omitted_keys(document):
-            chunks = read_chunks(document.source, self.chunking) or chunks
-        grouped: dict[str, list[Chunk]] = {}
-        for chunk, key in zip(chunks, deletion_keys(chunks, document.project), strict=True):
-            grouped.setdefault(key, []).append(chunk)
-        for key, group in grouped.items():
-            found = (ids.get((chunk.start_line, chunk.content_hash), "") for chunk in group)
-            yield FileSection(key, document, tuple(group), tuple(filter(None, found)))
+            if (wanted is not None and document.source not in wanted) or self.is_page(document.source):
+                continue
+            stored = self.store.chunks_of(document.source)
+            ids = {(entry.chunk.start_line, entry.chunk.content_hash): entry.id for entry in stored}
+            chunks = tuple(entry.chunk for entry in stored)
+            if omitted_keys(document):
+                chunks = read_chunks(document.source, self.chunking) or chunks
+            grouped: dict[str, list[Chunk]] = {}
+            for chunk, key in zip(chunks, deletion_keys(chunks, document.project), strict=True):
+                grouped.setdefault(key, []).append(chunk)
+            for key, group in grouped.items():
+                found = (ids.get((chunk.start_line, chunk.content_hash), "") for chunk in group)
+                yield FileSection(key, document, tuple(group), tuple(filter(None, found)))
 
     def _find(self, identity: str, selection: Selection) -> set[str]:
         """Return the deletion key of an id, or select the record with it."""
@@ -280,18 +287,6 @@ class Selector(Struct, frozen=True):
         if not found:
             raise error or NotFound(f"there is no record {prefix!r}")
         selection.records[found[0].id] = found[0]
-
-    def _add_turns(self, selection: Selection) -> None:
-        """Select the other parts and versions of selected notes of turns: they repeat each other."""
-        turns = {section.turn for section in selection.sections.values()} - {("", "")}
-        sources = {
-            stored.chunk.source
-            for session in {session for session, _ in turns}
-            for stored in self.store.session_chunks(session, Filters(), _MAX_SESSION_CHUNKS)
-        }
-        for section in self.sections(sources) if turns else ():
-            if section.turn in turns:
-                selection.sections[section.place] = section
 
     def _add_summaries(self, selection: Selection, named: Collection[str]) -> None:
         """Select the summaries of selected sections. One that is selected only because it repeats them may be reworded."""
@@ -447,39 +442,30 @@ def refuse_edit(
 
     With `edit_files` the user confirmed that these files are theirs; files that cannot be written stay refused.
     """
-    reasons = {
-        source: _unwritable_reason(source) or ("" if edit_files else _foreign_reason(source, own, workspace, wrote))
-        for source, own in group_by_file(entries).items()
-    }
-    return {source: reason for source, reason in reasons.items() if reason}
-
-
-def _unwritable_reason(source: str) -> str:
-    try:
-        status = os.lstat(source)
-    except FileNotFoundError:
-        return ""  # there is nothing to erase
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-    reasons = {
-        "it is now a link": os.path.realpath(source) != source,
-        "it belongs to another user": status.st_uid != os.geteuid() and os.geteuid() != 0,
-        "it is read-only": not status.st_mode & 0o222 or not os.access(source, os.W_OK),
-        "its folder is read-only": not os.access(Path(source).parent, os.W_OK),
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def _foreign_reason(
-    source: str, entries: Sequence[ForgottenEntry], workspace: Workspace, wrote: Callable[[str], bool]
-) -> str:
-    if not is_journal(source, entries[0].project, workspace):
-        return "it is a note outside the journals, which lorelog only reads"
-    if all(entry.memory and wrote(entry.memory) for entry in entries):
-        return ""
-    is_tracked = Git(str(Path(source).parent)).run("ls-files", "--error-unmatch", "--", source) is not None
-    reason = "it came with the repository: Git tracks it, and the entry was not written on this machine"
-    return reason if is_tracked else ""
+    refused: dict[str, str] = {}
+    for source, own in group_by_file(entries).items():
+        try:
+            status = os.lstat(source)
+        except FileNotFoundError:
+            continue  # there is nothing to erase
+        except OSError as error:
+            refused[source] = f"it cannot be read: {error.strerror}"
+            continue
+        is_note = not is_journal(source, own[0].project, workspace)
+        is_own = all(entry.memory and wrote(entry.memory) for entry in own)
+        git = None if edit_files or is_note or is_own else Git(str(Path(source).parent))
+        is_tracked = git is not None and git.run("ls-files", "--error-unmatch", "--", source) is not None
+        reasons = {
+            "it is now a link": os.path.realpath(source) != source,
+            "it belongs to another user": status.st_uid != os.geteuid() and os.geteuid() != 0,
+            "it is read-only": not status.st_mode & 0o222 or not os.access(source, os.W_OK),
+            "its folder is read-only": not os.access(Path(source).parent, os.W_OK),
+            "it is a note outside the journals, which lorelog only reads": is_note and not edit_files,
+            "it came with the repository: Git tracks it, and the entry was not written on this machine": is_tracked,
+        }
+        if reason := next((reason for reason, holds in reasons.items() if holds), ""):
+            refused[source] = reason
+    return refused
 
 
 def is_journal(source: str, project: str, workspace: Workspace) -> bool:

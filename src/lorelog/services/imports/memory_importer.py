@@ -291,11 +291,16 @@ class ImportRun:
         if problem:
             self.summary.skip(entry.place, problem)
             return None
-        root = self._root_of(entry)
-        if root is None:
-            name = Path(entry.project).name or entry.project
-            self.summary.other_projects[name] = self.summary.other_projects.get(name, 0) + 1
-            return None
+        target = self._target
+        to_global = entry.is_users or target.is_personal if target.to_global is None else target.to_global
+        if entry.project and not entry.is_users:
+            is_own = self._importer.names_project(entry.project)
+            if not is_own and not target.all_projects:
+                name = Path(entry.project).name or entry.project
+                self.summary.other_projects[name] = self.summary.other_projects.get(name, 0) + 1
+                return None
+            to_global = bool(target.to_global) if is_own else True
+        root = self._importer.root(to_global=to_global)
         counts = self.summary.kind(entry.kind)
         counts.found += 1
         identity = import_id(entry.text)
@@ -315,16 +320,6 @@ class ImportRun:
             self.summary.skip(entry.place, problem)
             return None
         return _Planned(memory, root, entry, bool(secrets))
-
-    def _root_of(self, entry: ImportedEntry) -> Root | None:
-        target = self._target
-        to_global = entry.is_users or target.is_personal if target.to_global is None else target.to_global
-        if entry.project and not entry.is_users:
-            is_own = self._importer.names_project(entry.project)
-            if not is_own and not target.all_projects:
-                return None
-            to_global = bool(target.to_global) if is_own else True
-        return self._importer.root(to_global=to_global)
 
     def _is_present(self, identity: str, root: Root) -> bool:
         if identity in self._seen:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
@@ -211,12 +212,10 @@ class ProjectScope:
 
     def lifecycle_index(self) -> LifecycleIndex:
         """Return the lifecycle of memories as of today."""
-        from datetime import date
-
         from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
-        today = date.today()
-        return LifecycleIndex(self.store, self.place.tenant_folder, today, uses_feedback=self._uses_feedback)
+        folder = self.place.tenant_folder
+        return LifecycleIndex(self.store, folder, date.today(), uses_feedback=self._uses_feedback)
 
     def authored(self) -> AuthoredMemories:
         """Return the registry of memories that were written on this machine."""
@@ -296,8 +295,6 @@ class ProjectScope:
         changed, and a failure is ignored: the files are derived, and the next call writes them. With `check_code`, the
         memories of this project are checked against the code they mention.
         """
-        from datetime import date
-
         from lorelog.services.standing.source import DeliverySource
 
         check = None

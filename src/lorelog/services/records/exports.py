@@ -31,15 +31,16 @@ from pathlib import Path, PurePath
 from typing import IO, Any
 
 from msgspec import Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from lorelog.core import VERSION
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, Anchor, StoredChunk
 from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
 from lorelog.core.paths import is_below
-from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, Trust, TrustTier
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
-from lorelog.ingest.importers.source import ImportedEntry, SkippedItem
+from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records.chain import (
@@ -131,20 +132,27 @@ def parse_import_line(place: int, text: bytes) -> ImportItem:
         return ImportItem(place=place, problem=f"it is longer than {MAX_LINE_BYTES:,} bytes")
     try:
         values = json.loads(text)
-        if isinstance(values, dict):
-            line = decode_line(text.strip()) if "#" in values else None
-            if "#" in values and (line is None or not line.is_intact):
-                raise UsageError("it was changed after it was written")
-            if values.get("item") == "memory":  # a line of `lorelog export`
-                memory = values | {"content": values.get("text"), "created_at": values.get("date")}
-                return _parse_omf_memory(place, memory, values)
-            if values.get("item") == "record":
-                values = values.get("record")
-        draft = draft_from_json(values)
+        line = decode_line(text.strip()) if isinstance(values, dict) and "#" in values else None
     except LorelogError as error:
         return ImportItem(place=place, problem=error.message)
     except (ValueError, RecursionError):
         return ImportItem(place=place, problem="it is not valid JSON")
+    if isinstance(values, dict) and "#" in values and (line is None or not line.is_intact):
+        return ImportItem(place=place, problem="it was changed after it was written")
+    return _parse_item(place, values)
+
+
+def _parse_item(place: int, values: Any) -> ImportItem:
+    """Return the record of a JSON value, or the memory of a line of `lorelog export`."""
+    item = values.get("item") if isinstance(values, dict) else ""
+    if item == "memory":
+        memory = values | {"content": values.get("text"), "created_at": values.get("date")}
+        return _parse_omf_memory(place, memory, values)
+    values = values.get("record") if item == "record" else values
+    try:
+        draft = draft_from_json(values)
+    except LorelogError as error:
+        return ImportItem(place=place, problem=error.message)
     unverified, redacted = values.get(UNVERIFIED_FIELD) is True, REDACTED_KEY in values
     return ImportItem(place=place, draft=draft, unverified=unverified, redacted=redacted)
 
@@ -201,19 +209,12 @@ def _render_section(record: Record) -> Iterator[str]:
     if record.supports_claim is not None:
         yield f"- supports what it replies to: {'yes' if record.supports_claim else 'no'}"
     for name in (*FIELDS, *(other for other in record.fields if other not in FIELDS)):
+        value = record.fields.get(name, "")
+        texts = value if isinstance(value, list) and all(isinstance(item, str) for item in value) else [value]
+        text = "\n".join(item if isinstance(item, str) else encode_compact_json({"": item})[4:-1] for item in texts)
         if name in record.fields:
-            yield from ("", f"**{_escape_line(name.replace('_', ' '))}**", "", *_quote_lines(record.fields[name]))
-
-
-def _quote_lines(value: Json) -> Iterator[str]:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        for item in value:
-            first, *rest = str(item).splitlines() or [""]
-            yield f"> - {_escape_line(first)}"
-            yield from (f">   {_escape_line(line)}" for line in rest)
-        return
-    text = value if isinstance(value, str) else encode_compact_json({"": value})[4:-1]
-    yield from (f"> {_escape_line(line)}".rstrip() for line in text.splitlines() or [""])
+            lines = (f"> {_escape_line(line)}".rstrip() for line in text.splitlines() or [""])
+            yield from ("", f"**{_escape_line(name.replace('_', ' '))}**", "", *lines)
 
 
 def _escape_line(text: str) -> str:
@@ -243,11 +244,19 @@ def read_omf(path: str) -> Iterator[ImportItem]:
     version: object = None
     place = 0
     for name, value in read_members(path, frozenset({"memories"}), tally):
-        if name == "memories":
-            place += 1
-            yield _parse_omf_item(place, value)
-        elif name == "omf":
-            version = value
+        version = value if name == "omf" else version
+        if name != "memories":
+            continue
+        place += 1
+        ours = object_of(object_of(object_of(value).get("extensions")).get(EXTENSION_KEY))
+        if not isinstance(value, dict):
+            yield ImportItem(place=place, problem="it is not an object")
+        elif "record" not in ours:
+            yield _parse_omf_memory(place, value, ours)
+        elif ours.get("v") != _EXTENSION_VERSION:
+            yield ImportItem(place=place, problem=f"its record has the unknown format {str(ours.get('v'))[:20]!r}")
+        else:
+            yield _parse_item(place, ours["record"])
     if tally.broken:
         yield ImportItem(place=place + 1, problem="the document ends here unexpectedly")
     elif version != OMF_VERSION:
@@ -279,40 +288,13 @@ def _memory_to_omf(memory: ExportedMemory) -> dict[str, Any]:
     }
 
 
-def _parse_omf_item(place: int, item: object) -> ImportItem:
-    if not isinstance(item, dict):
-        return ImportItem(place=place, problem="it is not an object")
-    ours = _get_object(_get_object(item, "extensions"), EXTENSION_KEY)
-    if "record" not in ours:
-        return _parse_omf_memory(place, item, ours)
-    if ours.get("v") != _EXTENSION_VERSION:
-        return ImportItem(place=place, problem=f"its record has the unknown format {str(ours.get('v'))[:20]!r}")
-    try:
-        return parse_import_line(place, encode_compact_json(_get_object(ours, "record")).encode())
-    except (ValueError, RecursionError):
-        return ImportItem(place=place, problem="its record is not valid JSON")
-
-
 def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, Any]) -> ImportItem:
-    entry = read_omf_memory({**item, "extensions": {**_get_object(item, "extensions"), EXTENSION_KEY: ours}}, "")
+    entry = read_omf_memory({**item, "extensions": {**object_of(item.get("extensions")), EXTENSION_KEY: ours}}, "")
     if isinstance(entry, SkippedItem):
         return ImportItem(place=place, problem=entry.reason)
-    known = ours.get("memory")
-    memory = ImportedEntry(
-        text=entry.text,
-        kind="memory",
-        place=repr(entry.text[:60]),
-        type=entry.type,
-        tags=entry.tags,
-        at=entry.at,
-        known_id=known if isinstance(known, str) else "",
-    )
+    shown = repr(entry.text[:60])
+    memory = replace(entry, place=shown, author="", project="", known_id=text_of(ours.get("memory")))
     return ImportItem(place=place, memory=memory, archived=is_inactive(item))
-
-
-def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = values.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 OKF_VERSION = "0.2"

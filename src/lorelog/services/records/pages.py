@@ -7,7 +7,7 @@ caught up with the ledger. Every search imports this module, so it loads the rec
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,15 +70,12 @@ class TrustAnnotator(Struct):
             else replace(hit, trust=_text_trust(hit.anchor, was_record=hit.id in ids))
             for hit in hits
         )
-        return self._rank_below_verified(rated, ids)
-
-    def _rank_below_verified(self, hits: tuple[Hit, ...], ids: Mapping[str, str]) -> tuple[Hit, ...]:
-        """Return hits with each verification after the record that it verifies, if both were found."""
         if not self._verified:
-            return hits
-        scores = {ids[hit.id]: (hit.score, hit.relevance) for hit in reversed(hits) if hit.id in ids}
+            return rated
+        # Each verification comes after the record that it verifies, if both were found.
+        scores = {ids[hit.id]: (hit.score, hit.relevance) for hit in reversed(rated) if hit.id in ids}
         ranked = []
-        for hit in hits:
+        for hit in rated:
             score, relevance = scores.get(self._verified.get(ids.get(hit.id, ""), ""), (hit.score, hit.relevance))
             lower = replace(hit, score=score, relevance=min(relevance, hit.relevance)) if score < hit.score else hit
             ranked.append(lower)

@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
@@ -121,23 +121,12 @@ class CatchUpReport(Struct, frozen=True):
 
 
 class _ProjectionState(Struct, frozen=True):
-    """Last record projected, and its tables. Stored with the word `anew` until a rebuild is complete."""
+    """Last record projected, its tables, and whether a rebuild is not complete."""
 
     tables: str
     place: int = 0
     record: str = ""
     rebuilding: bool = True
-
-    @classmethod
-    def parse(cls, noted: str, tables: str) -> _ProjectionState:
-        """Return the noted state; the beginning if it is of other tables."""
-        words = noted.split(" ")
-        if len(words) < 3 or words[0] != tables or not words[1].isdecimal():
-            return cls(tables)
-        return cls(tables, int(words[1]), words[2], rebuilding=words[3:] == ["anew"])
-
-    def __str__(self) -> str:
-        return f"{self.tables} {self.place} {self.record or '-'}{' anew' if self.rebuilding else ''}"
 
 
 class _RecordPage(Struct, frozen=True):
@@ -220,10 +209,13 @@ class RecordProjection:
         if not self._store.serves_model():
             with suppress(OSError, ValueError):
                 noted = (self._folder / _STATE_FILE).read_text("utf-8")
-        state = _ProjectionState.parse(noted, name)
+        state = _ProjectionState(name)
+        with suppress(ValueError):  # none was noted
+            known = json.decode(noted or "", type=_ProjectionState)
+            state = known if known.tables == name else state
         if state.place and self._folder.is_dir():
             rows = tables.applied_after(state.place - 1, 1 + _BATCH_SIZE)
-            if rows and rows[0][0] == state.place and encode_anchor_id(rows[0][1].id) == state.record:
+            if rows and rows[0][0] == state.place and rows[0][1].id == state.record:
                 return state, rows[1:]
         fresh = tables.applied_after(0, _BATCH_SIZE)
         if not fresh and not (state.rebuilding and self._folder.is_dir()):
@@ -239,19 +231,19 @@ class RecordProjection:
             try:
                 changed = self._put_pages(writer, tables, [record for _, record in new])
                 if new:
-                    state = replace(state, place=new[-1][0], record=encode_anchor_id(new[-1][1].id))
+                    state = replace(state, place=new[-1][0], record=new[-1][1].id)
                 if len(new) < _BATCH_SIZE and state.rebuilding:
                     self._drop_stale(writer, tables)
                     rewrite_open_tasks(self._folder.parent, tables)
                     state = replace(state, rebuilding=False)
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_atomic(self._folder / _STATE_FILE, str(state).encode(), durable=False)
+                write_atomic(self._folder / _STATE_FILE, json.encode(state), durable=False)
             except OSError as error:
                 raise StoreUnwritable(
                     f"{error.filename or self._folder} cannot be written: {error.strerror or error}",
                     hint="make it writable, or free some space",
                 ) from error
-            writer.set_note(_REMARK_NAME, str(state))
+            writer.set_note(_REMARK_NAME, json.encode(state).decode())
         return changed
 
     def _put_pages(self, writer: StoreWriter, tables: RecordTables, records: Sequence[Record]) -> int:
@@ -281,30 +273,38 @@ class RecordProjection:
         if not records:
             return None
         path = page.path(self._folder)
-        text = render_page(_page_title(page, records, tables), records)
+        task = tables.task(page.task) if page.task else None
+        first = next((record for record in records if task is not None and record.id == task.started_by), records[0])
+        title = (
+            (task.goal if task else "") or first.text("goal") or first.text("summary") or first.kind.replace("_", " ")
+        )
+        # The title is shown above records from other origins, so it names its own.
+        text = render_page(
+            f'quoted from {first.origin}: "{title}"' if first.origin in UNTRUSTED_ORIGINS else title, records
+        )
         data = text.encode()
         digest = hashlib.sha256(data).hexdigest()
         document = self._store.document(str(path))
-        is_same = document is not None and document.file_hash == digest and document.project == page.project
+        if document is not None and not (
+            document.file_hash == digest and document.project == page.project and self._builder.is_current(document)
+        ):
+            document = None
         stamp = _file_stamp(path)
-        if is_same and document is not None and self._builder.is_current(document) and document.stamp == stamp:
+        if document is not None and document.stamp == stamp:
             return None
         if stamp is None or path.read_bytes() != data:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomic(path, data, durable=False)
             stamp = _file_stamp(path) or FileStamp(len(data), 0, 0)
-        if is_same and document is not None and self._builder.is_current(document):
+        if document is not None:
             return replace(document, stamp=stamp, indexed_at=utc_now())
         root = Root(str(path.parent), page.project)
         return self._builder.build(SourceFile(str(path), root.path, stamp), root, FileText(text, digest))
 
     def _drop_stale(self, writer: StoreWriter, tables: RecordTables) -> None:
         """Remove the pages whose records are not in the ledger any more."""
-        current, position = set[str](), 0
-        while batch := tables.applied_after(position, _BATCH_SIZE):
-            paged = (record for _, record in batch if record.kind not in UNPAGED_KINDS)
-            current.update(str(_RecordPage.of(record).path(self._folder)) for record in paged)
-            position = batch[-1][0]
+        paged = (record for record in tables.all() if record.kind not in UNPAGED_KINDS)
+        current = {str(_RecordPage.of(record).path(self._folder)) for record in paged}
         gone = [source for source in self.sources() if source not in current]
         if gone:
             writer.remove(gone)
@@ -321,14 +321,6 @@ class RecordProjection:
             are = "record is" if len(new) == 1 else "records are"
             return f"{count} {are} not searchable yet: {why}"
         return f"some records may not be searchable yet: {why}"
-
-
-def _page_title(page: _RecordPage, records: Sequence[Record], tables: RecordTables) -> str:
-    task = tables.task(page.task) if page.task else None
-    first = next((record for record in records if task is not None and record.id == task.started_by), records[0])
-    title = (task.goal if task else "") or first.text("goal") or first.text("summary") or first.kind.replace("_", " ")
-    # The title is shown above records from other origins, so it names its own.
-    return f'quoted from {first.origin}: "{title}"' if first.origin in UNTRUSTED_ORIGINS else title
 
 
 def _file_name(identity: str) -> str:

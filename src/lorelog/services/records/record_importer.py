@@ -144,26 +144,18 @@ class _KnownRecord(Struct, frozen=True):
     redacted: bool = False
 
 
-class RecordImporter:
+class RecordImporter(Struct):
     """Imports a file into a ledger. `add_memories` receives the memories in batches, also in a dry run."""
 
-    def __init__(
-        self,
-        store: RecordStore,
-        keyring: Keyring,
-        options: ImportOptions,
-        add_memories: Callable[[Sequence[ImportedEntry]], None],
-    ) -> None:
-        self._store = store
-        self._keyring = keyring
-        self._options = options
-        self._add_memories = add_memories
-        self._report = ImportReport()
-        self._file_ids: set[str] = set()
-        """Ids of the records and tasks in the file."""
-        self._planned: dict[str, _KnownRecord] = {}
-        """Records that a dry run would have written."""
-        self._tables = store.tables()
+    _store: RecordStore
+    _keyring: Keyring
+    _options: ImportOptions
+    _add_memories: Callable[[Sequence[ImportedEntry]], None] = lambda _: None
+    _report: ImportReport = field(default_factory=ImportReport)
+    _file_ids: set[str] = field(default_factory=set)
+    """Ids of the records and tasks in the file."""
+    _planned: dict[str, _KnownRecord] = field(default_factory=dict)
+    """Records that a dry run would have written."""
 
     def run(self, read: Callable[[], Iterator[ImportItem]]) -> ImportReport:
         """Import a file. It is read twice: first for its ids, so that records may refer to each other in any order."""
@@ -187,8 +179,7 @@ class RecordImporter:
             if name
         }
         known = {name: self._planned[name] for name in named if name in self._planned}
-        self._tables = self._store.tables()
-        for record in self._tables.by_ids(named):
+        for record in self._store.tables().by_ids(named):
             known.setdefault(record.id, self._known_record(record))
         drafts: list[RecordDraft] = []
         memories: list[ImportedEntry] = []
@@ -258,7 +249,17 @@ class RecordImporter:
         report.redacted += bool(secrets)
         report.tainted += prepared.origin in UNTRUSTED_ORIGINS
         report.unsigned += bool(draft.signature and not prepared.signature)
-        self._note_missing(item.place, prepared, known)
+        missing = [
+            f"the record {name}"
+            for name in dict.fromkeys((prepared.reply_to, prepared.supersedes))
+            if name and name not in known and name not in self._file_ids
+        ]
+        if prepared.task and prepared.task not in self._file_ids and self._store.tables().task(prepared.task) is None:
+            missing.append(f"the task {prepared.task}")
+        if missing:
+            report.dangling += 1
+            message = f"imported, but {' and '.join(missing)} is neither here nor in the file"
+            report.add_problem(item.place, prepared.id, message)
         return prepared
 
     def _prepare_draft(
@@ -278,20 +279,6 @@ class RecordImporter:
 
     def _is_proven(self, record: RecordDraft | Record) -> bool:
         return bool(record.signature) and self._keyring.signature_status(record).state is SignatureState.VALID
-
-    def _note_missing(self, place: int, draft: RecordDraft, known: Mapping[str, _KnownRecord]) -> None:
-        missing = [
-            f"the record {name}"
-            for name in dict.fromkeys((draft.reply_to, draft.supersedes))
-            if name and name not in known and name not in self._file_ids
-        ]
-        if draft.task and draft.task not in self._file_ids and self._tables.task(draft.task) is None:
-            missing.append(f"the task {draft.task}")
-        if missing:
-            self._report.dangling += 1
-            self._report.add_problem(
-                place, draft.id, f"imported, but {' and '.join(missing)} is neither here nor in the file"
-            )
 
     @contextmanager
     def _import_lock(self) -> Iterator[None]:
@@ -313,8 +300,7 @@ def import_lines(
     keyring = Keyring(home / "identities")
     store = RecordStore(folder, keyring.signing_key)
     try:
-        importer = RecordImporter(store, keyring, options, lambda _: None)
-        return importer.run(lambda: starmap(parse_import_line, enumerate(lines(), 1)))
+        return RecordImporter(store, keyring, options).run(lambda: starmap(parse_import_line, enumerate(lines(), 1)))
     finally:
         store.close()
 

@@ -28,7 +28,7 @@ from lorelog.records.digests import (
     build_resume,
     one_line,
 )
-from lorelog.records.tables import RecordQuery, RecordTables, Task
+from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.store import RecordStore
 
@@ -40,7 +40,7 @@ MIN_ID_CHARS = 6
 """Shortest accepted prefix of an id. The first eight characters are a time to the minute, so more may be needed."""
 _MAX_SUGGESTIONS = 5
 _MAX_CANDIDATES = 500
-_GOAL_CHARS = 60
+_MAX_TEXT_CHARS = 72
 _LIST_HINTS = {
     "task": "'lorelog task list --status all' lists them",
     "record": "'lorelog task show' lists those of a task, 'lorelog search' finds any",
@@ -60,8 +60,8 @@ def resolve_task_id(tables: RecordTables, text: str) -> str:
     records = tables.with_id_prefix(named, 2) if is_prefix and not matches else []
     if len(records) == 1 and records[0].task:
         raise NotFound(f"{named!r} is a record of a task, not a task", hint=f"the task is {records[0].task}")
-    known = matches or tables.tasks(limit=_MAX_CANDIDATES)
-    raise _not_found("task", named, {task.id: _format_task(task) for task in known}, ambiguous=bool(matches))
+    known = {task.id: task.goal for task in matches or tables.tasks(limit=_MAX_CANDIDATES)}
+    raise _not_found("task", named, known, ambiguous=bool(matches))
 
 
 def resolve_record(tables: RecordTables, text: str) -> Record:
@@ -77,12 +77,15 @@ def resolve_record(tables: RecordTables, text: str) -> Record:
     task = tables.task(named) if named and not matches else None
     if task is not None and task.started_by:
         raise NotFound(f"{named!r} is a task, not a record", hint=f"the record that began it is {task.started_by}")
-    known = matches or tables.find(RecordQuery(limit=_MAX_CANDIDATES))
-    raise _not_found("record", named, {record.id: _format_record(record) for record in known}, ambiguous=bool(matches))
+    records = matches or tables.find(RecordQuery(limit=_MAX_CANDIDATES))
+    texts = {record.id: record.text("summary") or record.text("goal") for record in records}
+    known = {record.id: f"{record.kind}: {texts[record.id]}".removesuffix(": ") for record in records}
+    raise _not_found("record", named, known, ambiguous=bool(matches))
 
 
-def _not_found(what: str, named: str, known: Mapping[str, str], *, ambiguous: bool) -> NotFound:
-    """Return the error for an id; `known` are the candidates as they are shown, or all that begin with it."""
+def _not_found(what: str, named: str, texts: Mapping[str, str], *, ambiguous: bool) -> NotFound:
+    """Return the error for an id, given the texts of the candidates, or of all that begin with it."""
+    known = {id_: f"{id_} ({one_line(text, _MAX_TEXT_CHARS)})" if text else id_ for id_, text in texts.items()}
     if ambiguous:
         more = " and more" if len(known) > _MAX_SUGGESTIONS else ""
         shown = "; ".join(list(known.values())[:_MAX_SUGGESTIONS])
@@ -96,15 +99,6 @@ def _not_found(what: str, named: str, known: Mapping[str, str], *, ambiguous: bo
     near = [known[id_] for id_ in get_close_matches(named, known, n=2, cutoff=0.75)]
     hint = f"did you mean {' or '.join(near)}?" if near else _LIST_HINTS[what]
     return NotFound(f"there is no {what} {named[:100]!r}", hint=hint)
-
-
-def _format_task(task: Task) -> str:
-    return f"{task.id} ({one_line(task.goal, _GOAL_CHARS)})" if task.goal else task.id
-
-
-def _format_record(record: Record) -> str:
-    text = record.text("summary") or record.text("goal")
-    return f"{record.id} ({record.kind}: {one_line(text, _GOAL_CHARS)})" if text else f"{record.id} ({record.kind})"
 
 
 _TEXT_FILTERS = (

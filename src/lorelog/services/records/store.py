@@ -24,7 +24,7 @@ from lorelog.core.processes import FileLock
 from lorelog.core.record import UNTRUSTED_ORIGINS, Record, RecordDraft, Trust
 from lorelog.light.session_start import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines
 from lorelog.records.ledger import DraftSigner, Ledger
-from lorelog.records.tables import RecordQuery, RecordTables, Task
+from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import SigningKeyLookup, assess_records, no_signing_key
 
 _MAX_OPEN_TASKS = 100
@@ -48,8 +48,15 @@ def append_open_tasks(folder: Path, records: Iterable[Record]) -> None:
 def rewrite_open_tasks(folder: Path, tables: RecordTables) -> None:
     """Rewrite the file with the open tasks that were changed last."""
     with suppress(OSError, LorelogError), FileLock(folder / _OPEN_TASKS_LOCK):
-        tasks = tables.find_tasks(None, open_=True, limit=_MAX_OPEN_TASKS)[0]
-        _write_open_tasks(folder / OPEN_TASKS_FILE, [_current_task_line(tables, task) for task in tasks])
+        lines = []
+        for task in tables.find_tasks(None, open_=True, limit=_MAX_OPEN_TASKS)[0]:
+            last = tables.find(RecordQuery(kinds=("task_progress",), task=task.id, limit=1))
+            line: dict[str, Any] = {"seq": 0}
+            for record in (*tables.by_ids([task.started_by]), *last):
+                line |= _task_line(record)
+            texts = {"goal": task.goal[:_MAX_TEXT_CHARS], "status": task.status[:_MAX_TEXT_CHARS]}
+            lines.append({**line, "project": task.project, **texts, "id": task.id})
+        _write_open_tasks(folder / OPEN_TASKS_FILE, lines)
 
 
 def _write_open_tasks(file: Path, tasks: Iterable[dict[str, Any]]) -> None:
@@ -74,14 +81,6 @@ def _task_line(record: Record) -> dict[str, Any]:
         "done": record.kind == "task_finish",
     }
     return {"id": record.task, "seq": record.seq, **{name: value for name, value in fields.items() if value}}
-
-
-def _current_task_line(tables: RecordTables, task: Task) -> dict[str, Any]:
-    last = next(iter(tables.find(RecordQuery(kinds=("task_progress",), task=task.id, limit=1))), None)
-    start = tables.get(task.started_by) if task.started_by else None
-    line = {name: value for record in (start, last) if record for name, value in _task_line(record).items()}
-    texts = {"goal": task.goal[:_MAX_TEXT_CHARS], "status": task.status[:_MAX_TEXT_CHARS]}
-    return {"seq": 0, **line, "project": task.project, **texts, "id": task.id}
 
 
 class RecordStore:

@@ -66,7 +66,6 @@ _DISCLAIMER = (
 )
 _HIDDEN_FIELDS = ("content", "artifact_role", "related_artifact_ids")
 _MAX_ITEMS = 200
-_BATCH_SIZE = 2000
 _PAGE_MARK = re.compile(re.escape(DIGEST_MARK) + r" page:(\S+) sha256:([0-9a-f]{64}) -->\n")
 _CITATION_LINK = re.compile(r"\]\(((?:\.\./)?(?:tasks|pages)/[^)#\s]+\.md)#([^)\s]+)\)")
 _BUILD_COMMAND = "lorelog wiki build"
@@ -214,15 +213,9 @@ def compile_wiki(scope: RecordScope, *, all_projects: bool = False) -> Wiki:
     """Return the wiki of the visible records; without records it has no pages."""
     tables = scope.records.tables()
     view = digest_scope_for(scope, all_projects=all_projects)
-    records = list[Record]()
-    position = 0
-    while batch := tables.applied_after(position, _BATCH_SIZE):
-        records += [record for _, record in batch]
-        position = batch[-1][0]
-    first: dict[str, Record] = {}
-    for record in records:
-        first.setdefault(record.id, record)
-    first = {id_: record for id_, record in first.items() if record.kind not in UNPAGED_KINDS}
+    records = list(tables.all())
+    first = {record.id: record for record in reversed(records)}
+    first = {record.id: first[record.id] for record in records if first[record.id].kind not in UNPAGED_KINDS}
     shown = tuple(record for record in first.values() if view.projects is None or record.project in view.projects)
     wiki = Wiki(first, assess_records(records, scope.records.signer), shown)
     for name, body in sorted(_render_pages(tables, view, wiki)) if shown else ():
@@ -255,8 +248,11 @@ def _render_pages(tables: RecordTables, view: DigestScope, wiki: Wiki) -> Iterat
     for name, records in by_page.items():
         first = records[0]
         task = tables.task(first.task) if first.task and first.kind != "wiki_page" else None
-        if first.kind == "wiki_page":
-            yield name, _render_written_page(first, wiki)
+        if first.kind == "wiki_page":  # its text as a quotation, or as a fenced block if it is tainted
+            content = first.text("content")
+            body = fence_text(content) if wiki.is_tainted(first.id) else quote_markdown(content)
+            lines = [*_render_records([first], wiki, PAGES_FOLDER), "", "## What it says", "", *body]
+            yield name, _render_page(_written_page_title(first), PAGES_FOLDER, lines, disclaimer=False)
         elif task is None:
             lines = _render_records(records, wiki, TASKS_FOLDER)
             yield name, _render_page("Records of no task", TASKS_FOLDER, lines)
@@ -300,14 +296,6 @@ def _render_task_page(resume: TaskResume, records: Sequence[Record], wiki: Wiki)
         *_render_records(records, wiki, TASKS_FOLDER),
     ]
     return _render_page(escape_inline(resume.goal or task.id, 300), TASKS_FOLDER, lines)
-
-
-def _render_written_page(record: Record, wiki: Wiki) -> str:
-    """Return a page that an agent wrote: its text as a quotation, or as a fenced block if it is tainted."""
-    content = record.text("content")
-    body = fence_text(content) if wiki.is_tainted(record.id) else quote_markdown(content)
-    lines = [*_render_records([record], wiki, PAGES_FOLDER), "", "## What it says", "", *body]
-    return _render_page(_written_page_title(record), PAGES_FOLDER, lines, disclaimer=False)
 
 
 def _written_page_title(record: Record) -> str:
@@ -358,7 +346,7 @@ def _render_digest(digest: Digest, wiki: Wiki, folder: str) -> list[str]:
 
 
 def _render_records(records: Iterable[Record], wiki: Wiki, folder: str) -> list[str]:
-    return [line for record in records for line in ("", *_render_record(record, wiki, folder))]
+    return [line for record in records for line in _render_record(record, wiki, folder)]
 
 
 def _render_record(record: Record, wiki: Wiki, folder: str) -> Iterator[str]:
@@ -368,7 +356,7 @@ def _render_record(record: Record, wiki: Wiki, folder: str) -> Iterator[str]:
         escape_inline(record.status, 60),
         f"origin {record.origin}",
     ]
-    yield from (f"### {record_heading(record)}", "", ", ".join(facts), "")
+    yield from ("", f"### {record_heading(record)}", "", ", ".join(facts), "")
     if id_slug(record.id) != record.id:
         yield f"- id: {escape_inline(record.id)}"
     if record.reply_to:
@@ -492,11 +480,11 @@ class LintFinding(Struct, frozen=True):
 
 def lint_wiki(wiki: Wiki, folder: Path) -> list[LintFinding]:
     """Return the problems, those of pages first."""
+    return [*_lint_pages(wiki, folder), *_lint_records(wiki)]
+
+
+def _lint_pages(wiki: Wiki, folder: Path) -> Iterator[LintFinding]:
     existing = {page.name: page for page in read_pages(folder)}
-    return [*_lint_pages(wiki, folder, existing), *_lint_records(wiki)]
-
-
-def _lint_pages(wiki: Wiki, folder: Path, existing: Mapping[str, PageOnDisk]) -> Iterator[LintFinding]:
     if wiki.pages and not existing:
         yield LintFinding("missing", "", f"{folder} contains no wiki", _BUILD_COMMAND)
         return
@@ -521,22 +509,21 @@ def _lint_pages(wiki: Wiki, folder: Path, existing: Mapping[str, PageOnDisk]) ->
 
 
 def _lint_records(wiki: Wiki) -> Iterator[LintFinding]:
-    for record in wiki.page_records:
-        for source_id in source_ids(record):
-            if source_id not in wiki.records:
-                message = f"{record.kind} {short_id(record.id)} refers to {source_id[:80]}, which is not in the ledger"
-                hint = "revise the record, or import the ledger that has the other"
-                yield LintFinding("broken_citation", _page_path(record), message, hint, (record.id,))
-    for record in filter(lambda record: _is_verified_decision(record, wiki), wiki.page_records):
-        for source_id in source_ids(record):
-            newer = wiki.replacements.get(source_id)
-            if newer and newer != record.id and record.supersedes != source_id:
-                message = (
-                    f"the verified decision {short_id(record.id)} rests on {short_id(source_id)}, "
-                    f"superseded by {short_id(newer)}"
-                )
-                hint = "check whether it still holds, and revise it if not"
-                yield LintFinding("superseded_ground", _page_path(record), message, hint, (record.id, source_id, newer))
+    pairs = [(record, source_id) for record in wiki.page_records for source_id in source_ids(record)]
+    for record, source_id in pairs:
+        if source_id not in wiki.records:
+            message = f"{record.kind} {short_id(record.id)} refers to {source_id[:80]}, which is not in the ledger"
+            hint = "revise the record, or import the ledger that has the other"
+            yield LintFinding("broken_citation", _page_path(record), message, hint, (record.id,))
+    for record, source_id in pairs:
+        newer = wiki.replacements.get(source_id, record.id)
+        if newer != record.id and record.supersedes != source_id and _is_verified_decision(record, wiki):
+            message = (
+                f"the verified decision {short_id(record.id)} rests on {short_id(source_id)}, "
+                f"superseded by {short_id(newer)}"
+            )
+            hint = "check whether it still holds, and revise it if not"
+            yield LintFinding("superseded_ground", _page_path(record), message, hint, (record.id, source_id, newer))
 
 
 def _is_verified_decision(record: Record, wiki: Wiki) -> bool:

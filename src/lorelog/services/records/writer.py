@@ -45,17 +45,14 @@ def redact_draft(draft: RecordDraft, patterns: Sequence[str] = ()) -> tuple[Reco
 
     def clean_value(value: Json, name: str = "") -> Json:
         if isinstance(value, str):
-            return clean_named(name, value) if name else clean(value)
+            # Many secrets are recognized only by their name, as in {"password": …}.
+            whole = clean(f"{name}={value}") if name else ""
+            return whole.removeprefix(f"{name}=") if name and whole.startswith(f"{name}=") else clean(value)
         if isinstance(value, list):
             return [clean_value(item, name) for item in value]
         if isinstance(value, dict):
             return {clean(key): clean_value(item, key) for key, item in value.items()}
         return value
-
-    def clean_named(name: str, text: str) -> str:
-        # Many secrets are recognized only by their name, as in {"password": …}.
-        whole = clean(f"{name}={text}")
-        return whole.removeprefix(f"{name}=") if whole.startswith(f"{name}=") else clean(text)
 
     fields = {name: value if name in _REFERENCE_FIELDS else clean_value(value) for name, value in draft.fields.items()}
     texts: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _REDACTED_FIELDS if getattr(draft, name)}
@@ -94,7 +91,13 @@ def append_record(
     if draft.kind in _REQUIRED_TEXTS and not any(text.strip() if isinstance(text, str) else True for text in texts):
         # It would supersede one that has content.
         raise UsageError(f"the {draft.kind} is empty", hint=f"give a summary: {_REQUIRED_TEXTS[draft.kind]}")
-    draft = replace(draft, agent=_writer_name(scope, agent))
+    signer = scope.keyring.name
+    if signer and agent is not None and writer_identity(agent) != writer_identity(signer):
+        raise UsageError(
+            f"records are signed as {signer!r} here and cannot be written as {agent!r}",
+            hint="omit writer (--as), or select that writer's identity with the setting records.identity",
+        )
+    draft = replace(draft, agent=signer or (scope.agent if agent is None else agent))
     tables = scope.records.tables()
     parent = resolve_record(tables, draft.reply_to) if draft.reply_to else None
     draft = _assign_task(scope, _resolve_ids(tables, draft, parent), tables, parent, to_global=to_global)
@@ -112,19 +115,6 @@ def append_record(
     if rated.trust.promotion is Promotion.REFUSED:
         notes.append(f"this verifies nothing: {rated.trust.promotion_reason}")
     return WrittenRecord(rated, tuple(notes))
-
-
-def _writer_name(scope: RecordScope, agent: str | None) -> str:
-    """Return the writer of a record. Raise UsageError for a name other than the signing identity's."""
-    signer = scope.keyring.name
-    if not signer:
-        return scope.agent if agent is None else agent
-    if agent is not None and writer_identity(agent) != writer_identity(signer):
-        raise UsageError(
-            f"records are signed as {signer!r} here and cannot be written as {agent!r}",
-            hint="omit writer (--as), or select that writer's identity with the setting records.identity",
-        )
-    return signer
 
 
 def _resolve_ids(tables: RecordTables, draft: RecordDraft, parent: Record | None) -> RecordDraft:
@@ -152,18 +142,15 @@ def _assign_task(
     """Return a draft with its task, project and thread."""
     project = "" if to_global else scope.workspace.project.id
     draft = complete_draft(draft, parent)
-    rules = KINDS[draft.kind]
-    if rules.needs_task and not draft.task and not is_reply(draft):
+    if KINDS[draft.kind].needs_task and not draft.task and not is_reply(draft):
         raise UsageError(
             f"{with_article(draft.kind)} needs a task",
             hint="give task_id, or reply_to_artifact_id with a record of the task",
         )
+    # A restarted task keeps its project, and a reply from another project is filed under its task's.
     task = tables.task(draft.task) if draft.task else None
-    if task is not None:
-        # A restarted task keeps its project, and a reply from another project is filed under its task's.
-        return replace(draft, project=task.project)
-    inherited = parent is not None and not rules.starts_task
-    return replace(draft, project=parent.project if inherited and parent else project)
+    owner = task or (None if KINDS[draft.kind].starts_task else parent)
+    return replace(draft, project=project if owner is None else owner.project)
 
 
 def _write_notes(tables: RecordTables, draft: RecordDraft, redactions: Mapping[str, int]) -> Iterator[str]:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
-from lorelog.core.document import FileStamp
+from lorelog.core.document import FileStamp, StoredChunk
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit
 from lorelog.retrieval.cache import CostCache
@@ -26,6 +27,20 @@ from lorelog.retrieval.token_estimate import estimate_tokens
 _GROWTH_FACTOR = 4
 _MAX_HITS_SCANNED = 1_000
 """Maximum hits to scan for those that are kept, unless more are requested."""
+
+
+_CHUNK_FIELDS = (
+    *("source", "start_line", "end_line", "heading", "heading_level", "heading_path", "date", "date_source"),
+    *("type", "tags", "content", "content_hash", "anchor"),
+)
+"""Fields of a hit that are those of its chunk."""
+
+
+def hit_of(stored: StoredChunk, **fields: Any) -> Hit:
+    """Return a chunk as a hit."""
+    chunk = stored.chunk
+    same = {name: getattr(chunk, name) for name in _CHUNK_FIELDS}
+    return Hit(id=stored.id, project=stored.project, **same, **fields)
 
 
 def growing_limits(k: int, max_limit: int = _MAX_HITS_SCANNED) -> Iterator[int]:
@@ -41,14 +56,10 @@ def best_of_each_memory(hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """Return the first hit of each memory."""
     distinct: dict[tuple[str, ...], Hit] = {}
     for hit in hits:
-        distinct.setdefault(_memory_of(hit), hit)
+        memory = hit.anchor.memory if hit.anchor is not None else ""
+        # Text without an id is one memory per section.
+        distinct.setdefault(("memory", memory) if memory else (hit.source, *hit.heading_path), hit)
     return tuple(distinct.values())
-
-
-def _memory_of(hit: Hit) -> tuple[str, ...]:
-    """Return a key of the memory that a hit belongs to; text without an id is one memory per section."""
-    memory = hit.anchor.memory if hit.anchor is not None else ""
-    return ("memory", memory) if memory else (hit.source, *hit.heading_path)
 
 
 def add_confidence(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:

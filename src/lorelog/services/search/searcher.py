@@ -31,7 +31,6 @@ from lorelog.core.query import (
     Fusion,
     Hit,
     Lane,
-    ScorePart,
     SearchReply,
     Term,
     VectorCoverage,
@@ -40,7 +39,7 @@ from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
-from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, unread_share
+from lorelog.retrieval.fusion import FusedCandidate, unread_share
 from lorelog.retrieval.relevance import (
     UNKNOWN_RELEVANCE,
     QueryFeatures,
@@ -68,6 +67,7 @@ from lorelog.services.memory_state.lifecycle_index import (
     rank_below_summaries,
 )
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
+from lorelog.services.search.postprocess import hit_of
 
 if TYPE_CHECKING:
     from lorelog.services.search.now_was import MarkedRanking
@@ -100,14 +100,6 @@ class RankingContext(Struct, frozen=True):
     analyser: WordAnalyser
     deps: SearchDeps
     hot: HotChunkCache | None = None
-
-
-class _ReadCandidate(Struct, frozen=True):
-    """A candidate with its text, match features and score."""
-
-    fused: FusedCandidate
-    stored: StoredChunk
-    reading: MatchFeatures
 
 
 class HitBuilder:
@@ -195,7 +187,7 @@ class HitBuilder:
 
         Far fewer are fetched than were ranked, so duplicates are found among the first few times k only.
         """
-        read: list[_ReadCandidate] = []
+        read: list[tuple[FusedCandidate, StoredChunk]] = []
         distinct: list[RankedChunk] = []
         count = self._options.k
         if self._deps.reranker is not None:
@@ -205,32 +197,28 @@ class HitBuilder:
         for start in range(0, len(self._candidates.ranked), page):
             read += self._read(self._candidates.ranked[start : start + page])
             if self._uses_own_ranking:
-                read.sort(key=lambda candidate: -candidate.fused.score)
-            distinct = fold_entries(drop_duplicates((candidate.fused, candidate.stored) for candidate in read))
+                read.sort(key=lambda candidate: -candidate[0].score)
+            distinct = fold_entries(drop_duplicates(read))
             if len(distinct) >= count:
                 break
         return distinct
 
-    def _read(self, candidates: Sequence[FusedCandidate]) -> list[_ReadCandidate]:
+    def _read(self, candidates: Sequence[FusedCandidate]) -> list[tuple[FusedCandidate, StoredChunk]]:
         chunks = self._load_chunks([candidate.key for candidate in candidates])
+        lifecycle = self._deps.lifecycle
         read = []
         for candidate in candidates:
             chunk = chunks.get(candidate.key)
-            if chunk is None or self._is_hidden(chunk.stored):
+            # Filter before deduplication: a visible chunk may duplicate a hidden one.
+            if chunk is None or (lifecycle is not None and lifecycle.hides(chunk.stored, self._options)):
                 continue
-            reading = self._reader.read(chunk.words)
-            self._readings[candidate.key] = reading
+            self._readings[candidate.key] = self._reader.read(chunk.words)
             self._words[candidate.key] = chunk.words
-            read.append(_ReadCandidate(candidate, chunk.stored, reading))
+            read.append((candidate, chunk.stored))
         if not self._uses_own_ranking:
             return read
-        timing = self._find_time([candidate.stored for candidate in read])
-        return [self._score(candidate, timing) for candidate in read]
-
-    def _is_hidden(self, stored: StoredChunk) -> bool:
-        """Filter before deduplication: a visible chunk may duplicate a hidden one."""
-        lifecycle = self._deps.lifecycle
-        return lifecycle is not None and lifecycle.hides(stored, self._options)
+        timing = self._find_time([stored for _, stored in read])
+        return [(self._score(candidate, stored, timing), stored) for candidate, stored in read]
 
     def _load_chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, CachedChunk]:
         """Return chunks with their words, from the hot cache or the store, and cache them."""
@@ -251,25 +239,23 @@ class HitBuilder:
                 self._timing = hint
         return self._timing
 
-    def _score(self, candidate: _ReadCandidate, timing: TimeHint | None) -> _ReadCandidate:
-        reading, date, recency = candidate.reading, candidate.stored.chunk.date, self._recency
-        weights = self._reading_weights
-        fused = candidate.fused.plus(reading.score(weights), lambda: reading.parts(weights))
+    def _score(self, fused: FusedCandidate, stored: StoredChunk, timing: TimeHint | None) -> FusedCandidate:
+        chunk, recency, lifecycle = stored.chunk, self._recency, self._deps.lifecycle
+        date, reading, weights = chunk.date, self._readings[fused.key], self._reading_weights
+        fused = fused.plus(reading.score(weights), lambda: reading.parts(weights))
         self._plain_scores[fused.key] = fused.score
         if timing is not None:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
         if recency.weight > 0.0:
             fused = fused.plus(recency.value(date), lambda: (recency.part(date),))
-        if share := self._reader.commands_share(candidate.stored.chunk.text):
+        if share := self._reader.commands_share(chunk.text):
             fused = fused.plus(-COMMANDS_WEIGHT * share, partial(explain_commands, share))
         if self._phrases:
-            quoted = match_phrases(self._phrases, candidate.stored.chunk.matched_text)
+            quoted = match_phrases(self._phrases, chunk.matched_text)
             fused = fused.plus(quoted.score, quoted.parts)
-        if self._deps.lifecycle is not None and self._deps.lifecycle.is_irrelevant(
-            self._question.text, candidate.stored
-        ):
+        if lifecycle is not None and lifecycle.is_irrelevant(self._question.text, stored):
             fused = fused.plus(-IRRELEVANT_PENALTY, explain_penalty)
-        return _ReadCandidate(fused, candidate.stored, reading)
+        return fused
 
     def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         """Rerank the first candidates with the cross-encoder, if there is one."""
@@ -287,7 +273,7 @@ class HitBuilder:
         self.transient_notes += result.notes
         self._rerank_reason = result.reason
         reranked = [
-            item if part is None else replace(item, fused=item.fused.plus(part.value, _single_part(part)))
+            item if part is None else replace(item, fused=item.fused.plus(part.value, partial(tuple, (part,))))
             for item, part in zip(ranked, result.parts, strict=True)
         ]
         return sorted(reranked, key=lambda item: -item.fused.score)
@@ -304,7 +290,12 @@ class HitBuilder:
 
     def _mark_changes(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         """Mark newer and older values of the same thing, and rank the older below the newer."""
-        if not self._options.now_was or len(ranked) < 2 or not any(_may_be_outdated(item) for item in ranked[:20]):
+        if not self._options.now_was or len(ranked) < 2:
+            return ranked
+        # Documents are compared only with memories and with what has a date of its own. A search in documents alone saves the
+        # import of the rules, and their patterns: 10 ms in a process that runs one command.
+        first = [item.stored.chunk for item in ranked[:20]]
+        if not any(chunk.anchor or (chunk.date and chunk.date_source != DATE_OF_FILE) for chunk in first):
             return ranked
         from lorelog.services.search.now_was import mark_changes
 
@@ -330,51 +321,21 @@ class HitBuilder:
         return relevance if older is None else max(relevance, self._relevance(older))
 
     def _hit(self, ranked: RankedChunk) -> Hit:
-        chunk = ranked.stored.chunk
-        key = ranked.fused.key
-        snippet = cut_snippet(chunk.text, self._question.terms, self._analyser, words=self._words[key])
+        key, lifecycle = ranked.fused.key, self._deps.lifecycle
+        snippet = cut_snippet(ranked.stored.chunk.text, self._question.terms, self._analyser, words=self._words[key])
         explanation = ranked.fused.explanation
-        return Hit(
-            id=ranked.stored.id,
+        return hit_of(
+            ranked.stored,
             score=explanation.score,
-            source=chunk.source,
-            start_line=chunk.start_line,
-            end_line=chunk.end_line,
-            heading=chunk.heading,
-            heading_level=chunk.heading_level,
-            heading_path=chunk.heading_path,
-            project=ranked.stored.project,
-            date=chunk.date,
-            date_source=chunk.date_source,
-            type=chunk.type,
-            tags=chunk.tags,
-            content=chunk.content,
-            content_hash=chunk.content_hash,
             snippet=snippet.text,
             tokens=estimate_tokens(snippet.text),
             matches=snippet.matches,
-            anchor=chunk.anchor,
             explanation=explanation,
             duplicates=ranked.duplicates,
-            lifecycle=self._deps.lifecycle.state_of(ranked.stored)
-            if self._deps.lifecycle is not None
-            else NO_LIFECYCLE_STATE,
+            lifecycle=NO_LIFECYCLE_STATE if lifecycle is None else lifecycle.state_of(ranked.stored),
             relevance=self._relevance(key),
             now_was=tuple(self._marked.changes.get(key, ())) if self._marked is not None else (),
         )
-
-
-def _may_be_outdated(ranked: RankedChunk) -> bool:
-    """Return whether a chunk is a memory or has a date of its own: documents are compared only with such chunks.
-
-    It saves searches in documents alone the import of the rules, and their patterns: 10 ms in a process that runs one command.
-    """
-    chunk = ranked.stored.chunk
-    return chunk.anchor is not None or (bool(chunk.date) and chunk.date_source != DATE_OF_FILE)
-
-
-def _single_part(part: ScorePart) -> PartsFunction:
-    return lambda: (part,)
 
 
 class SearchTurn:
@@ -461,26 +422,28 @@ class Searcher:
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Return the hits for a query, best first."""
-        _check_query(query, options)
+        if not query.strip():
+            raise UsageError("the query is empty", hint="give words or a question to search for")
+        if options.k < 1:
+            raise UsageError(f"k must be at least 1 (got {options.k})")
+        if not 0.0 <= options.min_relevance <= 1.0:
+            raise UsageError(f"min_relevance must be between 0 and 1 (got {options.min_relevance})")
         is_cut = len(query) > MAX_QUERY_CHARS
-        query = limit_query(query)
-        query = normalize_spaces(query.encode("utf-8", "replace").decode())  # replaces lone surrogates
-        reply = self._search_cached(query, options)
+        query = normalize_spaces(limit_query(query).encode("utf-8", "replace").decode())  # replaces lone surrogates
+        # The revision before anything else is read: a later write then invalidates the reply.
+        revision, answers = self._revision() if self._caches.enabled else "", self._caches.answers
+        key = (
+            AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
+            if answers is not None
+            else None
+        )
+        reply = answers.get(key, revision) if answers is not None and key is not None else None
+        if reply is None:
+            reply = self._search(query, options, revision, key)
         note = f"only the first {MAX_QUERY_CHARS:,} characters of the query were used"
         return replace(reply, notes=(*reply.notes, note)) if is_cut else reply
 
-    def _search_cached(self, query: str, options: SearchOptions) -> SearchReply:
-        revision = (
-            self._revision() if self._caches.enabled else ""
-        )  # before anything else is read: a later write then invalidates the reply
-        answers = self._caches.answers
-        if answers is None:
-            return self._search(query, options, revision)
-        key = AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
-        reply = answers.get(key, revision)
-        return self._search(query, options, revision, key) if reply is None else reply
-
-    def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey | None = None) -> SearchReply:
+    def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey | None) -> SearchReply:
         answers = self._caches.answers
         coverage = self._store.lane_coverage(options.filters)
         notes: list[str] = []
@@ -533,7 +496,9 @@ class Searcher:
                 raise UsageError("dense search requires an embedding model", hint="embedding.provider is 'none'")
             return None
         if coverage.with_vectors < coverage.chunks and self._store.serves_model() and self._store.is_running():
-            troubles.append(_format_vector_progress(lane, coverage))
+            rest = "the rest is found by keywords" if coverage.with_vectors else "showing keyword matches only"
+            progress = f"vectors are being made: {coverage.with_vectors:,} of {coverage.chunks:,}"
+            troubles.append(progress if lane is Lane.DENSE else f"{progress}; {rest}")
             if not coverage.with_vectors:
                 return None
         elif not coverage.with_vectors:
@@ -583,25 +548,9 @@ class Searcher:
         return []
 
 
-def _format_vector_progress(lane: Lane, coverage: VectorCoverage) -> str:
-    progress = f"vectors are being made: {coverage.with_vectors:,} of {coverage.chunks:,}"
-    if lane is Lane.DENSE:
-        return progress
-    return f"{progress}; {'the rest is found by keywords' if coverage.with_vectors else 'showing keyword matches only'}"
-
-
 def limit_query(query: str) -> str:
     """Return the part of a query that is used: up to the last space within the limit."""
     if len(query) <= MAX_QUERY_CHARS:
         return query
     cut = query[:MAX_QUERY_CHARS]
     return (cut.rpartition(" ")[0] if not query[MAX_QUERY_CHARS].isspace() else cut) or cut
-
-
-def _check_query(query: str, options: SearchOptions) -> None:
-    if not query.strip():
-        raise UsageError("the query is empty", hint="give words or a question to search for")
-    if options.k < 1:
-        raise UsageError(f"k must be at least 1 (got {options.k})")
-    if not 0.0 <= options.min_relevance <= 1.0:
-        raise UsageError(f"min_relevance must be between 0 and 1 (got {options.min_relevance})")

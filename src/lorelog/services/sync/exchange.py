@@ -60,13 +60,8 @@ _WRITER_CHARS = 12
 _SHA256_CHARS = 64
 _MAX_STEM_CHARS = 50
 _RACE_WORDS = (
-    "stale info",
-    "fetch first",
-    "non-fast-forward",
-    "cannot lock ref",
-    "failed to update ref",
-    "incorrect old value",
-    "reference already exists",
+    *("stale info", "fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref"),
+    *("incorrect old value", "reference already exists"),
 )
 """What Git says of a branch that another machine changes at the same moment."""
 FORMAT_FILE = "lorelog-sync.json"
@@ -176,8 +171,16 @@ class Exchange:
 
         Raise ExchangeMoved, PushRefused or StoreUnreachable; then nothing was pushed.
         """
-        stream = _import_stream(before, files, author, message)
-        self._run("fast-import", "--quiet", "--force", stdin=stream)
+        name = "".join(char for char in author.name if char.isprintable() and char not in "<>") or "lorelog"
+        who = f"{name} <{author.machine}@lorelog.invalid> {int(time.time())} +0000"
+        body = message.encode("utf-8", "replace")
+        head = f"feature done\nreset {_NEXT}\ncommit {_NEXT}\ncommitter {who}\ndata {len(body)}\n"
+        parts = [head.encode(), body, f"\nfrom {before.commit}\n".encode() if before.commit else b"\n"]
+        parts += [f"D {path}\n".encode() for path in sorted(before.files.keys() - files.keys())]
+        for path, content in sorted(files.items()):
+            if before.files.get(path) != content:
+                parts += [f"M 100644 inline {path}\ndata {len(content)}\n".encode(), content, b"\n"]
+        self._run("fast-import", "--quiet", "--force", stdin=b"".join((*parts, b"done\n")))
         lease = f"--force-with-lease=refs/heads/{self._branch}:{before.commit}"
         target = f"{_NEXT}:refs/heads/{self._branch}"
         pushed = self._git("push", "--quiet", "--porcelain", "--no-verify", lease, "--", self._url, target)
@@ -249,22 +252,6 @@ def absolute_remote(remote: str, directory: str) -> str:
     if ":" in first or ("/" not in remote and not os.path.isdir(path)):  # noqa: PTH112  (may not be a path)
         return remote
     return os.path.normpath(path)
-
-
-def _import_stream(before: ExchangeState, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> bytes:
-    """Return a stream for `git fast-import`: one commit that changes the files of a state to these."""
-    name = "".join(char for char in author.name if char.isprintable() and char not in "<>") or "lorelog"
-    who = f"{name} <{author.machine}@lorelog.invalid> {int(time.time())} +0000"
-    body = message.encode("utf-8", "replace")
-    parts = [f"reset {_NEXT}\n".encode(), f"commit {_NEXT}\ncommitter {who}\ndata {len(body)}\n".encode(), body, b"\n"]
-    if before.commit:
-        parts.append(f"from {before.commit}\n".encode())
-    parts += [f"D {path}\n".encode() for path in sorted(before.files.keys() - files.keys())]
-    for path, content in sorted(files.items()):
-        if before.files.get(path) != content:
-            parts += [f"M 100644 inline {path}\ndata {len(content)}\n".encode(), content, b"\n"]
-    parts.append(b"done\n")
-    return b"feature done\n" + b"".join(parts)
 
 
 def _unreachable(url: str, text: bytes) -> StoreUnreachable:

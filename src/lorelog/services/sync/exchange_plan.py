@@ -317,16 +317,14 @@ class _Planner:
         ]
         if not state.team:
             return tuple(dict.fromkeys(wanted))
-        foreign = {
-            str(record.get("id"))
-            for writer, chain in self._there.chains.items()
-            if writer != state.writer
-            for record in chain.records
-        } - {str(record.get("id")) for record in self._there.chains.get(state.writer, RecordChain()).records}
+        writers: dict[str, set[str]] = {}
+        for writer, chain in self._there.chains.items():
+            for record in chain.records:
+                writers.setdefault(str(record.get("id")), set()).add(writer)
         own = [
             key
             for key in dict.fromkeys(wanted)
-            if key in state.authored or (key in state.records and key not in foreign)
+            if key in state.authored or (key in state.records and state.writer in writers.get(key, {state.writer}))
         ]
         if own:
             self._problems.append(
@@ -459,11 +457,12 @@ class _Planner:
 
     def _redact_chain(self, writer: str, chain: RecordChain) -> None:
         """Take records that were redacted here out of the chain of another writer."""
-        lines = list(chain.lines)
-        for number, record in enumerate(chain.records):
-            own = self._state.records.get(str(record.get("id")), {})
-            if "redacted" in own and "redacted" not in record:
-                lines[number] = redacted_line(lines[number], own)
+        own = {identity: record for identity, record in self._state.records.items() if "redacted" in record}
+        lines = [
+            redacted_line(line, own[name]) if name in own and "redacted" not in record else line
+            for line, record in zip(chain.lines, chain.records, strict=True)
+            for name in [str(record.get("id"))]
+        ]
         if tuple(lines) != chain.lines and not chain.fault:
             self._files[writer_file(writer, "ledger")] = _join(lines)
             self._erases = True

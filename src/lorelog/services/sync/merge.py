@@ -140,8 +140,7 @@ def merge_entries(
         elif base.get(key) == theirs.digest:
             merged[key] = ours
         else:
-            loser, winner = sorted((ours, theirs), key=lambda entry: entry.digest)
-            merged[key] = winner
+            loser, merged[key] = sorted((ours, theirs), key=lambda entry: entry.digest)
             kept = _as_conflict(loser)
             if not (kept.key in forgotten or kept.key in here or kept.key in there):  # there: kept before, maybe edited
                 merged[kept.key] = kept
@@ -203,12 +202,11 @@ def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> 
     placed: list[tuple[tuple[str, str] | None, str]] = []
     known: set[str] = set()
     for part in own:
-        key = part.key if part.is_entry else ""
         if not part.is_entry:
             placed.append((None, part.text.strip("\n")))
-        elif key in entries and key not in known:
-            placed.append((entries[key].order, texts[key]))
-        known.add(key)
+        elif part.key in entries and part.key not in known:
+            placed.append((entries[part.key].order, texts[part.key]))
+            known.add(part.key)
     for entry in sorted(entries.values(), key=lambda entry: entry.order):
         if entry.key not in known:
             after = [number for number, (order, _) in enumerate(placed) if order is not None and order < entry.order]
@@ -224,30 +222,21 @@ def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: M
         if new is None:
             pieces.append(part.text)
         else:
-            space = part.text[len(part.text.rstrip("\n")) :]
-            pieces.append(_with_machine_words(new.text, part.text) + space)
+            text, space = new.text, part.text[len(part.text.rstrip("\n")) :]
+            anchor, former = ANCHOR.match(text), ANCHOR.match(part.text)
+            words = "".join(f"{word.strip()} " for word in MACHINE_WORD.findall(former[1])) if former else ""
+            if anchor is not None and words:  # the path of its transcript on this machine
+                text = f"{text[: anchor.start(1)]} {words}{anchor[1].lstrip()}{text[anchor.end(1) :]}"
+            pieces.append(text + space)
     whole = "\n".join(pieces)
     new_entries = list(added)
     return _with_entries(whole.rstrip("\n") or _title(file), new_entries) if new_entries else whole
 
 
-def _with_machine_words(text: str, before: str) -> str:
-    """Return the text of an entry with the path of the transcript that it has on this machine."""
-    anchor, former = ANCHOR.match(text), ANCHOR.match(before)
-    words = "".join(f"{word.strip()} " for word in MACHINE_WORD.findall(former[1])) if former else ""
-    if anchor is None or not words:
-        return text
-    return f"{text[: anchor.start(1)]} {words}{anchor[1].lstrip()}{text[anchor.end(1) :]}"
-
-
 def cut_from_journal(text: str, keys: Collection[str]) -> str:
     """Return a journal without the entries of these keys. All other text stays."""
-    pieces = []
-    for part in split_journal(text):
-        key = part.key if part.is_entry else ""
-        if not key or not is_forgotten(key, keys):
-            pieces.append(part.text)
-    return "\n".join(pieces)
+    parts = split_journal(text)
+    return "\n".join(part.text for part in parts if not (part.is_entry and is_forgotten(part.key, keys)))
 
 
 def merge_logs(own: str, writers: Mapping[str, Sequence[str]]) -> list[str]:
@@ -290,12 +279,6 @@ class RecordChain(Struct, frozen=True):
     records: tuple[Mapping[str, Any], ...] = ()
     head: str = GENESIS_HASH
     fault: str = ""
-
-
-def chain_line(record: Mapping[str, Any], previous: str) -> tuple[str, str]:
-    """Return a line of a writer's chain, and its hash."""
-    line = _encode_line({"prev": previous, "record": record})
-    return line, _line_hash(line)
 
 
 def redacted_line(line: str, record: Mapping[str, Any]) -> str:
@@ -345,8 +328,8 @@ def extend_chain(chain: RecordChain, own: Mapping[str, Mapping[str, Any]]) -> Re
     known = {str(record.get("id")): number for number, record in enumerate(records)}
     for identity, record in own.items():
         if identity not in known:
-            line, head = chain_line(record, head)
-            lines.append(line)
+            lines.append(_encode_line({"prev": head, "record": record}))
+            head = _line_hash(lines[-1])
             records.append(record)
         elif "redacted" in record and "redacted" not in records[known[identity]]:
             lines[known[identity]] = redacted_line(lines[known[identity]], record)

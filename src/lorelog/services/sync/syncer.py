@@ -71,12 +71,6 @@ _BLANK_FIELDS: Mapping[str, Mapping[str, Any]] = {"tombstones": {"source": "", "
 """Fields that are paths of this machine, or derived from one."""
 
 
-def _is_personal(text: str) -> bool:
-    """Return True for a user's correction or preference that is not tagged as shared: a team does not get it."""
-    tags = anchor_field(text, "tags").split(",")
-    return anchor_field(text, "type") in _PERSONAL_TYPES and _SHARED_TAG not in tags
-
-
 class LocalFiles(Struct):
     """The files of one tenant. `projects` maps the directories of chosen projects to their names across machines."""
 
@@ -136,10 +130,8 @@ class LocalFiles(Struct):
 
     def cut_entries(self, project: str, keys: Collection[str]) -> None:
         """Erase entries in the journals of a project."""
-        folder = Path(self.root(project).path)
-        for file, text in self.journals(project).items():
-            if cut_from_journal(text, keys) != text:
-                self._edit(folder / file, partial(cut_from_journal, keys=keys))
+        for path in self.journal_paths(project):
+            self._edit(path, partial(cut_from_journal, keys=keys))
 
     def _edit(self, path: Path, edit: Callable[[str], str]) -> None:
         """Replace a journal by its edited text, while others are kept from appending to it."""
@@ -195,17 +187,15 @@ class LocalFiles(Struct):
         with open_locked(path) as content:
             here = self.log_lines(log, content or b"")
             raw = {line.text: own for own, line in here}
+            texts = []
+            for line in lines:
+                values, project = json_object(line), str(json_object(line).get("project", ""))
+                named = {"project": self.directories[project]} if project in self.directories else None
+                texts.append(raw.get(line) or (_dump(values | named) if named else line))
             wanted = set(lines)
-            texts = [raw.get(line) or self._localized(line) for line in lines]
             texts += [own for own, line in here if line.text not in wanted]  # appended meanwhile
             data = "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
             write_whole_file(path, data, replaces=content is not None)
-
-    def _localized(self, line: str) -> str:
-        """Return an exchanged line with the directory that its project has here."""
-        values = json_object(line)
-        project = str(values.get("project", ""))
-        return _dump({**values, "project": self.directories[project]}) if project in self.directories else line
 
     def records(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
         """Return the records of chosen projects as they are exchanged, by id and in order, and the ids of all records."""
@@ -267,16 +257,6 @@ class LocalFiles(Struct):
 
     def _tombstones(self) -> Tombstones:
         return Tombstones(self.folder / "tombstones.jsonl")
-
-    def ensure_registry(self) -> None:
-        """Create the registry of the user's own memories if there is none."""
-        registry = AuthoredMemories(self.folder)
-        if not registry.exists():
-            registry.record(())
-
-    def authored(self) -> frozenset[str]:
-        """Return the ids of memories that were written on this machine."""
-        return frozenset(AuthoredMemories(self.folder).all())
 
 
 def _dump(values: Mapping[str, Any]) -> str:
@@ -442,8 +422,14 @@ class Syncer:
         return LocalFiles(self._deps.workspace, self._projects)
 
     def _shared(self, entries: Mapping[str, SyncEntry]) -> dict[str, SyncEntry]:
-        """Return the entries that others may have: in a team, without the user's corrections and preferences."""
-        return {key: entry for key, entry in entries.items() if not (self._settings.team and _is_personal(entry.text))}
+        """Return the entries that others may have: in a team, without corrections and preferences that are not tagged as shared."""
+        return {
+            key: entry
+            for key, entry in entries.items()
+            if not self._settings.team
+            or anchor_field(entry.text, "type") not in _PERSONAL_TYPES
+            or _SHARED_TAG in anchor_field(entry.text, "tags").split(",")
+        }
 
     def _state(self, local: LocalFiles, before: ExchangeState, writer: str) -> MachineState:
         settings = self._settings
@@ -458,7 +444,7 @@ class Syncer:
             records=records,
             record_ids=ids,
             forgotten=local.forgotten(journals_there),
-            authored=local.authored(),
+            authored=frozenset(AuthoredMemories(local.folder).all()),
             base=settings.base,
             pending=settings.pending,
             seen=settings.seen,
@@ -468,7 +454,9 @@ class Syncer:
         """Write what others have to the files here, and return the number of records that were added."""
         if self._settings.team:  # a home without a registry would adopt what others wrote as the user's own
             self._deps.refresh()
-            local.ensure_registry()
+            registry = AuthoredMemories(local.folder)
+            if not registry.exists():
+                registry.record(())
         for project, name in self._projects.items():
             added, replaced = plan.added.get(name, {}), plan.replaced.get(name, {})
             if added or replaced:

@@ -1,4 +1,4 @@
-"""Calls of operations by commands: through the daemon if possible, otherwise in this process.
+"""Calls of operations by commands, through the daemon if possible, otherwise in this process; and how replies are printed.
 
 Only light parts of the standard library are imported on the warm path, where Python's own start takes most of the time.
 """
@@ -10,12 +10,15 @@ import os
 import sys
 
 from lorelog.core.errors import ConfigError, DaemonError, DaemonUnresponsive, UsageError
+from lorelog.light.quick_json import dumps_indented
 from lorelog.surfaces.cli.arguments import DAEMON_MODES, option_of_variable, request_of
+from lorelog.surfaces.text import CONTROL_CHARS, align, hang, known_width, one_line, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from lorelog.core.ports import Progress
@@ -36,14 +39,82 @@ def call_command(args: argparse.Namespace, *, progress: Progress | None = None, 
 
 def print_reply(args: argparse.Namespace, reply: Json, show: Callable[[Json, argparse.Namespace], object]) -> int:
     """Print a reply as JSON or with `show`, and return the exit status: 1 if it has problems or is not `ok`."""
-    from lorelog.surfaces.cli.render import print_json
-
     if args.json:
         print_json(reply)
     else:
         show(reply, args)
     has_failed = reply.get("problems") or not reply.get("ok", True) or not reply.get("searchable", True)
     return 1 if has_failed else 0
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object. Control characters, which only occur in strings, are escaped to protect the terminal."""
+    print(dumps_indented(value).translate({code: f"\\u{code:04x}" for code in CONTROL_CHARS}))
+
+
+def print_note(text: str) -> None:
+    """Print a note to standard error."""
+    for line in hang(one_line(f"note: {text}"), 2, known_width(sys.stderr)).split("\n"):
+        print(stylize(line, "dim", sys.stderr), file=sys.stderr)
+
+
+def print_notes(reply: Mapping[str, Any]) -> None:
+    """Print the notes of a reply."""
+    for text in reply.get("notes", ()):
+        print_note(text)
+
+
+def show_fields(reply: Mapping[str, Any], args: argparse.Namespace | None = None) -> None:
+    """Print a reply field by field: for commands that need no other layout."""
+    for name, value in reply.items():
+        if name == "notes" or value in (None, "", [], {}):
+            continue
+        label = name.replace("_", " ")
+        if isinstance(value, list):
+            print(f"{label}:")
+            for item in value:
+                print(f"  {_format_item(item)}")
+        else:
+            print(f"{label}: {_format_item(value)}")
+    print_notes(reply)
+
+
+def _format_item(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_format_item(item)}" for name, item in value.items() if item not in (None, "", []))
+    if isinstance(value, list):
+        return "; ".join(map(_format_item, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else one_line(str(value))
+
+
+def print_table(rows: Sequence[Sequence[str]], *, right: Container[int] = (), head: str = "dim") -> None:
+    """Print rows in columns, with numbers in those of `right`. The first row is the head, unless its style is empty."""
+    for number, cells in enumerate(align(rows, right)):
+        text = "  ".join(cells).rstrip()
+        print(text if number or not head else stylize(text, head))
+
+
+def confirm(question: str, hint: str, *, default: bool = False) -> bool:
+    """Ask a question at the terminal. Raise UsageError if it cannot be asked."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation: standard input is not a terminal", hint=hint)
+    print(f"{question} {'[Y/n]' if default else '[y/N]'} ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes", *([""] if default else [])}
+
+
+def print_problem(path: str, message: str, hint: str) -> None:
+    """Print a problem with a file to standard error."""
+    short = short_path(path)
+    text = one_line(message).replace(one_line(path), short)
+    print(f"{stylize('problem:', 'red', sys.stderr)} {text if short in text else f'{short}: {text}'}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {one_line(hint)}", file=sys.stderr)
+
+
+def print_problems(problems: Iterable[Mapping[str, str]]) -> None:
+    """Print problems with files to standard error."""
+    for problem in problems:
+        print_problem(problem["path"], problem["message"], problem["hint"])
 
 
 def call_operation(
@@ -67,6 +138,16 @@ def call_operation(
                 hint = error.hint or f"it sets {key} for one command"
                 raise UsageError(f"{option_of_variable(name)} is {value}{expected}", hint=hint) from None
         raise
+
+
+def progress_bar(*, daemon_finishes: bool = False) -> AbstractContextManager[Progress]:
+    """Return a context with a progress callback: bars on a terminal, a line now and then elsewhere.
+
+    `daemon_finishes`: the daemon continues the work if it is interrupted, and the user is told so.
+    """
+    from lorelog.surfaces.cli.progress import show_progress
+
+    return show_progress(daemon_finishes=daemon_finishes)
 
 
 def setting_variables(args: argparse.Namespace) -> dict[str, str]:
@@ -105,7 +186,7 @@ def wait_notice() -> Progress:
 
     def show(stage: str, done: int, total: int) -> None:
         if stage.startswith("waiting"):
-            from lorelog.surfaces.cli.render.progress import WaitNotice
+            from lorelog.surfaces.cli.progress import WaitNotice
 
             text = notices.setdefault(stage, WaitNotice()).text(stage, done)
             if text:

@@ -107,8 +107,7 @@ def run_command(args: Any) -> int:
     if run:
         status: int = run(args)
         return status
-    from lorelog.surfaces.cli.client import call_command, print_reply
-    from lorelog.surfaces.cli.render import show_fields
+    from lorelog.surfaces.cli.client import call_command, print_reply, show_fields
 
     return print_reply(args, call_command(args), find_function(args.command_words, "show") or show_fields)
 
@@ -127,7 +126,7 @@ def _dispatch(words: list[str]) -> int:
         from lorelog.core import VERSION
 
         if "--json" in words:
-            from lorelog.surfaces.cli.render import print_json
+            from lorelog.surfaces.cli.client import print_json
 
             print_json({"version": VERSION})
         else:
@@ -191,7 +190,8 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
 
 def _print_error(error: LorelogError, *, as_json: bool) -> int:
     """Print an error and return the exit status, which is the same if its stream is closed."""
-    from lorelog.surfaces.cli.render import hang, known_width, one_line, print_json
+    from lorelog.surfaces.cli.client import print_json
+    from lorelog.surfaces.text import hang, known_width, one_line
 
     try:
         if as_json:

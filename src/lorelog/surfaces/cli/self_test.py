@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, to_builtins
 
-from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.render import one_line, plural, print_json, stylize
+from lorelog.core.errors import UsageError, plural
+from lorelog.surfaces.cli.client import print_reply
 from lorelog.surfaces.python.client import Lorelog
+from lorelog.surfaces.text import one_line, stylize
 
 if TYPE_CHECKING:
     import argparse
+
+    from lorelog.operations.operation import Json
 
 _CYCLES = 10
 _MAX_ACKNOWLEDGED = 4
@@ -47,47 +50,33 @@ class TrialReport(Struct):
 
 
 def run_self_test(args: argparse.Namespace) -> int:
-    """Run the trials, print a line for each, and return 1 if a promise was broken."""
+    """Kill writers, then delete the cache; print a line for each trial, and return 1 if a promise was broken."""
     cycles = _CYCLES if args.cycles is None else args.cycles
     if cycles < 1:
         raise UsageError(f"--cycles {cycles} is not a number of kills", hint="lorelog doctor --chaos --cycles 100")
+    killed, lost = TrialReport("killed writers", cycles=cycles), TrialReport("lost cache", cycles=1)
+    words: list[str] = []
     root = Path(tempfile.mkdtemp(prefix="lorelog-trial-")).resolve()
+    (root / "project").mkdir()
     try:
-        killed, words = _kill_writers(root, cycles)
-        reports = [killed, _lose_cache(root, words)]
+        for cycle in range(cycles):
+            words += _run_killed_writer(root, f"walrus{_letters(cycle)}", 1 + secrets.randbelow(_MAX_ACKNOWLEDGED))
+            check_words(root, killed, words)
+            if not killed.ok:
+                break
+        shutil.rmtree(root / "home" / "cache")
+        check_words(root, lost, words)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    ok = all(report.ok for report in reports)
-    if args.json:
-        print_json({"ok": ok, "trials": [{**to_builtins(report), "ok": report.ok} for report in reports]})
-        return 0 if ok else 1
-    for report in reports:
-        _show(report)
-    if ok:
-        print("Every promise held.")
-    return 0 if ok else 1
-
-
-def _kill_writers(root: Path, cycles: int) -> tuple[TrialReport, list[str]]:
-    """Kill a writer again and again; return the counts and the words that were acknowledged."""
-    report, words = TrialReport("killed writers", cycles=cycles), list[str]()
-    for cycle in range(cycles):
-        (root / "project").mkdir(exist_ok=True)
-        prefix = f"walrus{_letters(cycle)}"
-        words += _run_killed_writer(root, prefix, 1 + secrets.randbelow(_MAX_ACKNOWLEDGED))
-        report.acknowledged = len(words)
-        check_words(root, report, words)
-        if not report.ok:
-            break
-    return report, words
+    trials = [{**to_builtins(report), "ok": report.ok} for report in (killed, lost)]
+    return print_reply(args, {"ok": killed.ok and lost.ok, "trials": trials}, _show)
 
 
 def _run_killed_writer(root: Path, prefix: str, count: int) -> list[str]:
     """Return the words that a writer acknowledged before it was killed, a random while after the `count`th."""
     command = [sys.executable, "-m", __name__, str(root), prefix]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    ) as writer:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as writer:
         assert writer.stdout is not None
         words = [writer.stdout.readline().strip() for _ in range(count)]
         try:
@@ -98,16 +87,9 @@ def _run_killed_writer(root: Path, prefix: str, count: int) -> list[str]:
     return [word for word in words if word]
 
 
-def _lose_cache(root: Path, words: list[str]) -> TrialReport:
-    """Delete the cache: after `index` every word is found."""
-    report = TrialReport("lost cache", cycles=1, acknowledged=len(words))
-    shutil.rmtree(root / "home" / "cache")
-    check_words(root, report, words)
-    return report
-
-
 def check_words(root: Path, report: TrialReport, words: list[str]) -> None:
     """Open the home, and note each acknowledged word that is not found, each that was written twice, and a broken ledger."""
+    report.acknowledged = len(words)
     journals = "".join(path.read_text("utf-8") for path in (root / "project" / ".lorelog").rglob("*.md"))
     ledger = "".join(path.read_text("utf-8") for path in (root / "home").rglob("ledger*.jsonl"))
     if not words:
@@ -135,12 +117,15 @@ def _letters(number: int) -> str:
     return "".join("abcdefghij"[int(digit)] for digit in str(number)) + "x"
 
 
-def _show(report: TrialReport) -> None:
-    mark = stylize("ok  ", "green") if report.ok else stylize("fail", "red")
-    counts = f"{plural(report.acknowledged, 'write')} acknowledged, {report.lost} lost, {report.twice} twice"
-    print(f"{mark}  {report.name}: {plural(report.cycles, 'time')}, {counts}")
-    for fault in report.faults[:5]:
-        print(f"      {one_line(fault)}")
+def _show(reply: Json, args: argparse.Namespace) -> None:
+    for trial in reply["trials"]:
+        mark = stylize("ok  ", "green") if trial["ok"] else stylize("fail", "red")
+        counts = f"{plural(trial['acknowledged'], 'write')} acknowledged, {trial['lost']} lost, {trial['twice']} twice"
+        print(f"{mark}  {trial['name']}: {plural(trial['cycles'], 'time')}, {counts}")
+        for fault in trial["faults"][:5]:
+            print(f"      {one_line(fault)}")
+    if reply["ok"]:
+        print("Every promise held.")
 
 
 def _write(root: Path, prefix: str) -> None:

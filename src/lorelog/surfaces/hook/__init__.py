@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+    from lorelog.surfaces.hook.settings import HookContext
+
 
 _DEADLINE_S = 1.5
 """After this it exits with an empty reply. Hosts kill some hooks after one to three seconds."""
@@ -130,66 +132,71 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     if moment in TOOL_MOMENTS:
         from lorelog.surfaces.hook.tool_call import answer_tool_call
 
-        return answer_tool_call(host, moment, payload, event, environment)
+        return answer_tool_call(payload, event, environment)
+    from lorelog.surfaces.hook.settings import HookContext
+
     prompt = prompt_field(payload) if moment == "prompt" else ""
-    return host_adapter(host).answer(moment, *_handle_event(event, prompt, environment))
+    return host_adapter(host).answer(moment, *_handle_event(HookContext(event, environment), prompt))
 
 
-def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, str]) -> tuple[str, str]:
+def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
-    from lorelog.light.daemon_connection import find_address
-    from lorelog.light.git_location import find_worktree
-    from lorelog.surfaces.hook.settings import load_settings
-
-    address = find_address(None, environment)
-    project, root, _ = find_worktree(event["directory"])
-    settings = load_settings(address.home, root, environment)
-    notice = ""
+    moment, settings, notice = context.event["moment"], context.settings, ""
     if settings["capture.enabled"] and not settings["capture.skip"]:
-        notice = _late_capture_notice(address.home) if event["moment"] == "session-start" else ""
+        if moment == "session-start":
+            from lorelog.light.spool import count_waiting
+
+            count, age = count_waiting(context.address.home)
+            since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
+            late = f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
+            notice = late if age >= _LATE_CAPTURE_S else ""
         try:
-            _spool_event(event, address.home, project, root, environment)
+            _spool_event(context)
         except (LorelogError, OSError) as error:
             notice = f"lorelog: this session is not captured: {_format_error(error)}"
             _log_error(notice.removeprefix("lorelog: "))
         try:
-            _wake_daemon(address, settings["daemon.warm"], event["moment"])
+            _wake_daemon(context.address, settings["daemon.warm"], moment)
         except (LorelogError, OSError) as error:
             _log_error(_format_error(error))
+    if moment not in {"session-start", "prompt"}:
+        return "", notice
     try:
-        notice = notice or _guard_notice(event, address.home, environment)
-        if event["moment"] not in {"session-start", "prompt"}:
-            return "", notice
+        context.locate()
+        if moment == "session-start" and not notice and os.path.exists(context.files.guards):
+            from lorelog.surfaces.hook.tool_call import guard_notice
+
+            notice = guard_notice(context.files.guards, context.project)
         from lorelog.surfaces.hook.context import build_context
 
-        return build_context(event, prompt, settings, environment), notice
+        return build_context(context, prompt), notice
     except (LorelogError, OSError) as error:
         # An invalid scope file: show nothing rather than another tenant's memories.
         _log_error(_format_error(error))
         return "", notice
 
 
-def _spool_event(event: dict[str, Any], home: str, project: str, root: str, environment: Mapping[str, str]) -> None:
+def _spool_event(context: HookContext) -> None:
     from lorelog.light.git_location import read_head
     from lorelog.light.spool import write_event
 
     now = time.time()
-    branch, commit = read_head(root)
-    event |= {
+    branch, commit = read_head(context.root)
+    context.event |= {
         "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z",
         "offset": time.localtime(now).tm_gmtoff // 60,
-        "project": project,
+        "project": context.project,
         "branch": branch,
         "commit": commit,
         "environment": {
             name: value
-            for name, value in environment.items()
+            for name, value in context.environment.items()
             if name.startswith(_FORWARDED_PREFIXES)
             and not name.endswith(_SECRET_SUFFIXES)
             and not ("://" in value and "@" in value)
         },
     }
-    write_event(home, event)
+    write_event(context.address.home, context.event)
 
 
 def _wake_daemon(address: Any, warm: str, moment: str) -> None:
@@ -205,31 +212,6 @@ def _wake_daemon(address: Any, warm: str, moment: str) -> None:
         from lorelog.light.daemon_control import flush_detached
 
         flush_detached(address)
-
-
-def _late_capture_notice(home: str) -> str:
-    from lorelog.light.spool import count_waiting
-
-    count, age = count_waiting(home)
-    if age < _LATE_CAPTURE_S:
-        return ""
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
-    return f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
-
-
-def _guard_notice(event: dict[str, Any], home: str, environment: Mapping[str, str]) -> str:
-    if event["moment"] != "session-start":
-        return ""
-    from lorelog.light.delivery_files import DeliveryFiles
-    from lorelog.surfaces.hook.settings import locate_journals
-
-    location = locate_journals(home, event["directory"], environment)
-    file = DeliveryFiles(os.path.dirname(location.deletions), location.project).guards
-    if not os.path.exists(file):
-        return ""
-    from lorelog.surfaces.hook.tool_call import guard_notice
-
-    return guard_notice(file, location.project)
 
 
 def read_payload(data: bytes) -> dict[str, Any]:

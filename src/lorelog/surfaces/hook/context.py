@@ -13,9 +13,8 @@ import time
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.paths import is_below
-from lorelog.light.daemon_connection import find_address
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, clean_line, shorten_line
-from lorelog.light.delivery_log import append_delivery, estimate_tokens, prompted_memories
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, read_start, shorten_line
+from lorelog.light.delivery_log import estimate_tokens, prompted_memories
 from lorelog.light.quick_json import dumps, loads
 from lorelog.light.session_start import (
     STALE_VERDICTS,
@@ -27,15 +26,12 @@ from lorelog.light.session_start import (
     render_session_start,
     select_standing,
 )
-from lorelog.surfaces.hook.settings import locate_journals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.light.daemon_connection import DaemonAddress
-    from lorelog.surfaces.hook.settings import JournalLocation
+    from lorelog.surfaces.hook.settings import HookContext
 
 
 _MIN_RULE_PROMPT_CHARS, _MIN_PROMPT_CHARS = 4, 10
@@ -56,94 +52,73 @@ _MIN_TEXT_CHARS = 60
 _BYTES_PER_TOKEN = 4
 
 
-def build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
+def build_context(context: HookContext, prompt: str) -> str:
     """Return the context for the model at session start or with a prompt; empty if there is nothing to show."""
-    moment = event["moment"]
-    budget = settings["session.budget" if moment == "session-start" else "session.prompt_budget"]
-    if moment == "prompt" and (not budget or len(prompt.strip()) < _MIN_RULE_PROMPT_CHARS):
+    if context.event["moment"] == "session-start":
+        return "\n\n".join(filter(None, (_take_handoff(context), _start_context(context))))
+    budget = context.settings["session.prompt_budget"] - estimate_tokens(f"{OPENING_TAG}\n{CLOSING_TAG}\n")
+    words = prompt.strip()
+    if not context.settings["session.prompt_budget"] or len(words) < _MIN_RULE_PROMPT_CHARS:
         return ""
-    home = find_address(None, environment).home
-    location = locate_journals(home, event["directory"], environment)
-    files = DeliveryFiles(os.path.dirname(location.deletions), location.project)
-    if moment == "session-start":
-        shown = _start_context(event, location, files, budget) if budget else ""
-        handoff = _take_handoff(event, location, files)
-        return "\n\n".join(filter(None, (handoff, shown)))
-    return _prompt_context(event, prompt, settings, environment, (location, files))
-
-
-def _start_context(event: dict[str, Any], location: JournalLocation, files: DeliveryFiles, budget: int) -> str:
-    folders = (location.journals, *indexed_memsearch_folder(location.project, location.deletions))
-    sources = SessionStartSources(location.project, folders, location.deletions, files)
-    shown = render_session_start(sources, budget, time.strftime("%Y-%m-%d"))
-    if shown.text:
-        tokens = estimate_tokens(shown.text)
-        _log(files, event, location.project, {"kind": "standing", "memories": list(shown.standing), "tokens": tokens})
-    for memory, cue in shown.cued:  # its tokens are part of those above
-        _log(files, event, location.project, {"kind": "cue", "memories": [memory], "tokens": 0, "cue": cue})
-    return shown.text
-
-
-def _take_handoff(event: dict[str, Any], location: JournalLocation, files: DeliveryFiles) -> str:
-    """Return what another session left for this one. A person asked for it, so it has no part in the budget."""
-    if not os.path.exists(files.handoff):
-        return ""
-    from lorelog.services.sessions.handoff import take_pending
-
-    text = take_pending(files.handoff, event["host"], str(event.get("session") or ""), time.strftime("%Y-%m-%d"))
-    if text:
-        _log(files, event, location.project, {"kind": "standing", "memories": [], "tokens": estimate_tokens(text)})
-    return text
-
-
-def _prompt_context(
-    event: dict[str, Any],
-    prompt: str,
-    settings: dict[str, Any],
-    environment: Mapping[str, str],
-    place: tuple[JournalLocation, DeliveryFiles],
-) -> str:
-    location, files = place
-    budget = settings["session.prompt_budget"] - estimate_tokens(f"{OPENING_TAG}\n{CLOSING_TAG}\n")
-    candidates = [
-        memory
-        for memory in select_standing(files.standing)
-        if (is_users_word(memory) or is_agents_note(memory)) and memory.get("verdict") not in STALE_VERDICTS
-    ]
-    rules = _rule_lines(event, prompt, candidates, budget, place) if candidates else []
+    rules = _rule_lines(context, prompt, budget)
     lines = [line for line, _ in rules]
     if rules:
         tokens = estimate_tokens("\n".join(lines))
-        ids = [memory for _, memory in rules if memory]
         # Logged before the daemon is asked, which omits the memories in the log.
-        _log(files, event, location.project, {"kind": "standing", "memories": ids, "tokens": tokens})
+        context.record("standing", [memory for _, memory in rules if memory], tokens)
         budget -= tokens + 1
-    is_query = len(prompt.strip()) >= _MIN_PROMPT_CHARS and budget >= _MIN_RECALL_TOKENS
-    if is_query and settings["session.hits"] and settings["daemon.warm"] != "off":
-        shown, ids = recall_for_prompt(find_address(None, environment), event, prompt, settings, budget)
+    is_query = len(words) >= _MIN_PROMPT_CHARS and budget >= _MIN_RECALL_TOKENS
+    if is_query and context.settings["session.hits"] and context.settings["daemon.warm"] != "off":
+        shown, ids = recall_for_prompt(context, prompt, budget)
         if ids:
-            tokens = estimate_tokens("\n".join(shown))
-            _log(files, event, location.project, {"kind": "recall", "memories": ids, "tokens": tokens})
+            context.record("recall", ids, estimate_tokens("\n".join(shown)))
             lines += shown
     return "\n".join([OPENING_TAG, *lines, CLOSING_TAG]) if lines else ""
 
 
-def _rule_lines(
-    event: dict[str, Any],
-    prompt: str,
-    candidates: list[dict[str, Any]],
-    budget: int,
-    place: tuple[JournalLocation, DeliveryFiles],
-) -> list[tuple[str, str]]:
+def _start_context(context: HookContext) -> str:
+    location, budget = context.location, context.settings["session.budget"]
+    if not budget:
+        return ""
+    folders = (location.journals, *indexed_memsearch_folder(location.project, location.deletions))
+    sources = SessionStartSources(location.project, folders, location.deletions, context.files)
+    shown = render_session_start(sources, budget, time.strftime("%Y-%m-%d"))
+    if shown.text:
+        context.record("standing", list(shown.standing), estimate_tokens(shown.text))
+    for memory, cue in shown.cued:  # its tokens are part of those above
+        context.record("cue", [memory], 0, cue=cue)
+    return shown.text
+
+
+def _take_handoff(context: HookContext) -> str:
+    """Return what another session left for this one. A person asked for it, so it has no part in the budget."""
+    if not os.path.exists(context.files.handoff):
+        return ""
+    from lorelog.services.sessions.handoff import take_pending
+
+    session = str(context.event.get("session") or "")
+    text = take_pending(context.files.handoff, context.event["host"], session, time.strftime("%Y-%m-%d"))
+    if text:
+        context.record("standing", [], estimate_tokens(text))
+    return text
+
+
+def _rule_lines(context: HookContext, prompt: str, budget: int) -> list[tuple[str, str]]:
     """Return the lines of the rules that a prompt names, each with its memory's id, under the heading of their author."""
+    candidates = [
+        memory
+        for memory in select_standing(context.files.standing)
+        if (is_users_word(memory) or is_agents_note(memory)) and memory.get("verdict") not in STALE_VERDICTS
+    ]
+    if not candidates:
+        return []
     from lorelog.light.prompt_match import select_named
 
-    location, files = place
     matching = select_named(candidates, prompt)
     if not matching:
         return []
-    seen = prompted_memories(files.log, event["host"], event["session"])
-    journals = RecentJournals(location.project, (), time.strftime("%Y-%m-%d"), location.deletions)
+    seen = prompted_memories(context.files.log, context.event["host"], context.event["session"])
+    journals = RecentJournals(context.project, (), time.strftime("%Y-%m-%d"), context.location.deletions)
     lines: list[tuple[str, str]] = []
     for preface, is_of_author in ((_RULES_PREFACE, is_users_word), (_NOTES_PREFACE, is_agents_note)):
         heading = [(preface, "")]
@@ -165,12 +140,7 @@ def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
     if not os.path.isdir(folder):
         return ()
     try:
-        with open(os.path.join(os.path.dirname(deletions), "roots.json"), "rb") as stream:
-            data = stream.read(_MAX_ROOTS_BYTES)
-    except OSError:
-        return ()
-    try:
-        roots = loads(data)["roots"]
+        roots = loads(read_start(os.path.join(os.path.dirname(deletions), "roots.json"), _MAX_ROOTS_BYTES))["roots"]
         real = os.path.realpath(folder)
         is_indexed = any(is_below(real, root["path"]) and root["project"] == project for root in roots)
     except (ValueError, KeyError, TypeError):
@@ -178,22 +148,11 @@ def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
     return (folder,) if is_indexed else ()
 
 
-def _log(files: DeliveryFiles, event: dict[str, Any], project: str, delivery: dict[str, Any]) -> None:
-    """Append to the session's log of deliveries. A log that cannot be written does not keep memories from the agent."""
-    try:
-        append_delivery(
-            files.log, event["host"], event["session"], {"project": project, "moment": event["moment"], **delivery}
-        )
-    except OSError:
-        pass
-
-
-def recall_for_prompt(
-    address: DaemonAddress, event: dict[str, Any], prompt: str, settings: dict[str, Any], budget: int
-) -> tuple[list[str], list[str]]:
+def recall_for_prompt(context: HookContext, prompt: str, budget: int) -> tuple[list[str], list[str]]:
     """Return lines of at most `budget` tokens, and the ids of the memories in them; nothing if there is nothing in time."""
     from lorelog.light.daemon_connection import ask_within
 
+    event, settings = context.event, context.settings
     arguments = {
         "host": event["host"],
         "session": event["session"],
@@ -203,14 +162,11 @@ def recall_for_prompt(
     }
     wait_s = min(settings["session.hits_wait_ms"], 1_000) / 1000
     try:
-        hits = ask_within(address, wait_s, "session.recall", arguments, event["directory"]).get("hits")
+        reply = ask_within(context.address, wait_s, "session.recall", arguments, event["directory"]).get("hits")
     except (LorelogError, OSError):
         return [], []
-    found = [hit for hit in hits if isinstance(hit, dict)] if isinstance(hits, list) else []
-    return _fit_hits(found[: settings["session.hits"]], budget)
-
-
-def _fit_hits(hits: list[dict[str, Any]], budget: int) -> tuple[list[str], list[str]]:
+    hits = [hit for hit in reply if isinstance(hit, dict)] if isinstance(reply, list) else []
+    hits = hits[: settings["session.hits"]]
     lines, ids = [_PREFACE], []
     for number, hit in enumerate(hits):
         room = (budget - estimate_tokens("\n".join(lines)) - 1) * _BYTES_PER_TOKEN

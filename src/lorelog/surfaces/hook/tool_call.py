@@ -14,18 +14,14 @@ import time
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
 from lorelog.light.cue_table import match_cues
-from lorelog.light.daemon_connection import find_address
-from lorelog.light.delivery_files import DeliveryFiles
-from lorelog.light.git_location import find_worktree
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line
 from lorelog.light.quick_json import dumps
-from lorelog.surfaces.hook.settings import load_settings, locate_journals
+from lorelog.surfaces.hook.settings import HookContext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
-
-    from lorelog.light.daemon_connection import DaemonAddress
 
 
 MAX_MEMORIES = 3
@@ -46,60 +42,40 @@ _VERBS = {"edit": "edit", "read": "read", "search": "search", "run": "touch"}
 _EVENTS = {"commit": "before a commit", "test": "before a test run", "failure": "after a failed call"}
 
 
-class ToolCallContext:
+class ToolCallContext(HookContext):
     """A tool call, the session that makes it, and the files that are consulted."""
 
-    __slots__ = (
-        *("address", "call", "directory", "files", "has_run", "host", "is_mute"),
-        *("moment", "project", "root", "session", "settings"),
-    )
+    __slots__ = ("call", "has_run", "is_mute")
 
-    def __init__(self, host: str, moment: str, event: Mapping[str, Any], call: dict[str, Any]) -> None:
-        self.host, self.moment, self.call = host, moment, call
-        self.has_run = moment != "tool-before"
+    def __init__(self, event: dict[str, Any], call: dict[str, Any], environment: Mapping[str, str]) -> None:
+        super().__init__(event, environment)
+        self.call = call
+        self.has_run = event["moment"] != "tool-before"
         self.is_mute = False
         """True if the host shows the model nothing before the call, unless it is stopped."""
-        self.session: str = event["session"]
-        self.directory: str = event["directory"]
-        self.root = self.project = ""
-        self.settings: dict[str, Any] = {}
-        self.files = DeliveryFiles("", "")
-        self.address: DaemonAddress
-
-    def locate(self, environment: Mapping[str, str]) -> bool:
-        """Read the settings and find the files; return False if tool hooks are turned off."""
-        self.address = find_address(None, environment)
-        self.root = find_worktree(self.directory)[1]
-        self.settings = load_settings(self.address.home, self.root, environment)
-        if not self.settings["session.tool_hooks"]:
-            return False
-        location = locate_journals(self.address.home, self.directory, environment)
-        self.project = location.project
-        self.files = DeliveryFiles(os.path.dirname(location.deletions), location.project)
-        self.call["paths"] = [os.path.normpath(os.path.join(self.directory, path)) for path in self.call["paths"]]
-        return True
 
     def holds(self, memories: set[str], seen: set[str]) -> bool:
         """Return True if this call is stopped once because of these rules of the user (session.hold_calls)."""
         mode = self.settings.get("session.hold_calls")
-        if not self.session or self.has_run or self.call["kind"] not in _HELD_KINDS:
+        if not self.event["session"] or self.has_run or self.call["kind"] not in _HELD_KINDS:
             return False
         return bool(memories) if mode == "always" else mode == "unseen" and not memories <= seen
 
 
-def answer_tool_call(
-    host: str, moment: str, payload: dict[str, Any], event: Mapping[str, Any], environment: Mapping[str, str]
-) -> dict[str, Any]:
+def answer_tool_call(payload: dict[str, Any], event: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the host's JSON for a tool call; an empty object if there is nothing to say."""
-    adapter = host_adapter(host)
+    adapter, moment = host_adapter(event["host"]), event["moment"]
     call = adapter.read_tool_call(payload)
     is_before, follows = moment == "tool-before", getattr(adapter, "CONTEXT_FOLLOWS_CALL", False)
     if not is_before and not (call["failed"] or follows):
         return {}
-    context = ToolCallContext(host, "tool-failed" if call["failed"] and not is_before else "tool-before", event, call)
+    is_failed = call["failed"] and not is_before
+    context = ToolCallContext({**event, "moment": "tool-failed" if is_failed else "tool-before"}, call, environment)
     context.has_run, context.is_mute = not is_before, is_before and follows
-    if not context.locate(environment):
+    if not context.settings["session.tool_hooks"]:
         return {}
+    context.locate()
+    call["paths"] = [os.path.normpath(os.path.join(event["directory"], path)) for path in call["paths"]]
     verdict = _guard_verdict(context) if is_before or follows else None
     if verdict is not None and verdict["action"] == "block":
         if not is_before:
@@ -108,10 +84,10 @@ def answer_tool_call(
         reason = {"guard": str(verdict["guard"]), "action": "block"}
         record_delivery(context, "guard", [str(verdict.get("memory") or "")], message, reason)
         return adapter.answer(moment, "", "", {"action": "block", "message": message})
-    matches = match_cues(context.files.cues, call, root=context.root, moment=context.moment)
-    if follows and context.moment == "tool-failed":
+    matches = match_cues(context.files.cues, call, root=context.root, moment=context.event["moment"])
+    if follows and is_failed:
         matches += match_cues(context.files.cues, {**call, "failed": False}, root=context.root, moment="tool-before")
-    hints = _ask_why(context) if call["failed"] and not is_before else []
+    hints = _ask_why(context) if is_failed else []
     text, is_held = deliver(context, verdict, hints, matches)
     decision = {"action": "block", "message": text} if is_held else None
     return adapter.answer(moment, "" if is_held else text, "", decision)
@@ -194,23 +170,10 @@ def record_delivery(
 
     `reason` holds the cue or the guard, and what is done to the call: warn, block or hold.
     """
-    from lorelog.light.delivery_log import append_delivery, estimate_tokens, target_digest
+    from lorelog.light.delivery_log import estimate_tokens, target_digest
 
     call = {"call": context.call["id"], "agent": context.call.get("agent", ""), "target": target_digest(context.call)}
-    fields = {**reason, **call}
-    delivery = {
-        "project": context.project,
-        "moment": context.moment,
-        "kind": kind,
-        "memories": [memory for memory in memories if memory],
-        "tokens": estimate_tokens(text),
-        **{name: value for name, value in fields.items() if value},
-    }
-    try:
-        append_delivery(context.files.log, context.host, context.session, delivery)
-    except OSError:
-        return False
-    return True
+    return context.record(kind, [*filter(None, memories)], estimate_tokens(text), **reason, **call)
 
 
 def _guard_verdict(context: ToolCallContext) -> dict[str, Any] | None:
@@ -236,9 +199,9 @@ def _ask_why(context: ToolCallContext) -> list[dict[str, Any]]:
     from lorelog.light.daemon_connection import ask_within
 
     wait_s = min(context.settings["session.hits_wait_ms"] / 1000, _MAX_WHY_WAIT_S)
-    arguments = {"text": output[-_MAX_ERROR_CHARS:], "session": context.session}
+    arguments = {"text": output[-_MAX_ERROR_CHARS:], "session": context.event["session"]}
     try:
-        hints = ask_within(context.address, wait_s, "session.why", arguments, context.directory).get("hints")
+        hints = ask_within(context.address, wait_s, "session.why", arguments, context.event["directory"]).get("hints")
     except (LorelogError, OSError):
         return []
     return [hint for hint in hints if isinstance(hint, dict)] if isinstance(hints, list) else []
@@ -263,7 +226,7 @@ def _format_lines(
     for match in matches:
         cue = str(match.get("cue") or "")
         is_rule = match.get("own") is True and match.get("origin") == "user" and match.get("type") in _HELD_TYPES
-        is_rule = is_rule and match.get("session") != context.session  # its words are in this conversation
+        is_rule = is_rule and match.get("session") != context.event["session"]  # its words are in this conversation
         fields = {"id": str(match.get("id") or ""), "cue": cue, "holds": "yes" if is_rule else ""}
         lines.append({"kind": "cue", "text": _format_match(match, _reason(cue, context)), "guard": "", **fields})
     unique = {line["id"] or line["text"]: line for line in reversed(lines)}
@@ -311,15 +274,11 @@ def _reason(cue: str, context: ToolCallContext) -> str:
 
 
 def _render(lines: list[str]) -> str:
-    from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG
-
     return "\n".join([OPENING_TAG, _PREFACE, *lines, CLOSING_TAG])
 
 
 def _one_line(text: str) -> str:
     """Return a text on one short line that cannot end the surrounding block."""
-    from lorelog.light.delivery_files import clean_line
-
     line = clean_line(text)
     return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"
 
@@ -334,10 +293,10 @@ def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
 
     shown: set[str] = set()
     seen: set[str] = set()
-    if not context.session:
+    if not context.event["session"]:
         return shown, seen
     agent = context.call.get("agent", "")
-    for line in read_deliveries(session_log(context.files.log, context.host, context.session)):
+    for line in read_deliveries(session_log(context.files.log, context.event["host"], context.event["session"])):
         memories = [memory for memory in line["memories"] if isinstance(memory, str)]
         if line.get("moment") == "session-start":
             shown, seen = set(), set() if agent else set(memories)
@@ -353,11 +312,11 @@ def _lock_session(context: ToolCallContext) -> int:
     from lorelog.core.processes import acquire_file_lock
     from lorelog.light.delivery_log import session_log
 
-    if not context.session:
+    if not context.event["session"]:
         return -1
     try:
         os.makedirs(context.files.log, mode=0o700, exist_ok=True)
-        file = session_log(context.files.log, context.host, context.session)
+        file = session_log(context.files.log, context.event["host"], context.event["session"])
         descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return -1

@@ -28,15 +28,14 @@ from lorelog.surfaces.mcp.short_hits import (
     NOTICE,
     clean,
     format_foreign,
-    format_stale,
     format_trust,
     quote,
     render_changes,
     render_short_hits,
-    single_line,
     source_record,
 )
 from lorelog.surfaces.mcp.tools import TOOLS
+from lorelog.surfaces.text import format_freshness, one_line
 
 JsonSchema = dict[str, Any]
 JsonMapping = Mapping[str, Any]
@@ -117,10 +116,9 @@ def _hint_for_agents(hint: str) -> str:
 
 def _call_search(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
     request = {"query": arguments["query"], **arguments.get("filters", {})}
-    if arguments.get("top_k", 0) > 0:
-        request["k"] = arguments["top_k"]
-    if arguments.get("token_budget", 0) > 0:
-        request["token_budget"] = arguments["token_budget"]
+    for name, field_name in (("top_k", "k"), ("token_budget", "token_budget")):
+        if arguments.get(name, 0) > 0:
+            request[field_name] = arguments[name]
     return render_search(call("memory.search", {**request, "one_per_memory": True}))
 
 
@@ -156,7 +154,7 @@ def render_code_lines(answer: JsonMapping) -> list[str]:
     definitions = [_format_definition(definition, full=full) for definition in answer.get("definitions", [])]
     results = [*map(_format_reference, answer.get("references", [])), *map(_format_caller, answer.get("callers", []))]
     results += [
-        " | ".join(filter(None, [f"{site['importing_file']}:{site['import_line']}", site["text"] or site["module"]]))
+        _join(f"{site['importing_file']}:{site['import_line']}", site["text"] or site["module"])
         for site in answer.get("imports", [])
     ]
     for file in answer.get("files", []):
@@ -173,33 +171,33 @@ def render_code_lines(answer: JsonMapping) -> list[str]:
 def _format_definition(symbol: JsonMapping, *, full: bool) -> str:
     note = symbol["docstring"].strip().partition("\n")[0] if full else ""
     location = f"{symbol['file_path']}:{symbol['line_start']}-{symbol['line_end']}"
-    named = f"{symbol['kind']} {_qualified_name(symbol['container'], symbol['name'])}"
-    return " | ".join(filter(None, [location, named, symbol["signature"] or symbol["name"], note]))
+    named = f"{symbol['kind']} {'.'.join(filter(None, (symbol['container'], symbol['name'])))}"
+    return _join(location, named, symbol["signature"] or symbol["name"], note)
 
 
 def _format_reference(reference: JsonMapping) -> str:
     container = f"in {reference['container']}" if reference["container"] else ""
     certainty = "" if reference["certainty"] == "exact" else reference["certainty"]
     location = f"{reference['file_path']}:{reference['line']}:{reference['col']}"
-    return " | ".join(filter(None, [location, reference["use"], container, certainty, reference["text"]]))
+    return _join(location, reference["use"], container, certainty, reference["text"])
 
 
 def _format_caller(caller: JsonMapping) -> str:
     distance = f"calls {caller['callee']}, {caller['depth']} calls away" if caller["depth"] > 1 else ""
     certainty = "" if caller["certainty"] == "exact" else caller["certainty"]
-    name = _qualified_name(caller["caller_container"], caller["caller_name"])
+    name = ".".join(filter(None, (caller["caller_container"], caller["caller_name"])))
     location = f"{caller['caller_file']}:{caller['call_line']}"
-    return " | ".join(filter(None, [location, f"{caller['caller_kind']} {name}", distance, certainty, caller["text"]]))
+    return _join(location, f"{caller['caller_kind']} {name}", distance, certainty, caller["text"])
 
 
-def _qualified_name(container: str, name: str) -> str:
-    return f"{container}.{name}" if container else name
+def _join(*parts: str) -> str:
+    return " | ".join(filter(None, parts))
 
 
 def render_search(reply: JsonMapping) -> ToolResult:
     """Render search hits, best first: one short entry per memory, or whole sections if the request has a budget."""
     packing = reply["packing"]
-    code_lines = [clean(single_line(line)) for line in render_code_lines(reply["code"])] if reply["code"] else []
+    code_lines = [clean(one_line(line)) for line in render_code_lines(reply["code"])] if reply["code"] else []
     code = ["\n".join(["## In the code", *map(quote, code_lines)])] if code_lines else []
     if packing:
         blocks = [*code, *(_render_hit(number, hit) for number, hit in enumerate(reply["hits"], 1))]
@@ -212,7 +210,7 @@ def render_search(reply: JsonMapping) -> ToolResult:
         if code and not reply["hits"]:
             text = NOTICE
         text = "\n".join([*code, text])
-    return _text_with_notes(text, reply["notes"])
+    return _result(text, reply["notes"])
 
 
 def _render_hit(number: int, hit: JsonMapping) -> str:
@@ -220,19 +218,16 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
     packed, record = hit["packed"], source_record(hit)
     heading, date = " > ".join(hit["heading_path"]), hit["date"].replace("T", " ")
     if record:  # the file of its page is generated; artifact.* and task.* take ids
-        task = f" of task {single_line(record['task_id'])}" if record["task_id"] else ""
-        place = f"**Record:** {single_line(record['artifact_id'])}{task}"
+        task = f" of task {one_line(record['task_id'])}" if record["task_id"] else ""
+        place = f"**Record:** {one_line(record['artifact_id'])}{task}"
     else:
         shown = hit if packed["within"] else {**packed, "source": hit["source"]}
         place = f"**File:** {_format_location(shown)}"
     confidence = f", {hit['confidence']}" if hit.get("confidence") else ""
-    lines = [
-        f"## Result {number} (score: {hit['score']:.3f}{confidence})",
-        " | ".join(filter(None, [place, date, *_format_labels(hit)])),
-    ]
+    lines = [f"## Result {number} (score: {hit['score']:.3f}{confidence})", _join(place, date, *_format_labels(hit))]
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are times
         lines.append(quote(clean(heading)))
-    if stale := format_stale(hit.get("freshness"))[:_MAX_STALE_CHARS]:
+    if stale := format_freshness(hit.get("freshness"), verdict=False)[:_MAX_STALE_CHARS]:
         lines.append(f"**Out of date:** {stale}")
     lines += render_changes(hit)
     if packed["within"]:
@@ -247,40 +242,34 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
 
 def _format_labels(chunk: JsonMapping) -> list[str]:
     worth = format_trust(chunk["trust"])
-    tags = [f"#{single_line(tag)}" for tag in chunk["tags"]]
-    return [single_line(chunk["type"]), *tags, f"**{worth}**" if worth else ""]
+    tags = [f"#{one_line(tag)}" for tag in chunk["tags"]]
+    return [one_line(chunk["type"]), *tags, f"**{worth}**" if worth else ""]
 
 
 def render_section(reply: JsonMapping) -> ToolResult:
     """Render a section."""
-    transcript = reply["transcript"]
-    origin = format_foreign(reply)
-    labels = [reply["date"].replace("T", " "), *_format_labels(reply)]
-    content = clean(reply["content"])
-    too_long = len(reply["content"]) > MAX_QUOTE_CHARS
-    lines = [NOTICE, " | ".join(filter(None, [f"**File:** {_format_location(reply)}", *labels]))]
-    lines += [*([f"{origin}, quoted:"] if origin else []), quote(content)]
-    notes = list(reply["notes"])
-    if too_long:
+    origin, notes = format_foreign(reply), list(reply["notes"])
+    place, date = f"**File:** {_format_location(reply)}", reply["date"].replace("T", " ")
+    lines = [NOTICE, _join(place, date, *_format_labels(reply))]
+    lines += [*([f"{origin}, quoted:"] if origin else []), quote(clean(reply["content"]))]
+    if len(reply["content"]) > MAX_QUOTE_CHARS:
         notes.append(f"cut: the section has about {reply['tokens']:,} tokens; 'lines' reads a part of it")
-    if transcript and transcript["exists"]:
+    if reply["transcript"] and reply["transcript"]["exists"]:
         lines.append(f"Its conversation: get_transcript id {reply['id']}")
-    return _text_with_notes("\n".join(lines), notes)
+    return _result("\n".join(lines), notes)
 
 
 def render_transcript(reply: JsonMapping) -> ToolResult:
     """Render turns of a conversation."""
     blocks = [_render_turn(turn, reply) for turn in reply["turns"]]
-    head = f"{reply['host']} session {single_line(reply['session'])}, {len(reply['turns'])} of {reply['total']} turns. {NOTICE}"
-    return _text_with_notes("\n\n".join([head, *blocks]), reply["notes"])
+    head = f"{reply['host']} session {one_line(reply['session'])}, {len(reply['turns'])} of {reply['total']} turns. {NOTICE}"
+    return _result("\n\n".join([head, *blocks]), reply["notes"])
 
 
 def _render_turn(turn: JsonMapping, reply: JsonMapping) -> str:
     mark = " (requested)" if turn["id"] == reply["focus"] else ""
-    lines = [
-        f"## Turn {turn['number']} of {reply['total']}{mark}",
-        " | ".join(filter(None, [single_line(turn["id"]), single_line(turn["time"])])),
-    ]
+    place = _join(one_line(turn["id"]), one_line(turn["time"]))
+    lines = [f"## Turn {turn['number']} of {reply['total']}{mark}", place]
     for role in ("user", "assistant"):
         if turn[role]:
             lines += [f"**{role.capitalize()}:**", quote(clean(turn[role]))]
@@ -301,29 +290,25 @@ def render_add(reply: JsonMapping) -> ToolResult:
         structured["redacted"] = reply["redacted"]
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(reply["redacted"].items()))
         notes.insert(0, f"redacted before writing: {kinds}")
-    return _result_with_notes(text, structured, notes)
+    return _result(text, notes, structured)
 
 
 def render_index(reply: JsonMapping) -> ToolResult:
     """Render the report of an index run, first in Loop's format."""
-    counts = {
-        "changed": reply["changed"],
-        "unchanged": reply["unchanged"] + reply["touched"],
-        "removed": reply["removed"],
-        "failed": reply["failed"],
-    }
+    counts = {name: reply[name] for name in ("changed", "unchanged", "removed", "failed")}
+    counts["unchanged"] += reply["touched"]
     summary = ", ".join(
         f"{count:,} {name}" for name, count in counts.items() if count or name in {"changed", "unchanged"}
     )
     lines = [f"Indexed {reply['chunks']:,} chunks. Files: {summary}."]
     lines += [
-        f"Problem: {single_line(problem['path'])}: {single_line(problem['message'])}"
+        f"Problem: {one_line(problem['path'])}: {one_line(problem['message'])}"
         for problem in reply["problems"][:_MAX_PROBLEMS]
     ]
     if len(reply["problems"]) > _MAX_PROBLEMS:
         lines.append(f"{len(reply['problems']) - _MAX_PROBLEMS:,} more problems.")
     structured = {"chunks": reply["chunks"], "files": reply["files"], **counts, "waiting": reply["waiting"]}
-    return _result_with_notes("\n".join(lines), structured, reply["notes"])
+    return _result("\n".join(lines), reply["notes"], structured)
 
 
 def render_error(message: str, hint: str, code: str) -> ToolResult:
@@ -332,19 +317,14 @@ def render_error(message: str, hint: str, code: str) -> ToolResult:
     return ToolResult(text, {"error": {"code": code, "message": message, "hint": hint}}, failed=True)
 
 
-def _text_with_notes(text: str, notes: Iterable[str]) -> ToolResult:
-    return ToolResult("\n".join([text, *(f"Note: {single_line(note)}" for note in notes)]))
-
-
-def _result_with_notes(text: str, structured: dict[str, Any], notes: Iterable[str]) -> ToolResult:
-    notes = [single_line(note) for note in notes]
-    if notes:
-        structured = {**structured, "notes": notes}
-    return ToolResult("\n".join([text, *(f"Note: {note}" for note in notes)]), structured)
+def _result(text: str, notes: Iterable[str], structured: dict[str, Any] | None = None) -> ToolResult:
+    notes = [one_line(note) for note in notes]
+    values = {**structured, **({"notes": notes} if notes else {})} if structured else {}
+    return ToolResult("\n".join([text, *(f"Note: {note}" for note in notes)]), values)
 
 
 def _format_location(chunk: JsonMapping) -> str:
-    return f"{single_line(chunk['source'])}:{chunk['start_line']}-{chunk['end_line']}"
+    return f"{one_line(chunk['source'])}:{chunk['start_line']}-{chunk['end_line']}"
 
 
 _TOOL_HANDLERS: dict[str, Callable[[dict[str, Any], BoundCall], ToolResult]] = {

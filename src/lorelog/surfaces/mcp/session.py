@@ -24,7 +24,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
@@ -109,17 +109,12 @@ def read_journal(uri: str, caller: ClientIdentity, call: BoundCall) -> str:
     return f"# {day}\n\n" + "\n\n".join(_sections(entries, call)) + "\n"
 
 
-def _sections(entries: list[dict[str, Any]], call: BoundCall) -> list[str]:
-    """Return each entry up to the start of the next one: a section also contains its subsections."""
-    following = [entry["start_line"] for entry in entries[1:]]
-    texts = []
-    for entry, end in zip(entries, [*following, None], strict=True):
+def _sections(entries: list[dict[str, Any]], call: BoundCall) -> Iterator[str]:
+    """Yield each entry up to the start of the next one: a section also contains its subsections."""
+    for entry, following in zip(entries, [*entries[1:], None], strict=True):
         section = call("memory.expand", {"id": entry["id"]})
-        lines = section["content"].splitlines()
-        if end is not None:
-            lines = lines[: max(0, end - section["start_line"])]
-        texts.append("\n".join(lines).strip())
-    return texts
+        end = None if following is None else max(0, following["start_line"] - section["start_line"])
+        yield "\n".join(section["content"].splitlines()[:end]).strip()
 
 
 def _journal_folder(caller: ClientIdentity) -> Path:
@@ -209,18 +204,17 @@ class McpMethods:
             raise ProtocolError(INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error}") from error
 
     def _list_resources(self, params: Params, call: BoundCall) -> Result:
-        return {
-            "resources": [
-                {
-                    "uri": f"{JOURNAL_URI_PREFIX}{journal['day']}",
-                    "name": journal["day"],
-                    "description": f"Journal of {journal['day']}",
-                    "mimeType": _MARKDOWN,
-                    "size": journal["bytes"],
-                }
-                for journal in list_journals(self.caller, call)
-            ]
-        }
+        resources = [
+            {
+                "uri": f"{JOURNAL_URI_PREFIX}{journal['day']}",
+                "name": journal["day"],
+                "description": f"Journal of {journal['day']}",
+                "mimeType": _MARKDOWN,
+                "size": journal["bytes"],
+            }
+            for journal in list_journals(self.caller, call)
+        ]
+        return {"resources": resources}
 
     def _read_resource(self, params: Params, call: BoundCall) -> Result:
         uri = _text_parameter(params, "uri")

@@ -1,14 +1,24 @@
 """Search results as short text for a model: one entry per memory, at most about 140 tokens each.
 
 Used by `search_memory` and by `lorelog search --short`, which ask for one chunk per memory. Text from memory is
-behind `> `, line by line, so that it cannot pass for the tool's own words. Standard library only and light, because the
-command line loads it while an agent waits.
+behind `> `, line by line, so that it cannot pass for the tool's own words. Light, because the command line loads it while an
+agent waits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from lorelog.surfaces.text import (
+    RECORD_TIERS,
+    format_date,
+    format_freshness,
+    format_origin,
+    format_repository,
+    one_line,
+    printable,
+    truncate,
+)
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -31,7 +41,6 @@ _CHANGES = {
 }
 MAX_QUOTE_CHARS = 40_000
 """Maximum characters of one quote; hosts truncate or reject results of more than about 25,000 tokens."""
-_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 
 
 def render_short_hits(hits: Sequence[JsonMapping], more: str, shorten: Callable[[str], str] | None = None) -> str:
@@ -44,29 +53,28 @@ def render_short_hits(hits: Sequence[JsonMapping], more: str, shorten: Callable[
 
 def _render_hit(number: int, hit: JsonMapping, shorten: Callable[[str], str] | None) -> str:
     record = source_record(hit)
-    date = "undated" if hit.get("date_source") == "file" else hit["date"].replace("T", " ")[:16]
-    tags = [f"#{single_line(tag)}" for tag in hit["tags"][:_MAX_TAGS]]
-    kind = "" if hit["type"] == "turn" else single_line(hit["type"])
-    place = f"record {single_line(record['artifact_id'])}" if record else _short_location(hit, shorten)
+    date = format_date(hit)[:16]
+    tags = [f"#{one_line(tag)}" for tag in hit["tags"][:_MAX_TAGS]]
+    kind = "" if hit["type"] == "turn" else one_line(hit["type"])
+    place = f"record {one_line(record['artifact_id'])}" if record else _short_location(hit, shorten)
     labels = [date, kind, *tags, format_trust(hit["trust"]), hit.get("confidence") or "", place]
     lines = [f"{number}. {' '.join(filter(None, labels))} id {hit['id']} (~{hit['expand_tokens']:,} tokens)"]
     heading = " > ".join(hit["heading_path"])
-    stale = format_stale(hit.get("freshness"))
-    if stale:
+    if stale := format_freshness(hit.get("freshness"), verdict=False):
         lines.append(f"Out of date: {stale[:_MAX_STALE_CHARS]}")
     lines += render_changes(hit)
     if label := format_foreign(hit):
         lines.append(f"{label}, quoted:")
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are dates and times
-        lines.append(quote(_cut(single_line(heading), _MAX_HEADING_CHARS)))
-    lines.append(quote(_cut(clean(hit["snippet"]), _MAX_TEXT_CHARS)))
+        lines.append(quote(truncate(one_line(heading), _MAX_HEADING_CHARS)))
+    lines.append(quote(truncate(clean(hit["snippet"]), _MAX_TEXT_CHARS)))
     return "\n".join(lines)
 
 
 def _short_location(hit: JsonMapping, shorten: Callable[[str], str] | None) -> str:
     project = f"{hit.get('project') or ''}/"
     source = hit["source"]
-    path = single_line(shorten(source) if shorten else source.removeprefix(project) if len(project) > 1 else source)
+    path = one_line(shorten(source) if shorten else source.removeprefix(project) if len(project) > 1 else source)
     if len(path) > _MAX_PATH_CHARS:
         path = "…" + path[-_MAX_PATH_CHARS:]
     return f"{path}:{hit['start_line']}"
@@ -74,7 +82,7 @@ def _short_location(hit: JsonMapping, shorten: Callable[[str], str] | None) -> s
 
 def source_record(hit: JsonMapping) -> JsonMapping | None:
     """Return the record that a hit is generated from; None for other text."""
-    is_record = hit["trust"]["tier"] in {"canonical_record", "verified_record"}
+    is_record = hit["trust"]["tier"] in RECORD_TIERS
     refs: list[JsonMapping] = hit.get("grounding_refs", [])
     return refs[0] if is_record and refs else None
 
@@ -90,26 +98,11 @@ def format_trust(trust: JsonMapping) -> str:
     return ""
 
 
-def format_origin(hit: JsonMapping) -> str:
-    """Return the origin of tainted text, as far as its anchor names one."""
-    origin = (hit["anchor"] or {}).get("origin", "")
-    return {"tool": "a tool", "import": "an import"}.get(origin, "a tool or an import")
-
-
 def format_foreign(hit: JsonMapping) -> str:
     """Return where text comes from that is not the user's or an agent's own; empty for other text."""
     if hit["trust"]["tainted"]:
-        return f"From {format_origin(hit)}"
-    return "Came with the repository" if hit.get("origin") == "repository" else ""
-
-
-def format_stale(freshness: JsonMapping | None) -> str:
-    """Return the changes of code that a text names; empty if nothing changed or nothing was checked."""
-    if not freshness:
-        return ""
-    changes = [f"{finding['name']} {finding['how']}" for finding in freshness["findings"] if finding["how"]]
-    changes = [f"on {freshness['unmerged']}, not merged", *changes] if freshness["unmerged"] else changes
-    return single_line("; ".join(changes))
+        return f"From {format_origin((hit['anchor'] or {}).get('origin', ''), 'a tool or an import')}"
+    return format_repository(hit).capitalize()
 
 
 def render_changes(hit: JsonMapping) -> list[str]:
@@ -118,7 +111,7 @@ def render_changes(hit: JsonMapping) -> list[str]:
     for change in hit.get("now_was", ()):
         other = f"id {change['other']} ({change['other_date'].replace('T', ' ')[:16] or 'undated'})"
         lines.append(f"{_CHANGES[change['role']].format(other)}:")
-        about, value, instead = (_cut(single_line(change[name]), _MAX_CHANGE_CHARS) for name in _CHANGE_FIELDS)
+        about, value, instead = (truncate(one_line(change[name]), _MAX_CHANGE_CHARS) for name in _CHANGE_FIELDS)
         lines.append(quote(f"{about}: {value}, there {instead}"))
     return lines
 
@@ -128,16 +121,7 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines()) or ">"
 
 
-def single_line(text: str) -> str:
-    """Return foreign text on one line, so that it fits into a line of the tool."""
-    return "\N{REPLACEMENT CHARACTER}".join(text.translate(_CONTROLS).splitlines())
-
-
 def clean(text: str) -> str:
     """Return a quotation without control characters, which would affect the terminal that shows the model's input."""
-    text = text.translate(_CONTROLS)
+    text = printable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return text if len(text) <= MAX_QUOTE_CHARS else text[:MAX_QUOTE_CHARS] + " [cut]"
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

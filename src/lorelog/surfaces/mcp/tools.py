@@ -25,26 +25,9 @@ INSTRUCTIONS = (
 OPERATIONS_WITH_TOOLS = ("memory.search", "memory.expand", "memory.transcript", "memory.add", "memory.index")
 """Operations that have their own tool."""
 CALL_ONLY_OPERATIONS = (
-    "get",
-    "list",
-    "add_batch",
-    "delete",
-    "restore",
-    "supersede",
-    "set_expiry",
-    "feedback",
-    "find_near_duplicates",
-    "consolidate_episode",
-    "stats",
-    "health",
-    "cost",
-    "metrics",
-    "growth",
-    "session.status",
-    "session.hosts",
-    "session.timeline",
-    "session.handoff",
-    "roots.list",
+    *("get", "list", "add_batch", "delete", "restore", "supersede", "set_expiry", "feedback", "find_near_duplicates"),
+    *("consolidate_episode", "stats", "health", "cost", "metrics", "growth", "session.status", "session.hosts"),
+    *("session.timeline", "session.handoff", "roots.list"),
 )
 """Operations that only `memory_call` reaches; a test compares them with the catalogue."""
 CALL_ONLY_FAMILIES = ("task", "artifact", "context", "ledger", "code", "debug", "delivery", "guard")
@@ -55,17 +38,9 @@ _ALWAYS_LOAD = {"anthropic/alwaysLoad": True}
 """Claude Code shows a model only the names of other tools until it searches for them."""
 
 
-def _string(description: str = "") -> Schema:
-    return {"type": "string", "description": description} if description else {"type": "string"}
-
-
-def _integer(description: str = "") -> Schema:
-    return {"type": "integer", "description": description} if description else {"type": "integer"}
-
-
-def _string_list(description: str = "") -> Schema:
-    schema: Schema = {"type": "array", "items": {"type": "string"}}
-    return schema | {"description": description} if description else schema
+def _field(kind: str, description: str = "") -> Schema:
+    items = {"items": {"type": "string"}} if kind == "array" else {}
+    return {"type": kind, **items, **({"description": description} if description else {})}
 
 
 def _object(properties: Schema, *required: str) -> Schema:
@@ -75,13 +50,13 @@ def _object(properties: Schema, *required: str) -> Schema:
 _FILTERS: Schema = {
     "type": "object",
     "properties": {
-        "since": _string("Day: 2026-03-05, yesterday, 7d, 2w, 3m"),
-        "until": _string(),
-        "types": _string_list("Any of, e.g. decision"),
-        "tags": _string_list("All of"),
-        "source": _string("File or directory"),
-        "all_projects": {"type": "boolean"},
-        "trust": _string("canonical: only records; verified: only verified ones"),
+        "since": _field("string", "Day: 2026-03-05, yesterday, 7d, 2w, 3m"),
+        "until": _field("string"),
+        "types": _field("array", "Any of, e.g. decision"),
+        "tags": _field("array", "All of"),
+        "source": _field("string", "File or directory"),
+        "all_projects": _field("boolean"),
+        "trust": _field("string", "canonical: only records; verified: only verified ones"),
     },
 }
 
@@ -95,10 +70,10 @@ TOOLS: tuple[Schema, ...] = (
         ),
         "inputSchema": _object(
             {
-                "query": _string("Question or keywords"),
-                "top_k": _integer("Default 5"),
+                "query": _field("string", "Question or keywords"),
+                "top_k": _field("integer", "Default 5"),
                 "filters": _FILTERS,
-                "token_budget": _integer("Return the best that fits, whole sections where possible"),
+                "token_budget": _field("integer", "Return the best that fits, whole sections where possible"),
             },
             "query",
         ),
@@ -109,7 +84,11 @@ TOOLS: tuple[Schema, ...] = (
         "name": "get_memory",
         "description": "Read the whole section around a search result when its quote is not enough.",
         "inputSchema": _object(
-            {"id": _string("From search_memory"), "lines": _integer("Only this many lines around it")}, "id"
+            {
+                "id": _field("string", "From search_memory"),
+                "lines": _field("integer", "Only this many lines around it"),
+            },
+            "id",
         ),
         "annotations": _READ_ONLY,
         "_meta": _ALWAYS_LOAD,
@@ -121,9 +100,9 @@ TOOLS: tuple[Schema, ...] = (
         ),
         "inputSchema": _object(
             {
-                "id": _string("Memory id"),
-                "turn": _string("Another turn than the memory's own"),
-                "context": _integer("Turns before and after, default 3"),
+                "id": _field("string", "Memory id"),
+                "turn": _field("string", "Another turn than the memory's own"),
+                "context": _field("integer", "Turns before and after, default 3"),
             },
             "id",
         ),
@@ -137,13 +116,13 @@ TOOLS: tuple[Schema, ...] = (
         ),
         "inputSchema": _object(
             {
-                "text": _string("Markdown"),
-                "type": _string("decision, fact, lesson, preference, correction, ..."),
-                "tags": _string_list(),
-                "cues": _string_list(
-                    "When to show it: path=src/db/**, command=npm *, symbol=Name, error=text, event=commit"
+                "text": _field("string", "Markdown"),
+                "type": _field("string", "decision, fact, lesson, preference, correction, ..."),
+                "tags": _field("array"),
+                "cues": _field(
+                    "array", "When to show it: path=src/db/**, command=npm *, symbol=Name, error=text, event=commit"
                 ),
-                "to_global": {"type": "boolean", "description": "For every project"},
+                "to_global": _field("boolean", "For every project"),
             },
             "text",
         ),
@@ -152,7 +131,7 @@ TOOLS: tuple[Schema, ...] = (
     {
         "name": "index_memory",
         "description": "Read new and changed Markdown into memory, when files changed or a search misses them.",
-        "inputSchema": _object({"paths": _string_list("Default: what this project indexes")}),
+        "inputSchema": _object({"paths": _field("array", "Default: what this project indexes")}),
         "annotations": _NOT_DESTRUCTIVE,
     },
     {
@@ -163,7 +142,7 @@ TOOLS: tuple[Schema, ...] = (
             "verified; code.find_definition, code.find_callers, ...: who defines, uses, calls, imports what). "
             "op 'ops' explains them; op 'help' with arguments {\"op\": name} shows what one takes."
         ),
-        "inputSchema": _object({"op": _string(), "arguments": {"type": "object"}}, "op"),
+        "inputSchema": _object({"op": _field("string"), "arguments": {"type": "object"}}, "op"),
     },
 )
 

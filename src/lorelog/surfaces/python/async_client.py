@@ -60,10 +60,7 @@ class AsyncLorelog(MemoryMethods[Awaited]):
         daemon: DaemonMode | None = None,
     ) -> None:
         self._memory = Lorelog(project, home=home, settings=settings, daemon=daemon)
-        super().__init__(
-            lambda name, fields: self._in_thread(self._memory.run_operation, name, fields),
-            lambda name, fields: self._in_thread(self._memory.run_traced, name, fields),
-        )
+        super().__init__(lambda name, fields: self._in_thread(self._memory.run_operation, name, fields))
         self._threads = ThreadPoolExecutor(_MAX_THREADS, "lorelog-async")
         self._closing: asyncio.Future[None] | None = None
 
@@ -112,5 +109,4 @@ class AsyncLorelog(MemoryMethods[Awaited]):
         return await self._in_thread(self._memory.watch, paths, on_event=report)
 
     forget_roots = awaitable(Lorelog.forget_roots)
-    stats = awaitable(Lorelog.stats)
     call = awaitable(Lorelog.call)

@@ -6,20 +6,20 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from msgspec import ValidationError
+from msgspec import ValidationError, convert
 
-from lorelog.core.errors import DaemonError, DaemonUnresponsive, LorelogError, ReplyLost, UsageError
+from lorelog.core.errors import DaemonError, DaemonUnresponsive, ReplyLost, UsageError
 from lorelog.core.ports import Progress
 from lorelog.operations.catalogue import find_operation
-from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
-from lorelog.operations.operation import Operation, RequestContext
-from lorelog.surfaces.python.methods import DaemonMode, PathArgument, from_json, to_arguments
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.operations.operation import Operation
+from lorelog.surfaces.python.methods import DaemonMode, PathArgument, to_arguments
 from lorelog.wiring import ResourcePool, open_engine, resolve_location, settings_at, working_directory
 
 if TYPE_CHECKING:
@@ -74,39 +74,16 @@ class OperationCaller:
             raise UsageError("this Lorelog is closed", hint="open another one, or keep it open with 'with'")
 
     def run(self, name: str, fields: Mapping[str, Any], /) -> Any:
-        """Run an operation and return its value. Fields that are None or UNSET count as not given."""
+        """Run an operation and return its value. The fields may name another project or tenant."""
         self.check_open()
         operation = find_operation(name)
         arguments = to_arguments(operation.request, fields)
-        if arguments.get("project") is not None or arguments.get("tenant") is not None:
-            return self.run_traced(name, fields)
         progress: Progress | None = arguments.pop("progress", None)
-        reply = self._ask_daemon(operation.name, arguments, progress, wants_value=True)
-        if reply is not None:
-            return _read_value(operation, reply)
-        request = read_request(operation, arguments)
-        client = self._client()
-        context = RequestContext(
-            client.directory,
-            environment=client.environment,
-            agent=client.detect_agent(),
-            progress=progress,
-            meter=self._dispatcher.meter,
-        )
-        if operation.writes:
-            with suppress(LorelogError):
-                self.engine.complete_forgets()
-        return operation.handler(self.engine, request, context)
-
-    def run_traced(self, name: str, fields: Mapping[str, Any], /) -> Any:
-        """Run an operation, record the call, and return its value. The fields may name another project or tenant."""
-        self.check_open()
-        operation = find_operation(name)
-        dispatcher, complete = self._dispatch(to_arguments(operation.request, fields))
-        reply = self._ask_daemon(name, complete, None, wants_value=True)
-        if reply is not None:
-            return _read_value(operation, reply)
-        return dispatcher.value(name, complete, self._client())
+        dispatcher, complete = self._dispatch(arguments)
+        reply = self._ask_daemon(name, complete, progress, wants_value=True)
+        if reply is None:
+            return dispatcher.value(name, complete, self._client(), progress)
+        return read_value(operation, reply)
 
     def call(self, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Call an operation by name and return its JSON."""
@@ -155,10 +132,10 @@ class OperationCaller:
             return None
 
 
-def _read_value(operation: Operation[Any, Any], reply: Mapping[str, Any]) -> Any:
+def read_value(operation: Operation[Any, Any], reply: Mapping[str, Any]) -> Any:
     """Return the value in a daemon's reply. Raise ReplyLost if the daemon, of another version, replies in another form."""
     try:
-        return from_json(operation, reply["value"])
+        return convert(reply["value"], operation.reply)
     except (KeyError, ValidationError) as error:
         raise ReplyLost(
             f"{operation.name} was done, but the reply of the daemon cannot be read: it has another version ({error})",

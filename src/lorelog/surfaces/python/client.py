@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from msgspec import Meta
 
 from lorelog.core.errors import UsageError
-from lorelog.core.ports import Progress, StoreStats
+from lorelog.core.ports import Progress
 from lorelog.operations import backup as backup_operations
 from lorelog.operations import forget as forget_operations
 from lorelog.operations import index as index_operations
@@ -47,7 +47,6 @@ from lorelog.surfaces.python.methods import (
     OperationMethods,
     PathArgument,
     PathArguments,
-    RunOperation,
     method,
     to_arguments,
 )
@@ -165,10 +164,6 @@ class CompactParameters(lifecycle_operations.CompactRequest, frozen=True, kw_onl
 class MemoryMethods(OperationMethods[ModeT]):
     """The methods of `Lorelog` and of `AsyncLorelog`."""
 
-    def __init__(self, run: RunOperation, run_traced: RunOperation) -> None:
-        super().__init__(run)
-        self.run_traced = run_traced
-
     index = method(index, index_operations.index)
     roll_back = method(roll_back, index_operations.index)
     forget_old_vectors = method(forget_old_vectors, index_operations.index)
@@ -202,33 +197,23 @@ class MemoryMethods(OperationMethods[ModeT]):
     timeline = method(session_operations.TimelineRequest, session_operations.list_timeline)
     hosts = method(EmptyRequest, session_operations.list_hosts)
     handoff = method(session_operations.HandoffRequest, session_operations.hand_over)
+    stats = method(EmptyRequest, measures_operations.stats)
     cost = method(measures_operations.CostRequest, measures_operations.report_cost)
     growth = method(measures_operations.GrowthRequest, measures_operations.report_growth)
     export = method(ExportRequest, backup_operations.export)
     reset = method(EmptyRequest, index_operations.reset)
 
     task: namespaces.TaskNamespace[ModeT]
-    """Operations on tasks."""
     artifact: namespaces.ArtifactNamespace[ModeT]
-    """Operations on artifacts, which are records."""
     context: namespaces.ContextNamespace[ModeT]
-    """Operations that collect context for an agent."""
     sync: namespaces.SyncNamespace[ModeT]
-    """Operations on exchanges with other machines."""
     backup: namespaces.BackupNamespace[ModeT]
-    """Operations on backups of the home."""
     ledger: namespaces.LedgerNamespace[ModeT]
-    """Operations on the ledger."""
     code: namespaces.CodeNamespace[ModeT]
-    """Operations on indexed code."""
     debug: namespaces.DebugNamespace[ModeT]
-    """Operations on traced calls and errors."""
     guard: namespaces.GuardNamespace[ModeT]
-    """Operations on guards, which check agents' tool calls."""
     delivery: namespaces.DeliveryNamespace[ModeT]
-    """Operations on the memories that agents were shown."""
     settings: namespaces.SettingsNamespace[ModeT]
-    """Operations on settings files."""
 
     if not TYPE_CHECKING:  # an unknown name is an error for type checkers
 
@@ -239,7 +224,7 @@ class MemoryMethods(OperationMethods[ModeT]):
             kind = vars(namespaces).get(f"{name.capitalize()}Namespace")
             if kind is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            setattr(self, name, kind(self.run_traced))
+            setattr(self, name, kind(self.run_operation))
             return getattr(self, name)
 
 
@@ -269,7 +254,7 @@ class Lorelog(MemoryMethods[Blocking]):
     ) -> None:
         self._caller = OperationCaller(project, home=home, settings=settings, daemon=daemon)
         self._watches: list[FileWatch] = []
-        super().__init__(self._caller.run, self._caller.run_traced)
+        super().__init__(self._caller.run)
 
     def __enter__(self) -> Self:
         self._caller.check_open()
@@ -294,11 +279,6 @@ class Lorelog(MemoryMethods[Blocking]):
         """Stop indexing these roots and drop their documents from the index; return the number of documents dropped."""
         removed: RemovedRoots = self.run_operation("roots.remove", {"paths": paths})
         return removed.documents
-
-    def stats(self) -> StoreStats:
-        """Return the sizes of the index."""
-        self._caller.check_open()
-        return self._caller.engine.store.stats()
 
     def call(self, op: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Call any operation by name with JSON arguments and return its JSON, as `lorelog call` does."""

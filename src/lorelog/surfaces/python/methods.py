@@ -208,11 +208,6 @@ def to_dict(value: object) -> Any:
     return list(map(to_dict, value)) if isinstance(value, list | tuple) else to_json(json_form(value))
 
 
-def from_json(operation: Operation[Any, Any], value: object) -> Any:
-    """Return the value of an operation's handler from its fields."""
-    return msgspec.convert(value, operation.reply)
-
-
 def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return Python values as JSON arguments of a request.
 

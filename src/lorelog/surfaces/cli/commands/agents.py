@@ -6,24 +6,23 @@ import os
 import sys
 
 from lorelog.core.caller import detect_agent, without_agent_markers
-from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.errors import LorelogError, UsageError, plural
 from lorelog.hosts import HOST_TITLES, HOSTS
-from lorelog.surfaces.cli.arguments import add_options, expand_path, parse_host, request_of
-from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
-from lorelog.surfaces.cli.render import (
-    one_line,
-    plural,
+from lorelog.surfaces.cli.arguments import expand_path, parse_host, request_of
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_command,
+    call_operation,
     print_note,
     print_notes,
     print_problems,
+    print_reply,
     print_table,
-    printable,
     progress_bar,
-    short_path,
-    stylize,
-    truncate,
+    with_scope_flags,
 )
-from lorelog.surfaces.cli.render.records import format_time, short_record_ids
+from lorelog.surfaces.cli.record_text import format_time, short_record_ids
+from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +33,39 @@ if TYPE_CHECKING:
     from lorelog.operations.operation import Json
     from lorelog.services.sessions.transcripts import HostSession
 
+ARGUMENTS = {
+    "deliveries": {
+        "--unused": "list memories that were delivered and never used",
+        "--min N": "with --unused: delivered at least N times (default 5)",
+    },
+    "agent-context": {
+        "--output --out FILE": "write to FILE atomically, and print nothing",
+        "--log-dir DIR": "also log the result and the queries there (mode 0600)",
+    },
+    "init": {
+        "--tenant NAME": "tenant of this project's memories (default: the default tenant)",
+        "--project DIR": "project directory (default: the current repository or directory)",
+        "--no-agent-files": "do not change AGENTS.md and CLAUDE.md",
+        "--remove": "delete the block from AGENTS.md and CLAUDE.md",
+        "--dry-run": "show what would be written, and write nothing",
+        "shared": "json",
+    },
+    "session-start": {
+        "--project DIR": "a directory in the project (default: the current one)",
+        "--token-budget N": "maximum size of the file in tokens (default 700)",
+        "shared": "tenant daemon",
+    },
+    "guard add": {"--block": "block the call instead of warning"},
+    "backfill": {
+        "hosts HOST*": "claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
+        "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
+        "--all-projects": "capture the sessions of every project, each to its own journals",
+        "--dry-run": "show what would be captured, and write nothing",
+        "--upgrade": "replace notes of an older version, unless somebody edited them",
+        "shared": "json project tenant daemon",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "guard": """\
 Check the tool calls of agents against your corrections: warn, or block.
@@ -58,11 +90,7 @@ _DELIVERY_FILTERS = ("session", "since", "kind", "memory")
 _ID_CHARS = 8
 _TEXT_CHARS = 48
 _CUE_CHARS = 32
-
-
-def configure_deliveries(parser: argparse.ArgumentParser) -> None:
-    unused = "list memories that were delivered and never used"
-    add_options(parser, {"--unused": unused, "--min N": "with --unused: delivered at least N times (default 5)"})
+_NO_MEMORY: Json = {"id": "", "text": "", "used": None, "how": ""}
 
 
 def run_deliveries(args: argparse.Namespace) -> int:
@@ -99,30 +127,22 @@ def _show_deliveries(reply: Json, args: argparse.Namespace) -> None:
         return
     rows: list[tuple[str, ...]] = [("when", "host", "session", "moment", "memory", "cue", "tokens", "used")]
     short = short_record_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
-    rows += [row for delivery in reply["deliveries"] for row in _delivery_rows(delivery, short)]
+    for delivery in reply[
+        "deliveries"
+    ]:  # a row per memory; the first has the time, the session and the tokens of them all
+        cue = delivery["cue"] or (f"guard {delivery['guard'][:_ID_CHARS]}" if delivery["guard"] else "")
+        where = (delivery["host"], delivery["session"][:_ID_CHARS], delivery["moment"])
+        head = (format_time(delivery["at"]), *map(one_line, where))
+        tail = (one_line(cue[:_CUE_CHARS]), f"{delivery['tokens']:,}")
+        for memory in delivery["memories"] or (_NO_MEMORY,):
+            text = truncate(one_line(memory["text"]), _TEXT_CHARS)
+            used = "" if memory["used"] is None else memory["how"] or "no"
+            rows.append((*head, f"{one_line(short.get(memory['id'], ''))} {text}".strip(), *tail, used))
+            head, tail = ("", "", "", ""), ("", "")
     print_table(rows, right=(6,))
     count, tokens = plural(reply["total_count"], "delivery"), f"{reply['total_tokens']:,}"
     more = "; use -n to show more" if reply["total_count"] > len(reply["deliveries"]) else ""
     print_note(f"{count}, {tokens} tokens{more}")
-
-
-def _delivery_rows(delivery: Json, short: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield one row per memory; the first has the time, the session and the tokens of them all."""
-    cue = delivery["cue"] or (f"guard {delivery['guard'][:_ID_CHARS]}" if delivery["guard"] else "")
-    head = (
-        format_time(delivery["at"]),
-        one_line(delivery["host"]),
-        one_line(delivery["session"][:_ID_CHARS]),
-        one_line(delivery["moment"]),
-    )
-    for number, memory in enumerate(delivery["memories"] or ({"id": "", "text": "", "used": None, "how": ""},)):
-        text = truncate(one_line(memory["text"]), _TEXT_CHARS)
-        used = "" if memory["used"] is None else memory["how"] or "no"
-        name = f"{one_line(short.get(memory['id'], ''))} {text}".strip()
-        if number:
-            yield ("", "", "", "", name, "", "", used)
-        else:
-            yield (*head, name, one_line(cue[:_CUE_CHARS]), f"{delivery['tokens']:,}", used)
 
 
 def _show_unused(reply: Json, args: argparse.Namespace) -> None:
@@ -132,11 +152,8 @@ def _show_unused(reply: Json, args: argparse.Namespace) -> None:
     rows = [("unused", "last", "type", "memory")]
     short = short_record_ids(memory["id"] for memory in reply["memories"])
     for memory in reply["memories"]:
-        text = one_line(memory["text"])[: 2 * _TEXT_CHARS]
-        last = format_time(memory["last"])[:10]
-        rows.append(
-            (f"{memory['unused']:,}×", last, one_line(memory["type"]), f"{one_line(short[memory['id']])} {text}")
-        )
+        text = f"{one_line(short[memory['id']])} {one_line(memory['text'])[: 2 * _TEXT_CHARS]}"
+        rows.append((f"{memory['unused']:,}×", format_time(memory["last"])[:10], one_line(memory["type"]), text))
     print_table(rows, right=(0,))
     for action in reply["actions"]:
         print_note(f"{action['command']:<26} {action['purpose']}")
@@ -155,15 +172,8 @@ def show_handoff(reply: Json, args: argparse.Namespace) -> None:
     """
     print(reply["text"], end="")
     if reply["until"]:
-        print_note(
-            f"the next {args.to or 'agent'} session in this project is shown it at its start, until {reply['until']}"
-        )
-
-
-def configure_agent_context(parser: argparse.ArgumentParser) -> None:
-    output = "write to FILE atomically, and print nothing"
-    logs = "also log the result and the queries there (mode 0600)"
-    add_options(parser, {"--output --out FILE": output, "--log-dir DIR": logs})
+        session = f"the next {args.to or 'agent'} session in this project"
+        print_note(f"{session} is shown it at its start, until {reply['until']}")
 
 
 def run_agent_context(args: argparse.Namespace) -> int:
@@ -197,17 +207,6 @@ def run_agent_context(args: argparse.Namespace) -> int:
     return print_reply(args, reply, show)
 
 
-def configure_init(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--tenant NAME": "tenant of this project's memories (default: the default tenant)",
-        "--project DIR": "project directory (default: the current repository or directory)",
-        "--no-agent-files": "do not change AGENTS.md and CLAUDE.md",
-        "--remove": "delete the block from AGENTS.md and CLAUDE.md",
-        "--dry-run": "show what would be written, and write nothing",
-    }
-    add_options(parser, options, "json")
-
-
 def run_init(args: argparse.Namespace) -> int:
     """Set up a directory as a lorelog project: a scope file, and instructions for agents.
 
@@ -229,27 +228,27 @@ def run_init(args: argparse.Namespace) -> int:
     directory = _project_directory(args.project)
     if args.remove and (args.tenant or args.no_agent_files):
         raise UsageError("--remove cannot be combined with --tenant or --no-agent-files")
-    notes = [] if args.remove or not args.tenant else _tenant_notes(args.tenant, directory)
-    changes = (
-        plan_removal(directory)
-        if args.remove
-        else plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files)
-    )
+    notes = []
+    if args.remove:
+        changes = plan_removal(directory)
+    else:
+        notes = _tenant_notes(args.tenant, directory) if args.tenant else []
+        changes = plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files)
     if not args.dry_run:
         apply_changes(directory, changes)
     files = [{"path": str(change.path), "change": change.kind} for change in changes]
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        labels = {"create": ("wrote", "would write"), "update": ("updated", "would update")}
+        labels |= {"delete": ("deleted", "would delete"), "unchanged": ("unchanged:", "unchanged:")}
+        for file in reply["files"]:
+            print(f"{labels[file['change']][args.dry_run]} {short_path(file['path'])}")
+        if not reply["files"]:
+            print("Nothing to do.")
+        print_notes(reply)
+
     reply = {"project": directory, "dry_run": args.dry_run, "files": files, "notes": notes}
-    return print_reply(args, reply, _show_init)
-
-
-def _show_init(reply: Json, args: argparse.Namespace) -> None:
-    labels = {"create": ("wrote", "would write"), "update": ("updated", "would update")}
-    labels |= {"delete": ("deleted", "would delete"), "unchanged": ("unchanged:", "unchanged:")}
-    for file in reply["files"]:
-        print(f"{labels[file['change']][args.dry_run]} {short_path(file['path'])}")
-    if not reply["files"]:
-        print("Nothing to do.")
-    print_notes(reply)
+    return print_reply(args, reply, show)
 
 
 def _tenant_notes(tenant: str, directory: str) -> list[str]:
@@ -278,14 +277,6 @@ def _project_directory(option: str | None) -> str:
 
 CONTEXT_FILE = "context.md"
 _MEMORY_COUNT = 10
-
-
-def configure_session_start(parser: argparse.ArgumentParser) -> None:
-    project, budget = (
-        "a directory in the project (default: the current one)",
-        "maximum size of the file in tokens (default 700)",
-    )
-    add_options(parser, {"--project DIR": project, "--token-budget N": budget}, "tenant", "daemon")
 
 
 def run_session_start(args: argparse.Namespace) -> int:
@@ -324,30 +315,20 @@ def _write_context(directory: str, reply: Json) -> None:
     from lorelog.core.errors import StoreUnwritable
     from lorelog.core.paths import is_below
     from lorelog.services.context.init import write_output
-    from lorelog.services.places.workspace import (
-        FOLDER,
-        apply_scope_file,
-        create_project_folder,
-        find_project,
-        find_scope_file,
-    )
+    from lorelog.services.places import workspace
 
-    project = find_project(directory)
-    scope = find_scope_file(directory)
-    root = (apply_scope_file(scope, project) if scope is not None else project).root
-    exists = os.path.isdir(os.path.join(root, FOLDER))
+    project, scope = workspace.find_project(directory), workspace.find_scope_file(directory)
+    root = (workspace.apply_scope_file(scope, project) if scope is not None else project).root
+    exists = os.path.isdir(os.path.join(root, workspace.FOLDER))
     if root == os.path.realpath(os.path.expanduser("~")) or not (exists or reply["result_count"]):
         return
-    folder = target = create_project_folder(root)
+    folder = target = workspace.create_project_folder(root)
     if reply["tenant"] != "default":
         target = os.path.join(folder, "tenants", reply["tenant"])
         os.makedirs(target, mode=0o700, exist_ok=True)
         if not is_below(os.path.realpath(target), os.path.realpath(folder)):
             raise StoreUnwritable(f"{target} is a link out of the project", hint="replace it with a directory")
     write_output(os.path.join(target, CONTEXT_FILE), reply["text"], follow=False)
-
-
-_STATES = {"enable": "on", "disable": "off"}
 
 
 def show_guard_list(reply: Json, args: argparse.Namespace) -> None:
@@ -379,21 +360,17 @@ def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
         print(f"  {event['at'][:16].replace('T', ' ')}  {event['event']} by {event['by']}")
 
 
-def configure_guard_add(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--block": "block the call instead of warning"})
-
-
 def run_guard_add(args: argparse.Namespace) -> int:
     """Add a guard; one that blocks needs a person's confirmation."""
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        print(_format_guard(reply["guard"]))
+        print_notes(reply)
+        if reply["guard"]["state"] != "on":
+            print(f"It is off; 'lorelog guard enable {reply['guard']['id']}' replays it and switches it on.")
+
     reply = _call_confirmed(args, {"action": "block"}) if args.block else call_command(args, action="warn")
-    return print_reply(args, reply, _show_guard_added)
-
-
-def _show_guard_added(reply: Json, args: argparse.Namespace) -> None:
-    print(_format_guard(reply["guard"]))
-    print_notes(reply)
-    if reply["guard"]["state"] != "on":
-        print(f"It is off; 'lorelog guard enable {reply['guard']['id']}' replays it and switches it on.")
+    return print_reply(args, reply, show)
 
 
 def configure_guard_enable(parser: argparse.ArgumentParser) -> None:
@@ -404,25 +381,25 @@ def configure_guard_enable(parser: argparse.ArgumentParser) -> None:
 
 def run_guard_enable(args: argparse.Namespace) -> int:
     """Change the state of a guard."""
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        guard = reply["guard"]
+        if "replay" in reply:
+            show_guard_test(reply["replay"], args)
+        states = {
+            "remove": "is removed",
+            "dismiss": f"was dismissed {plural(guard['dismissals'], 'time')}",
+            "enable": f"is on: it {guard['action']}s",
+            "disable": "is off",
+        }
+        print(f"{guard['id']} {states[args.verb]}.")
+        print_notes(reply)
+
     action = {"action": args.action} if getattr(args, "action", None) else {}
-    return print_reply(args, _call_confirmed(args, action), _show_changed)
+    return print_reply(args, _call_confirmed(args, action), show)
 
 
 run_guard_disable = run_guard_dismiss = run_guard_remove = run_guard_enable
-
-
-def _show_changed(reply: Json, args: argparse.Namespace) -> None:
-    guard = reply["guard"]
-    if "replay" in reply:
-        show_guard_test(reply["replay"], args)
-    if args.verb == "remove":
-        print(f"{guard['id']} is removed.")
-    elif args.verb == "dismiss":
-        print(f"{guard['id']} was dismissed {plural(guard['dismissals'], 'time')}.")
-    else:
-        state = _STATES[args.verb]
-        print(f"{guard['id']} is {state}" + (f": it {guard['action']}s" if state == "on" else "") + ".")
-    print_notes(reply)
 
 
 def _call_confirmed(args: argparse.Namespace, changes: Json) -> Any:
@@ -442,10 +419,9 @@ def _call_confirmed(args: argparse.Namespace, changes: Json) -> Any:
 def _format_guard(guard: Mapping[str, Any]) -> str:
     state = guard["state"] if guard["state"] != "on" else f"{guard['action']}s"
     style = {"blocks": "red", "warns": "yellow"}.get(state, "dim")
-    author = "an agent" if guard["created_by"] == "agent" and not guard["approved"] else ""
     parts = [stylize(guard["id"], "cyan"), stylize(f"{state:<7}", style), _format_conditions(guard)]
     parts += ["all projects"] if not guard["project"] else []
-    parts += [f"by {author}"] if author else []
+    parts += ["by an agent"] if guard["created_by"] == "agent" and not guard["approved"] else []
     parts += [f"dismissed {plural(guard['dismissals'], 'time')}"] if guard["dismissals"] else []
     return "  ".join(parts) + f"\n  {one_line(guard['message'])}"
 
@@ -472,18 +448,6 @@ def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
     if replay["refused"]:
         print_note(f"it cannot be switched on: {replay['refused']}")
     print_notes(replay)
-
-
-def configure_backfill(parser: argparse.ArgumentParser) -> None:
-    hosts = "claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)"
-    options = {
-        "hosts HOST*": hosts,
-        "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
-        "--all-projects": "capture the sessions of every project, each to its own journals",
-        "--dry-run": "show what would be captured, and write nothing",
-        "--upgrade": "replace notes of an older version, unless somebody edited them",
-    }
-    add_options(parser, options, *("json", "project", "tenant", "daemon"))
 
 
 def run_backfill(args: argparse.Namespace) -> int:

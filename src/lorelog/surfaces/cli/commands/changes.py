@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import LorelogError, NotFound, UsageError
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
-from lorelog.surfaces.cli.render import (
+from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
+from lorelog.surfaces.cli.arguments import expand_path, read_text
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
     confirm,
-    one_line,
-    plural,
     print_json,
     print_note,
     print_notes,
-    printable,
+    print_reply,
     progress_bar,
-    short_path,
-    stylize,
-    truncate,
-    without_comments,
 )
+from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate, without_comments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,36 +27,44 @@ if TYPE_CHECKING:
 
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "restore": {
+        "id ID|FILE?": "id of the deleted memory, or its first characters; or a backup",
+        "--dry-run": "backup: report what would be done, and change nothing",
+        "--project-map OLD=NEW...": "backup: a project of the backup, and its directory now; repeatable",
+        "--undo": "undo the last restore of a backup",
+        "shared": "json project tenant daemon",
+    },
+    "forget": {
+        "--yes": "do not ask for confirmation",
+        "--verify RECEIPT": "search again for what was forgotten ('last': the newest)",
+        "--list": "list the receipts",
+    },
+    "compact": {"settings": ""},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 _SHORT_ID_CHARS = 8
 _TITLE_CHARS = 60
-_CUE_OPTIONS = (
-    ("--when-editing", "path", "PATTERN", "show it when an agent reads or edits such a file: 'src/db/**'"),
-    ("--when-running", "command", "PATTERN", "show it when an agent runs such a command: 'npm *'"),
-    ("--when-symbol", "symbol", "NAME", "show it when an agent writes this name: ConnectionPool"),
-    ("--when-error", "error", "TEXT", "show it when a command prints this: 'ECONNREFUSED'"),
-    ("--when-topic", "topic", "WORDS", "show it when a prompt has these words: 'database migrations'"),
-    (
+_CUE_OPTIONS = {
+    "path": ("--when-editing", "PATTERN", "show it when an agent reads or edits such a file: 'src/db/**'"),
+    "command": ("--when-running", "PATTERN", "show it when an agent runs such a command: 'npm *'"),
+    "symbol": ("--when-symbol", "NAME", "show it when an agent writes this name: ConnectionPool"),
+    "error": ("--when-error", "TEXT", "show it when a command prints this: 'ECONNREFUSED'"),
+    "topic": ("--when-topic", "WORDS", "show it when a prompt has these words: 'database migrations'"),
+    "event": (
         "--on-event",
-        "event",
         "EVENT",
         "show it at session-start, or before a commit, before a test run, after a failure",
     ),
-    ("--on-day", "day", "DAY", "show it in sessions that start on this day: 2026-12-31"),
-)
+    "day": ("--on-day", "DAY", "show it in sessions that start on this day: 2026-12-31"),
+}
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    for option, kind, metavar, text in _CUE_OPTIONS:
+    for kind, (option, metavar, text) in _CUE_OPTIONS.items():
         choices = ("session-start", "commit", "test", "e2e-test", "failure") if kind == "event" else None
-        parser.add_argument(
-            option,
-            dest=f"cue_{kind}",
-            action="append",
-            default=[],
-            metavar=metavar,
-            choices=choices,
-            help=f"{text} (repeatable)",
-        )
+        declared: dict[str, Any] = {"metavar": metavar, "choices": choices, "help": f"{text} (repeatable)"}
+        parser.add_argument(option, dest=f"cue_{kind}", action="append", default=[], **declared)
 
 
 def _show_added(reply: Json, args: argparse.Namespace) -> None:
@@ -78,18 +82,6 @@ def _show_added(reply: Json, args: argparse.Namespace) -> None:
         print_note(f"shown until {admission['expires']}: {admission['reason']}")
     if not reply.get("existed"):
         print_notes(reply)
-
-
-def _read_text(argument: str) -> str:
-    """Return the argument, or the text on standard input if it is `-`."""
-    if argument != "-":
-        return argument
-    if sys.stdin is None:
-        raise UsageError("standard input is closed", hint="give the text as an argument")
-    try:
-        return sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"standard input is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
 configure_supersede = configure_add
@@ -116,7 +108,7 @@ def run_add(args: argparse.Namespace) -> int:
     this is derived from the text for corrections, preferences, decisions and facts: files, symbols, commands, errors. See
     'lorelog docs delivery'.
     """
-    text = _read_text(args.text)
+    text = read_text(args.text)
     if not text.strip():
         raise UsageError("the text is empty: there is nothing to remember", hint='lorelog add "what you learned"')
     return print_reply(args, _call_with_text(args, text), _show_added)
@@ -139,12 +131,12 @@ def run_supersede(args: argparse.Namespace) -> int:
         undo = f"'lorelog delete {reply['id'][:_SHORT_ID_CHARS]}' undoes this"
         print_note(f"replaces {_describe_memory(args, args.id)}; {undo}")
 
-    return print_reply(args, _call_with_text(args, _read_text(args.text)), show)
+    return print_reply(args, _call_with_text(args, read_text(args.text)), show)
 
 
 def _call_with_text(args: argparse.Namespace, text: str) -> Json:
     """Call the operation with the text and the cues of the options, as `kind=value`."""
-    cues = [f"{kind}={value}" for _, kind, _, _ in _CUE_OPTIONS for value in getattr(args, f"cue_{kind}")]
+    cues = [f"{kind}={value}" for kind in _CUE_OPTIONS for value in getattr(args, f"cue_{kind}")]
     reply: Json = call_command(args, text=text, cues=cues)
     return reply
 
@@ -225,17 +217,6 @@ def show_feedback(reply: Json, args: argparse.Namespace) -> None:
 _MAX_DIFFERENT_SHOWN = 5
 
 
-def configure_restore(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "id ID|FILE?": "id of the deleted memory, or its first characters; or a backup",
-        "--dry-run": "backup: report what would be done, and change nothing",
-        "--undo": "undo the last restore of a backup",
-    }
-    add_options(parser, options, *("json", "project", "tenant", "daemon"))
-    text = "backup: a project of the backup, and its directory now; repeatable"
-    parser.add_argument("--project-map", metavar="OLD=NEW", action="append", default=[], help=text)
-
-
 def run_restore(args: argparse.Namespace) -> int:
     """Restore a deleted memory, with the current text of its file; or restore a backup.
 
@@ -259,14 +240,12 @@ def run_restore(args: argparse.Namespace) -> int:
     if os.path.isfile(path):
         mappings = {}
         for text in args.project_map:
-            old, separator, new = text.partition("=")
-            if not (old and separator and new):
-                raise UsageError(
-                    f"--project-map must be OLD=NEW (got {text!r})", hint="both are directories of a project"
-                )
+            old, _, new = text.partition("=")
+            if not (old and new):
+                hint = "both are directories of a project"
+                raise UsageError(f"--project-map must be OLD=NEW (got {text!r})", hint=hint)
             mappings[old] = expand_path(new)
-        arguments = {"file": path, "dry_run": args.dry_run, "project_map": mappings}
-        return _restore_backup(args, arguments)
+        return _restore_backup(args, {"file": path, "dry_run": args.dry_run, "project_map": mappings})
     if os.path.isdir(path) and not set(args.id) <= set("0123456789abcdef-"):
         raise UsageError(f"{short_path(path)} is a directory", hint="name the file that 'lorelog backup FILE' wrote")
     if args.dry_run or args.project_map or "/" in args.id:
@@ -286,25 +265,22 @@ def _restore_backup(args: argparse.Namespace, arguments: Json) -> int:
 
 
 def _show_restored(reply: Json, args: argparse.Namespace) -> None:
-    labels = {"created": "create", "merged": "merge"} if args.dry_run else {"created": "created", "merged": "merged"}
+    labels = {"created": "create", "merged": "merge"} if args.dry_run else {}
+    counts = dict.fromkeys(("created", "merged", "unchanged"), 0)
     for file in reply["files"]:
-        details = [f"{file['added']:,} added"] if file["added"] and file["action"] == "merged" else []
+        action, different = file["action"], file["different"]
+        counts[action] = counts.get(action, 0) + 1
+        details = [f"{file['added']:,} added"] if file["added"] and action == "merged" else []
         details += [f"{plural(file['forgotten'], 'forgotten entry')} left out"] if file["forgotten"] else []
-        different = file["different"]
         if different:
             shown = ", ".join(name[:13] for name in different[:_MAX_DIFFERENT_SHOWN])
             details.append(f"{plural(len(different), 'memory')} kept as here, with another text in the backup: {shown}")
         details += [file["reason"]] if file["reason"] else []
-        if file["action"] != "unchanged" or details:
-            print(
-                one_line(
-                    f"{labels.get(file['action'], file['action'])}  {short_path(file['path'])}  {'; '.join(details)}"
-                ).rstrip()
-            )
-    unchanged = sum(file["action"] == "unchanged" for file in reply["files"])
-    changed = sum(file["action"] in {"created", "merged"} for file in reply["files"])
-    verb = "would change" if args.dry_run else "changed"
-    print(f"{plural(changed, 'file')} {verb}, {unchanged:,} unchanged.")
+        if action != "unchanged" or details:
+            line = f"{labels.get(action, action)}  {short_path(file['path'])}  {'; '.join(details)}"
+            print(one_line(line).rstrip())
+    changed = plural(counts["created"] + counts["merged"], "file")
+    print(f"{changed} {'would change' if args.dry_run else 'changed'}, {counts['unchanged']:,} unchanged.")
     print_notes(reply)
     if reply["undo"] and not args.undo:
         print_note("'lorelog restore --undo' puts changed files back")
@@ -312,15 +288,6 @@ def _show_restored(reply: Json, args: argparse.Namespace) -> None:
 
 _MAX_ENTRIES_SHOWN = 20
 _SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary", "records": "record", "turns": "turn"}
-
-
-def configure_forget(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--yes": "do not ask for confirmation",
-        "--verify RECEIPT": "search again for what was forgotten ('last': the newest)",
-        "--list": "list the receipts",
-    }
-    add_options(parser, options)
 
 
 def run_forget(args: argparse.Namespace) -> int:
@@ -378,12 +345,9 @@ def _show_preview(preview: Mapping[str, Any]) -> None:
         print(f"and {left_out:,} more entries")
     for record in preview["records"][:_MAX_ENTRIES_SHOWN]:
         print(f"{record}  record: its text is replaced by its hash")
-    counts = _counts(preview["selected"])
     references = ", ".join(f"{count:,} in {name}" for name, count in preview["references"].items())
-    print(
-        f"Would go: {counts}, their vectors and cached answers"
-        + (f"; lines about it: {references}." if references else ".")
-    )
+    lines = f"; lines about it: {references}" if references else ""
+    print(f"Would go: {_counts(preview['selected'])}, their vectors and cached answers{lines}.")
     for path in preview["transcripts"]:
         print(f"The whole conversation {short_path(path)} would be deleted.")
     for path, reason in preview["refused"].items():
@@ -424,24 +388,20 @@ def _show_receipts(reply: Json, args: argparse.Namespace) -> None:
 
 
 def _show_plan(reply: Json, args: argparse.Namespace) -> None:
-    for number, batch in enumerate(reply["batches"], 1):
-        first, last = batch["first_day"], batch["last_day"]
+    batches = reply["batches"]
+    for number, batch in enumerate(batches, 1):
+        days = " to ".join(dict.fromkeys((batch["first_day"], batch["last_day"])))
         cost = f"  at most {batch['tokens']:,} tokens" if batch["tokens"] else ""
-        days = first if first == last else f"{first} to {last}"
         print(f"{number:>4}  {plural(batch['chunks'], 'chunk'):<12}  {days}{cost}")
-    if reply["batches"]:
+    if batches:
         model = "extracted without a model" if reply["worded_by"] == "none" else f"by {one_line(reply['worded_by'])}"
         cost = f"; at most {reply['tokens_most']:,} tokens" if reply["tokens_most"] else ""
-        batches = "1 batch" if len(reply["batches"]) == 1 else f"{len(reply['batches']):,} batches"
-        print(f"{plural(reply['chunks'], 'chunk')} in {batches}, {model}{cost}.")
+        count = "1 batch" if len(batches) == 1 else f"{len(batches):,} batches"
+        print(f"{plural(reply['chunks'], 'chunk')} in {count}, {model}{cost}.")
     print_notes(reply)
 
 
 _MAX_DROPPED = 20
-
-
-def configure_compact(parser: argparse.ArgumentParser) -> None:
-    add_setting_options(parser)
 
 
 def run_compact(args: argparse.Namespace) -> int:
@@ -478,6 +438,5 @@ def _show_summary(reply: Json, args: argparse.Namespace) -> None:
             print_note(f"  {one_line(line['reason'])}: {one_line(line['text'])}")
     print_notes(reply)
     if reply["calls"]:
-        print_note(
-            f"{plural(reply['calls'], 'call')} of {one_line(reply['worded_by'])}, {reply['tokens_spent']:,} tokens"
-        )
+        calls = f"{plural(reply['calls'], 'call')} of {one_line(reply['worded_by'])}"
+        print_note(f"{calls}, {reply['tokens_spent']:,} tokens")

@@ -5,21 +5,18 @@ from __future__ import annotations
 import sys
 import time
 
-from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_options, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
-from lorelog.surfaces.cli.render import (
-    one_line,
-    plural,
+from lorelog.core.errors import UsageError, plural
+from lorelog.surfaces.cli.arguments import expand_path
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
     print_note,
     print_notes,
     print_problems,
-    printable,
+    print_reply,
     progress_bar,
-    short_path,
-    stylize,
-    truncate,
 )
+from lorelog.surfaces.text import format_indexed, one_line, printable, short_path, stylize, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +26,11 @@ if TYPE_CHECKING:
 
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "code index": {"--forget": "remove the working tree from the code index"},
+    "debug errors": {"--each": "show every occurrence with its stack frames"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "code": """\
 Find definitions, references, callers and imports in code. Run 'lorelog code index' once first.
@@ -62,10 +64,6 @@ examples:
 """Help of commands with verbs."""
 
 
-def configure_code_index(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--forget": "remove the working tree from the code index"})
-
-
 def run_code_index(args: argparse.Namespace) -> int:
     """Index or forget a working tree; fail if a file could not be indexed."""
     if not args.forget:
@@ -88,16 +86,10 @@ _MAX_SKIPPED = 10
 def _show_code_indexed(report: Json, args: argparse.Namespace) -> None:
     print_problems(report["problems"])
     print_notes(report)
-    counts = [f"{report['changed']:,} changed", f"{report['unchanged'] + report['touched']:,} unchanged"]
-    if report["removed"]:
-        counts.append(f"{report['removed']:,} removed")
-    if report["problems"]:
-        counts.append(f"{len({problem['path'] for problem in report['problems']}):,} failed")
     languages = ", ".join(f"{count:,} {name}" for name, count in list(report["languages"].items())[:4])
     more = len(report["languages"]) - 4
     languages = f" ({languages}{f' and {more} more' if more > 0 else ''})" if languages else ""
-    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}{languages}.", end=" ")
-    print(f"{plural(report['symbols'], 'symbol')}, {report['seconds']:.1f} s.")
+    print(f"{format_indexed(report)}{languages}. {plural(report['symbols'], 'symbol')}, {report['seconds']:.1f} s.")
     if report["left_out"]:
         kinds = ", ".join(f"{count:,} {reason}" for reason, count in report["left_out"].items())
         print_note(f"skipped: {kinds}; 'lorelog code status' lists them")
@@ -140,72 +132,49 @@ show_code_refs = show_code_callers = show_code_imports = show_code_outline = sho
 _MAX_DEFINITIONS = 10
 """Definitions shown above references and callers."""
 _MAX_DOC_CHARS = 100
+_CERTAINTIES = {"likely": "likely", "name": "same name"}
 
 
 def _show_definitions(definitions: Sequence[Json], *, docs: bool = True) -> None:
     """Print definitions, each with the first line of its docstring."""
-    if not definitions:
-        print("Nothing found.")
     for definition in definitions:
-        print(_format_definition(definition))
-        if definition["signature"]:
-            print(f"   {one_line(definition['signature'])}")
+        _print_entry(*_definition_fields(definition), text=definition["signature"])
         if docs and definition["docstring"]:
             line = one_line(definition["docstring"].strip().partition("\n")[0])
             print("   " + stylize(truncate(line, _MAX_DOC_CHARS), "dim"))
 
 
-def _show_references(definitions: Sequence[Json], references: Sequence[Json]) -> None:
-    _show_matched_definitions(definitions)
-    if not references:
-        print("No references found." if definitions else "Nothing found.")
+def _show_references(references: Sequence[Json]) -> None:
     for reference in references:
-        use = (
-            reference["use"]
-            if reference["certainty"] == "exact"
-            else f"{reference['use']} ({_format_certainty(reference['certainty'])})"
+        use = reference["use"] + (
+            f" ({_CERTAINTIES[certainty]})" if (certainty := reference["certainty"]) != "exact" else ""
         )
         container = f"in {one_line(reference['container'])}" if reference["container"] else ""
-        location = _format_location(reference["file_path"], reference["line"], reference["col"])
-        print("  ".join(filter(None, [location, use, stylize(container, "dim")])))
-        _print_line(reference["text"])
+        place = (reference["file_path"], reference["line"], reference["col"])
+        _print_entry(_format_location(*place), use, stylize(container, "dim"), text=reference["text"])
 
 
-def _show_callers(definitions: Sequence[Json], callers: Sequence[Json]) -> None:
+def _show_callers(callers: Sequence[Json]) -> None:
     """Print the callers of a symbol, nearest first."""
-    _show_matched_definitions(definitions)
-    if not callers:
-        print("No callers found." if definitions else "Nothing found.")
     for caller in callers:
-        name = (
-            f"{caller['caller_container']}.{caller['caller_name']}"
-            if caller["caller_container"]
-            else caller["caller_name"]
-        )
-        parts = [stylize(one_line(name), "bold"), caller["caller_kind"]]
-        if caller["depth"] > 1:
-            parts.append(f"calls {one_line(caller['callee'])} ({caller['depth']} calls away)")
-        if caller["certainty"] != "exact":
-            parts.append(f"({_format_certainty(caller['certainty'])})")
-        print("  ".join([_format_location(caller["caller_file"], caller["call_line"], caller["call_col"]), *parts]))
-        _print_line(caller["text"])
+        name = ".".join(filter(None, (caller["caller_container"], caller["caller_name"])))
+        away = f"calls {one_line(caller['callee'])} ({caller['depth']} calls away)" if caller["depth"] > 1 else ""
+        certainty = f"({_CERTAINTIES[caller['certainty']]})" if caller["certainty"] != "exact" else ""
+        place = _format_location(caller["caller_file"], caller["call_line"], caller["call_col"])
+        fields = (stylize(one_line(name), "bold"), caller["caller_kind"], away, certainty)
+        _print_entry(place, *fields, text=caller["text"])
 
 
 def _show_imports(imports: Sequence[Json]) -> None:
-    if not imports:
-        print("Nothing found.")
     seen = set()
     for entry in imports:  # a line that imports several names is shown once
         line = (entry["importing_file"], entry["import_line"])
         if line not in seen:
             seen.add(line)
-            print(_format_location(*line, entry["import_col"]))
-            _print_line(entry["text"])
+            _print_entry(_format_location(*line, entry["import_col"]), text=entry["text"])
 
 
 def _show_outlines(files: Sequence[Json]) -> None:
-    if not files:
-        print("Nothing found.")
     for file in files:
         summary = f"{file['language']}, {file['lines']:,} lines" if file["language"] else one_line(file["problem"])
         broken = f", cannot be parsed at line {file['broken']}" if file["broken"] else ""
@@ -227,32 +196,36 @@ def show_code_answer(answer: Json) -> None:
 def _show_answer(verb: str, reply: Json, *, docs: bool) -> int:
     """Print references, callers, imports, files or else definitions; return how many."""
     definitions, found = reply.get("definitions", []), reply.get(verb, [])
-    if verb in {"references", "callers"}:
-        (_show_references if verb == "references" else _show_callers)(definitions, found)
-    elif verb in {"imports", "files"}:
-        (_show_imports if verb == "imports" else _show_outlines)(found)
-    else:
+    show = {"references": _show_references, "callers": _show_callers, "imports": _show_imports, "files": _show_outlines}
+    if verb not in show:
         found = definitions
         _show_definitions(found, docs=docs)
+    else:
+        if verb in {"references", "callers"} and definitions:
+            for definition in definitions[:_MAX_DEFINITIONS]:
+                _print_entry(*_definition_fields(definition))
+            if len(definitions) > _MAX_DEFINITIONS:
+                print(stylize(f"… {len(definitions) - _MAX_DEFINITIONS:,} more definitions", "dim"))
+            print()
+        show[verb](found)
+    if not found:
+        print(f"No {verb} found." if verb in {"references", "callers"} and definitions else "Nothing found.")
     return len(found)
 
 
-def _format_definition(symbol: Json) -> str:
-    name = f"{symbol['container']}.{symbol['name']}" if symbol["container"] else symbol["name"]
+def _definition_fields(symbol: Json) -> tuple[str, ...]:
+    name = ".".join(filter(None, (symbol["container"], symbol["name"])))
     location = _format_location(symbol["file_path"], symbol["name_line"], symbol["name_col"])
     visibility = symbol["visibility"] if symbol["visibility"] != "public" else ""
     start, end = symbol["line_start"], symbol["line_end"]
     lines = stylize(f"lines {start}-{end}", "dim") if end > start else ""
-    return "  ".join(filter(None, [location, stylize(one_line(name), "bold"), symbol["kind"], visibility, lines]))
+    return location, stylize(one_line(name), "bold"), symbol["kind"], visibility, lines
 
 
-def _show_matched_definitions(definitions: Sequence[Json]) -> None:
-    for definition in definitions[:_MAX_DEFINITIONS]:
-        print(_format_definition(definition))
-    if len(definitions) > _MAX_DEFINITIONS:
-        print(stylize(f"… {len(definitions) - _MAX_DEFINITIONS:,} more definitions", "dim"))
-    if definitions:
-        print()
+def _print_entry(*fields: str, text: str = "") -> None:
+    print("  ".join(filter(None, fields)))
+    if text:
+        print(f"   {one_line(text)}")
 
 
 def _format_location(path: str, line: int, column: int) -> str:
@@ -264,19 +237,6 @@ def _format_symbol(symbol: Json) -> str:
     if symbol["kind"] in {"variable", "constant"}:
         return truncate(text, _MAX_DOC_CHARS)
     return text if symbol["name"] in text else f"{symbol['kind']} {text}"
-
-
-def _format_certainty(certainty: str) -> str:
-    return "likely" if certainty == "likely" else "same name"
-
-
-def _print_line(text: str) -> None:
-    if text:
-        print(f"   {one_line(text)}")
-
-
-def configure_debug_errors(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--each": "show every occurrence with its stack frames"})
 
 
 def run_debug_errors(args: argparse.Namespace) -> int:
@@ -297,7 +257,13 @@ def run_why(args: argparse.Namespace) -> int:
       pytest 2>&1 | lorelog why -
       lorelog why "error[E0308]: mismatched types" --all-projects --json
     """
-    text = _read_input() if args.text == ["-"] else " ".join(args.text)
+    text = " ".join(args.text)
+    if text == "-":
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError("standard input is empty", hint="make test 2>&1 | lorelog why -")
+        text = ""
+        while piece := sys.stdin.buffer.read(_MAX_TEXT_CHARS):
+            text = (text + piece.decode("utf-8", "replace"))[-_MAX_TEXT_CHARS:]
     if not text.strip():
         raise UsageError("the error text is empty", hint="lorelog why \"KeyError: 'id'\"")
     return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
@@ -305,16 +271,6 @@ def run_why(args: argparse.Namespace) -> int:
 
 _MAX_TEXT_CHARS = 900_000
 """Only the end of a longer text is used: it is the most informative part of a program's output."""
-
-
-def _read_input() -> str:
-    """Return the end of standard input; bytes that are not UTF-8 are replaced."""
-    if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("standard input is empty", hint="make test 2>&1 | lorelog why -")
-    text = ""
-    while piece := sys.stdin.buffer.read(_MAX_TEXT_CHARS):
-        text = (text + piece.decode("utf-8", "replace"))[-_MAX_TEXT_CHARS:]
-    return text
 
 
 _MAX_MESSAGE_CHARS = 160
@@ -417,11 +373,7 @@ def _show_text(text: str) -> None:
 
 def _show_frames(frames: Sequence[dict[str, Any]]) -> None:
     for frame in frames[:_MAX_FRAMES]:
-        place = (
-            f"{short_path(frame['file_path'])}:{frame['line_number']}"
-            if frame["line_number"]
-            else short_path(frame["file_path"])
-        )
+        place = short_path(frame["file_path"]) + (f":{frame['line_number']}" if frame["line_number"] else "")
         print(f"     {one_line(' '.join(filter(None, (frame['function_name'], place))))}")
     if len(frames) > _MAX_FRAMES:
         print(f"     and {len(frames) - _MAX_FRAMES} more")

@@ -6,22 +6,22 @@ import os
 import sys
 from functools import reduce
 
-from lorelog.core.errors import NotFound, UsageError, nearest_name
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_verb, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, print_reply, setting_variables
-from lorelog.surfaces.cli.render import (
+from lorelog.core.errors import NotFound, UsageError, nearest_name, plural
+from lorelog.surfaces.cli.arguments import expand_path
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
     confirm,
-    one_line,
-    plural,
     print_note,
     print_notes,
     print_problem,
     print_problems,
+    print_reply,
     print_table,
     progress_bar,
-    short_path,
-    stylize,
+    setting_variables,
 )
+from lorelog.surfaces.text import format_indexed, one_line, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +31,31 @@ if TYPE_CHECKING:
     from lorelog.services.watch.watcher import WatchPass
 
 
-def configure_index(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--list", dest="list_roots", action="store_true", help="list what is indexed; index nothing")
-    add_options(parser, {"--remove": "remove the given paths from the index and stop indexing them"})
-    add_setting_options(parser, chunking=True)
+ARGUMENTS = {
+    "index": {
+        "--list": "list what is indexed; index nothing",
+        "--remove": "remove the given paths from the index and stop indexing them",
+        "settings": "chunking",
+    },
+    "watch": {
+        "paths PATH*": "files and directories; '!PATH' excludes one",
+        "settings": "chunking",
+        "shared": "tenant json project",
+    },
+    "reset": {"--yes": "do not ask for confirmation", "settings": ""},
+    "store copy": {
+        "": "copy the whole index to another backend",
+        "--to URI!": "address as in store.uri, or 'embedded'",
+        "shared": "json project tenant daemon",
+    },
+    "store leave": {
+        "": "delete this index's rows in a Milvus that you no longer use",
+        "--at URI!": "its address, as in store.uri",
+        "shared": "json project tenant daemon",
+    },
+    "eval": {"--lane {all,hybrid,lexical,dense}": "only this lane (default all)"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_index(args: argparse.Namespace) -> int:
@@ -58,7 +79,7 @@ def run_index(args: argparse.Namespace) -> int:
       lorelog index --reembed --rollback     return to the previous vectors
     """
     _check_options(args)
-    if args.list_roots:
+    if args.list:
         return print_reply(args, call_operation(args, "roots.list", {}), _show_roots)
     paths = [expand_path(path) for path in args.paths]
     if args.remove:
@@ -70,64 +91,55 @@ def run_index(args: argparse.Namespace) -> int:
     return print_reply(args, reply, _show_report)
 
 
-# `os.path` instead of pathlib, which takes longer to import than a warm command runs.
-_WITH_MODE = {
-    "list_roots": (),
-    "remove": ("paths",),
-    "rollback": ("reembed",),
-    "forget_old": ("reembed",),
-    "anyway": ("reembed",),
+_MODES = {
+    "--list": "",
+    "--remove": "paths",
+    "--rollback": "--reembed",
+    "--drop-old": "--reembed",
+    "--anyway": "--reembed",
 }
 """Options that replace or change the index run, and what each must be given with."""
-_NAMES = {"paths": "paths", "list_roots": "--list", "to_global": "--global", "forget_old": "--drop-old"}
-_NAMES |= {"ignore_files": "--ignore-file"}
-_OWN_OPTIONS = ("paths", "to_global", "exclude", "ignore_files", "force", "reembed", *_WITH_MODE)
+_DESTINATIONS = {
+    "--global": "to_global",
+    "--drop-old": "forget_old",
+    "--ignore-file": "ignore_files",
+}
+_OPTIONS = ("paths", "--global", "--exclude", "--ignore-file", "--force", "--reembed", *_MODES)
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that contradict each other, by their names."""
-    given = [option for option in _OWN_OPTIONS if getattr(args, option)]
-    given += [] if args.vectors else ["words_only"]
-    modes = [option for option in _WITH_MODE if option in given]
-    if len(modes) > 1:
-        raise UsageError(f"use either {_name(modes[0])} or {_name(modes[1])}, not both", hint="lorelog index --help")
-    for mode in modes:
-        for needed in _WITH_MODE[mode]:
-            if needed not in given:
-                hint = "lorelog index --remove notes/" if mode == "remove" else f"lorelog index --reembed {_name(mode)}"
-                raise UsageError(f"{_name(mode)} requires {_name(needed)}", hint=hint)
-        excess = [option for option in given if option not in (mode, *_WITH_MODE[mode])]
-        if excess and mode != "anyway":
-            raise UsageError(f"{_name(mode)} cannot be combined with {_name(excess[0])}", hint="lorelog index --help")
+    """Raise UsageError for options that contradict each other."""
+    given = [name for name in _OPTIONS if getattr(args, _DESTINATIONS.get(name, name.lstrip("-")))]
+    given += [] if args.vectors else ["--words-only"]
+    mode, *rest = [*(name for name in _MODES if name in given), ""]
+    needed, hint = _MODES.get(mode), "lorelog index --help"
+    if rest[:-1] or ("--words-only" in given and "--reembed" in given):
+        first, second = (mode, rest[0]) if rest[:-1] else ("--reembed", "--words-only")
+        raise UsageError(f"use either {first} or {second}, not both", hint=hint)
+    if needed and needed not in given:
+        hint = "lorelog index --remove notes/" if mode == "--remove" else f"lorelog index --reembed {mode}"
+        raise UsageError(f"{mode} requires {needed}", hint=hint)
+    excess = [name for name in given if name not in (mode, needed)]
+    if excess and mode not in {"", "--anyway"}:
+        raise UsageError(f"{mode} cannot be combined with {excess[0]}", hint=hint)
     if args.exclude and not args.paths:
         raise UsageError("--exclude requires paths", hint="the setting index.exclude applies to all paths")
-    if args.reembed and not args.vectors:
-        raise UsageError("use either --reembed or --words-only, not both", hint="lorelog index --help")
-
-
-def _name(option: str) -> str:
-    return _NAMES.get(option) or f"--{option.replace('_', '-')}"
 
 
 def check_paths_exist(paths: list[str]) -> None:
     """Raise NotFound for a missing path here: the index run may have to wait for another one first."""
-    for path in paths:
-        if path.startswith("!") or not path:
-            continue
+    for path in (path for path in paths if path and not path.startswith("!")):
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
-            pass
+            directory, name = os.path.split(path.rstrip("/"))
+            hint = "'lorelog index --remove PATH' removes a deleted directory from the index"
+            if os.path.isdir(directory or "."):
+                near = nearest_name(name, os.listdir(directory or "."))
+                hint = f"did you mean {os.path.join(directory, near)}?" if near else hint
+            raise NotFound(f"{short_path(path)} does not exist", hint=hint) from None
         except (OSError, ValueError):  # not accessible, or no path at all: the run reports why
             continue
-        else:
-            continue
-        directory, name = os.path.split(path.rstrip("/"))
-        hint = "'lorelog index --remove PATH' removes a deleted directory from the index"
-        if os.path.isdir(directory or "."):
-            near = nearest_name(name, os.listdir(directory or "."))
-            hint = f"did you mean {os.path.join(directory, near)}?" if near else hint
-        raise NotFound(f"{short_path(path)} does not exist", hint=hint)
 
 
 def _show_report(report: Json, args: argparse.Namespace) -> None:
@@ -142,19 +154,13 @@ def _show_report(report: Json, args: argparse.Namespace) -> None:
         print_note(reduce(lambda note, path: note.replace(path, typed[path]), typed, text))
     if args.paths and not report["files"] and not report["removed"] and not report["problems"]:
         return
-    counts = [f"{report['changed']:,} changed", f"{report['unchanged'] + report['touched']:,} unchanged"]
-    if report["removed"]:
-        counts.append(f"{report['removed']:,} removed")
-    if report["problems"]:
-        counts.append(f"{len({problem['path'] for problem in report['problems']}):,} failed")
     embedded = f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded"
-    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}. {embedded}, {report['seconds']:.1f} s.")
+    print(f"{format_indexed(report)}. {embedded}, {report['seconds']:.1f} s.")
     if report["reembedding"]:
         _show_reembedding(report["reembedding"])
     if report["truncated"]:
-        print_note(
-            f"{plural(report['truncated'], 'text')} longer than the model's limit; the rest is found by keywords only"
-        )
+        texts = plural(report["truncated"], "text")
+        print_note(f"{texts} longer than the model's limit; the rest is found by keywords only")
     if report["waiting"]:
         print_note(f"{plural(report['waiting'], 'chunk')} not embedded yet; keyword search finds them already")
 
@@ -163,28 +169,17 @@ def _show_reembedding(result: Json) -> None:
     """Print how both models compare, and which vectors are used now."""
     if result["probes"]:
         print(f"Compared on {plural(result['probes'], 'query')} made from the chunks, by vectors alone:")
-        for when, name, scores in (
-            ("before", result["from"], result["before"]),
-            ("after", result["to"], result["after"]),
-        ):
-            if scores is None:
-                print(f"  {when:6}  {name} is not available any more")
-            else:
-                print(f"  {when:6}  hit@5 {scores['hit_at_5']:.3f}  MRR {scores['mrr']:.3f}  {name}")
+        for when, name in (("before", result["from"]), ("after", result["to"])):
+            scores = result[when]
+            shown = scores and f"hit@5 {scores['hit_at_5']:.3f}  MRR {scores['mrr']:.3f}  {name}"
+            print(f"  {when:6}  {shown or f'{name} is not available any more'}")
     elif result["swapped"]:
         print("Not compared: the texts are too short to make queries from.")
     if result["swapped"]:
         print(f"Now using the vectors of {result['to']}; 'lorelog index --reembed --rollback' returns to the old ones.")
     elif result["worse"]:
-        print(
-            f"They find clearly less, so the vectors of {result['from']} are still used. "
-            "Use --reembed --anyway to switch."
-        )
-
-
-def configure_watch(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"paths PATH*": "files and directories; '!PATH' excludes one"}, "tenant", "json", "project")
-    add_setting_options(parser, chunking=True)
+        still = f"the vectors of {result['from']} are still used"
+        print(f"They find clearly less, so {still}. Use --reembed --anyway to switch.")
 
 
 def run_watch(args: argparse.Namespace) -> int:
@@ -232,18 +227,15 @@ def run_watch(args: argparse.Namespace) -> int:
         names = ", ".join(short_path(path) or "." for path in roots) or "none"
         print(f"Watching {plural(len(roots), 'root')}: {names}. Press Ctrl-C to stop.", flush=True)
     while (watch_pass := passes.get()) is not None:
-        if args.json:
-            print(json.dumps(_pass_json(watch_pass), ensure_ascii=False), flush=True)
-        else:
+        if not args.json:
             _show_pass(watch_pass)
+            continue
+        event: Json = {"event": "error", "at": watch_pass.at, "message": watch_pass.error, "hint": watch_pass.hint}
+        if watch_pass.report is not None:
+            event = {"event": "pass", "at": watch_pass.at, **watch_pass.report.to_dict()}
+        print(json.dumps(event, ensure_ascii=False), flush=True)
     watcher.stop()
     return 0
-
-
-def _pass_json(watch_pass: WatchPass) -> Json:
-    if watch_pass.report is None:
-        return {"event": "error", "at": watch_pass.at, "message": watch_pass.error, "hint": watch_pass.hint}
-    return {"event": "pass", "at": watch_pass.at, **watch_pass.report.to_dict()}
 
 
 def _show_pass(watch_pass: WatchPass) -> None:
@@ -262,11 +254,6 @@ def _show_pass(watch_pass: WatchPass) -> None:
             print_problem(problem.path, problem.message, problem.hint)
     if watch_pass.hint:
         print_note(watch_pass.hint)
-
-
-def configure_reset(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--yes": "do not ask for confirmation"})
-    add_setting_options(parser)
 
 
 def run_reset(args: argparse.Namespace) -> int:
@@ -295,14 +282,6 @@ def run_reset(args: argparse.Namespace) -> int:
 
 
 _EMBEDDED = "embedded"
-
-
-def configure_store(parser: argparse.ArgumentParser) -> None:
-    shared = ("json", "project", "tenant", "daemon")
-    to = {"--to URI!": "address as in store.uri, or 'embedded'"}
-    add_verb(parser, "copy", "copy the whole index to another backend", to, *shared)
-    at = {"--at URI!": "its address, as in store.uri"}
-    add_verb(parser, "leave", "delete this index's rows in a Milvus that you no longer use", at, *shared)
 
 
 def run_store(args: argparse.Namespace) -> int:
@@ -358,13 +337,7 @@ def _show_removed(reply: Json, args: argparse.Namespace) -> None:
     print(f"Removed {roots}: {documents} removed from the index. Your files are unchanged.")
 
 
-_ALL_LANES = "all"
 _MAX_UNKNOWN_SHOWN = 10
-
-
-def configure_eval(parser: argparse.ArgumentParser) -> None:
-    lanes = (_ALL_LANES, "hybrid", "lexical", "dense")
-    parser.add_argument("--lane", choices=lanes, default=_ALL_LANES, help="only this lane (default all)")
 
 
 def run_eval(args: argparse.Namespace) -> int:
@@ -386,7 +359,7 @@ def run_eval(args: argparse.Namespace) -> int:
     if not args.feedback and not (args.queries and args.qrels):
         raise UsageError("--queries and --qrels, or --feedback, are required", hint="lorelog eval --help")
     with progress_bar() as progress:
-        reply = call_command(args, progress=progress, lane=None if args.lane == _ALL_LANES else args.lane)
+        reply = call_command(args, progress=progress, lane=None if args.lane == "all" else args.lane)
     return print_reply(args, reply, _show_evaluation)
 
 

@@ -8,9 +8,18 @@ import time
 
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
-from lorelog.surfaces.cli.arguments import add_options, add_shared
-from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode, launch_daemon, tell_unresponsive
-from lorelog.surfaces.cli.render import print_json, print_note, print_table, short_path, stylize
+from lorelog.surfaces.cli.arguments import read_text
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_operation,
+    daemon_mode,
+    launch_daemon,
+    print_json,
+    print_note,
+    print_table,
+    tell_unresponsive,
+)
+from lorelog.surfaces.text import short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,14 +33,37 @@ if TYPE_CHECKING:
     from lorelog.wiring import Location, ResourcePool
 
 
-def configure_call(parser: argparse.ArgumentParser) -> None:
-    options = {
+ARGUMENTS = {
+    "call": {
         "op OP": "name of the operation; 'memory.' may be omitted",
         "arguments JSON?": "arguments as a JSON object (default {}); '-' reads standard input",
         "--input PATH": "file with the arguments; '-' reads standard input",
         "--json": "accepted as everywhere; the reply is always JSON",
-    }
-    add_options(parser, options, "project", "tenant", "daemon")
+        "shared": "project tenant daemon",
+    },
+    "batch": {
+        "--jsonl PATH!": "file with the requests; '-' reads standard input",
+        "--stream": "print each row at once, for a program that sends requests as it reads",
+        "--continue-on-error": "run the remaining lines after a failure",
+        "shared": "project tenant daemon",
+    },
+    "ops": {"op OP?": "name of an operation", "shared": "json"},
+    "mcp": {"shared": "project tenant daemon"},
+    "serve": {
+        "--host HOST": "address to listen on (http.host)",
+        "--token-env NAME": "require the token in this environment variable (http.token)",
+        "--no-token": "serve every user of this machine without a token (http.require_token)",
+        "--project DIR": "project of requests that name no directory",
+        "shared": "port daemon",
+    },
+    "ui": {
+        "id ID?": "show this memory first",
+        "--no-open": "print the address instead of opening a browser",
+        "--project DIR": "the project to show",
+        "shared": "port daemon",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_call(args: argparse.Namespace) -> int:
@@ -54,7 +86,7 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
     if args.input and args.arguments is not None:
         raise UsageError("use either JSON or --input, not both", hint="lorelog call --help")
     path = args.input or ("-" if args.arguments == "-" else "")
-    text = _read_input(path) if path else args.arguments or "{}"
+    text = read_text(path, file=True) if path else args.arguments or "{}"
     where = "standard input" if path == "-" else path or "the JSON argument"
     try:
         arguments = loads(text)
@@ -68,26 +100,7 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
     return arguments
 
 
-def _read_input(path: str) -> str:
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read().decode("utf-8")
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
-
-
 MAX_LINE_BYTES = 16 * 1024 * 1024
-
-
-def configure_batch(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--jsonl PATH!": "file with the requests; '-' reads standard input",
-        "--stream": "print each row at once, for a program that sends requests as it reads",
-        "--continue-on-error": "run the remaining lines after a failure",
-    }
-    add_options(parser, options, "project", "tenant", "daemon")
 
 
 def run_batch(args: argparse.Namespace) -> int:
@@ -182,10 +195,6 @@ def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
     return op, dict(arguments or {})
 
 
-def configure_ops(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"op OP?": "name of an operation"}, "json")
-
-
 def run_ops(args: argparse.Namespace) -> int:
     """List the operations, or show one: its arguments, errors, and the surfaces that offer it.
 
@@ -224,10 +233,6 @@ def _show_operation(operation: dict[str, Any]) -> None:
             print(f"not available over {surface}: {reason}")
 
 
-def configure_mcp(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "project", "tenant", "daemon")
-
-
 def run_mcp(args: argparse.Namespace) -> int:
     """Run an MCP server on standard input and output.
 
@@ -254,16 +259,6 @@ def run_mcp(args: argparse.Namespace) -> int:
 
 
 _IDLE_CHECK_S = 30.0
-
-
-def configure_serve(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--host HOST": "address to listen on (http.host)",
-        "--token-env NAME": "require the token in this environment variable (http.token)",
-        "--no-token": "serve every user of this machine without a token (http.require_token)",
-        "--project DIR": "project of requests that name no directory",
-    }
-    add_options(parser, options, "port", "daemon")
 
 
 def run_serve(args: argparse.Namespace) -> int:
@@ -400,15 +395,6 @@ class _FallbackClient:
                     raise
                 tell_unresponsive(error)
         return self._local.call(op, arguments, caller, progress)
-
-
-def configure_ui(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "id ID?": "show this memory first",
-        "--no-open": "print the address instead of opening a browser",
-        "--project DIR": "the project to show",
-    }
-    add_options(parser, options, "port", "daemon")
 
 
 def run_ui(args: argparse.Namespace) -> int:

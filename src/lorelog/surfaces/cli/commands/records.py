@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import NotFound, UsageError
-from lorelog.surfaces.cli.arguments import add_options, add_verb, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
-from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, print_notes, short_path, stylize
-from lorelog.surfaces.cli.render.records import (
+from lorelog.core.errors import NotFound, UsageError, plural
+from lorelog.surfaces.cli.arguments import expand_path
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
+    open_own_engine,
+    print_note,
+    print_notes,
+    print_reply,
+)
+from lorelog.surfaces.cli.record_text import (
     format_badge,
     format_status,
     format_time,
@@ -20,17 +26,47 @@ from lorelog.surfaces.cli.render.records import (
     show_task,
     show_tasks,
 )
+from lorelog.surfaces.text import one_line, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
+    from collections.abc import Callable
     from typing import Any
 
     from lorelog.operations.operation import Json
     from lorelog.services.records.keyring import KeyIdentity, Keyring
-    from lorelog.services.records.wiki import Wiki
 
+_NAME = {"name NAME": "name of the identity", "shared": "json"}
+_PAGES = {
+    "--output DIR": "directory of the pages (default: .lorelog/wiki of the project)",
+    "--all-projects": "include all projects of the tenant",
+    "shared": "json tenant project",
+}
+ARGUMENTS = {
+    "verify": {"--note TEXT": "the same as TEXT"},
+    "identity create": {
+        "": "create a key pair for a name",
+        "name NAME": "name of the identity",
+        "--passphrase": "encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for",
+        "shared": "json",
+    },
+    "identity list": {"": "list your own and trusted identities", "shared": "json"},
+    "identity show": {"": "show keys, fingerprints and the path of the private key", **_NAME},
+    "identity export": {"": "print the public key to give to others", **_NAME},
+    "identity trust": {
+        "": "accept signatures of a public key under a name",
+        "name NAME": "name of the identity",
+        "key PUBLICKEY": "public key, as printed by 'lorelog identity export'",
+        "--also": "add to the name's keys, for a second machine or a new key",
+        "shared": "json",
+    },
+    "identity forget": {"": "stop accepting a name's signatures", **_NAME},
+    "wiki build": {"": "write the pages", **_PAGES},
+    "wiki serve": {"": "serve the pages to a browser on this machine", "shared": "port project"},
+    "wiki lint": {"": "check the pages and the records", **_PAGES},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "task": """\
 Start, update, finish and search tasks.
@@ -86,7 +122,6 @@ _WRITTEN_MESSAGES = {
     "run-finish": "Recorded the outcome of the run",
     "evidence": "Recorded evidence",
 }
-_TASK_MESSAGES = {"start": "Started", "finish": "Finished"}
 _MAX_TASKS_LISTED = 6
 _MAX_MATCHES = 2
 
@@ -103,21 +138,17 @@ def _current_task(args: argparse.Namespace) -> str:
         raise UsageError("no task is in progress here", hint='give a TASK, or start one: lorelog task start "…"')
     ids = short_record_ids(task["task_id"] for task in tasks)
     listed = [f"{ids[task['task_id']]} ({one_line(task['goal'])[:60]})" for task in tasks[:_MAX_TASKS_LISTED]]
-    more = [f"and {len(tasks) - _MAX_TASKS_LISTED} more"] if len(tasks) > _MAX_TASKS_LISTED else []
-    raise UsageError(f"{len(tasks)} tasks are in progress here: TASK is required", hint="; ".join([*listed, *more]))
+    listed += [f"and {len(tasks) - _MAX_TASKS_LISTED} more"] if len(tasks) > _MAX_TASKS_LISTED else []
+    raise UsageError(f"{len(tasks)} tasks are in progress here: TASK is required", hint="; ".join(listed))
 
 
-def _parse_metrics(texts: list[str]) -> dict[str, float]:
-    metrics = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            metrics[name.strip()] = float(value)
-        except ValueError:
-            raise UsageError(
-                f"--metric must be NAME=NUMBER (got {text!r})", hint="for example --metric tps=412"
-            ) from None
-    return metrics
+def _parse_metric(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        hint = "for example --metric tps=412"
+        raise UsageError(f"--metric must be NAME=NUMBER (got {text!r})", hint=hint) from None
 
 
 def run_task(args: argparse.Namespace) -> int:
@@ -126,23 +157,21 @@ def run_task(args: argparse.Namespace) -> int:
     if hasattr(args, "task_id"):
         changes["task_id"] = args.task_id or _current_task(args)
     if hasattr(args, "metrics"):
-        changes["metrics"] = _parse_metrics(args.metrics)
+        changes["metrics"] = dict(map(_parse_metric, args.metrics))
     if hasattr(args, "dataset_refs"):
-        changes["dataset_refs"] = [
-            {"name": name, "version": version} if version else {"name": name}
-            for name, _, version in (text.partition("@") for text in args.dataset_refs)
-        ]
+        named = (text.partition("@") for text in args.dataset_refs)
+        changes["dataset_refs"] = [{"name": name} | ({"version": at} if at else {}) for name, _, at in named]
     if args.verb == "list" and args.status == "all":
         changes["status"] = ""
     return print_reply(args, call_command(args, **changes), _SHOWS.get(args.verb, _show_task_written))
 
 
 def _show_task_written(reply: Json, args: argparse.Namespace) -> None:
-    if args.verb in _TASK_MESSAGES:
-        print(f"{_TASK_MESSAGES[args.verb]} task {short_id(reply['task_id'])}")
-        print_notes(reply)
-    else:
+    if args.verb in _WRITTEN_MESSAGES:
         print_record_written(_WRITTEN_MESSAGES[args.verb], reply)
+        return
+    print(f"{'Started' if args.verb == 'start' else 'Finished'} task {short_id(reply['task_id'])}")
+    print_notes(reply)
 
 
 def _show_tasks_listed(reply: Json, args: argparse.Namespace) -> None:
@@ -161,8 +190,7 @@ def _show_tasks_found(reply: Json, args: argparse.Namespace) -> None:
         head = (f"{number}.", stylize(ids[hit["task_id"]], "cyan"), format_status(hit["status"]))
         print("  ".join([*head, format_time(hit["updated_at"]), stylize(one_line(hit["goal"]), "bold")]))
         for record in hit["matched"][:_MAX_MATCHES]:
-            kind, snippet = one_line(record["artifact_kind"]), one_line(record["snippet"])
-            text = f"{kind}: {snippet}" if snippet else kind
+            text = ": ".join(filter(None, map(one_line, (record["artifact_kind"], record["snippet"]))))
             print(f"   {records[record['artifact_id']]}  {text}  [{format_badge(record['trust'], {})}]")
     if not reply["hits"]:
         print("Nothing found.")
@@ -197,10 +225,6 @@ def show_decide(reply: Json, args: argparse.Namespace) -> None:
         print_note("say why, too: the next reader asks for the reason first (--because TEXT)")
 
 
-def configure_verify(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--note TEXT": "the same as TEXT"})
-
-
 def run_verify(args: argparse.Namespace) -> int:
     """Confirm or dispute a record written by someone else.
 
@@ -220,22 +244,18 @@ def run_verify(args: argparse.Namespace) -> int:
 
 
 _OVERVIEW = "Overview"
-_FOREIGN_ORIGINS = ("tool", "import")
 
 
-def format_item_badge(item: dict[str, Any]) -> str:
+def _format_item_badge(item: Json) -> str:
     """Return the trust badge of an item's record."""
     trust, origin = item["trust"], item["origin"]
+    is_verified = trust["tier"] == "verified_record" or bool(trust["verified_by"])
     if trust["tainted"]:
-        mark = f"tainted: {origin}" if origin in _FOREIGN_ORIGINS else "tainted"
-        return f"[{mark}, verified]" if _is_verified(trust) else f"[{mark}]"
-    if not _is_verified(trust):
+        mark = f"tainted: {origin}" if origin in {"tool", "import"} else "tainted"
+        return f"[{mark}, verified]" if is_verified else f"[{mark}]"
+    if not is_verified:
         return "[record]"
     return "[verified, signed]" if trust["tier"] == "verified_record" and trust["signed"] else "[verified]"
-
-
-def _is_verified(trust: dict[str, Any]) -> bool:
-    return trust["tier"] == "verified_record" or bool(trust["verified_by"])
 
 
 def show_brief(reply: Json, args: argparse.Namespace) -> None:
@@ -257,14 +277,12 @@ def show_brief(reply: Json, args: argparse.Namespace) -> None:
     items = {item["artifact_id"]: item for name in ("failures", "decisions", "evidence") for item in brief[name]}
     ids = short_record_ids(digest["related_artifact_ids"])
     section = _OVERVIEW
-    for line in digest["lines"]:
-        if line["section"] == _OVERVIEW:
-            continue
+    for line in (line for line in digest["lines"] if line["section"] != _OVERVIEW):
         if line["section"] != section:
             section = line["section"]
             print(f"\n{stylize(section, 'bold')}")
         item = items.get(line["artifact_ids"][0])
-        badge = format_item_badge(item) if item else ("[tainted]" if line["tainted"] else "[record]")
+        badge = _format_item_badge(item) if item else ("[tainted]" if line["tainted"] else "[record]")
         cited = " ".join(ids[record] for record in line["artifact_ids"])
         style = "yellow" if "tainted" in badge else "green" if "verified" in badge else "dim"
         print(f"  {one_line(line['text'])} {stylize(badge, style)} {stylize(one_line(cited), 'dim')}")
@@ -294,127 +312,98 @@ def show_ledger_check(reply: Json, args: argparse.Namespace) -> None:
     signed = reply["signatures"]
     counts = f"{plural(reply['records'], 'record')}, {signed['signed']:,} signed, {signed['valid']:,} of them valid"
     counts += f", {reply['redacted']:,} redacted." if reply["redacted"] else "."
-    if reply["first_unverified"]:
-        print(f"{counts} Records from {reply['first_unverified']:,} on cannot be verified.")
-    else:
-        print(f"{counts} No line was changed.")
+    unverified = f"Records from {reply['first_unverified']:,} on cannot be verified."
+    print(counts, unverified if reply["first_unverified"] else "No line was changed.")
     if reply["torn_bytes"]:
         print_note(f"the last {reply['torn_bytes']:,} bytes are an interrupted write, which was never confirmed")
-
-
-_FINGERPRINT_CHARS = 8
-
-
-def configure_identity(parser: argparse.ArgumentParser) -> None:
-    name = {"name NAME": "name of the identity"}
-    how = {"--passphrase": "encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for"}
-    key = {"key PUBLICKEY": "public key, as printed by 'lorelog identity export'"}
-    also = {"--also": "add to the name's keys, for a second machine or a new key"}
-    for verb, text, options in (
-        ("create", "create a key pair for a name", name | how),
-        ("list", "list your own and trusted identities", {}),
-        ("show", "show keys, fingerprints and the path of the private key", name),
-        ("export", "print the public key to give to others", name),
-        ("trust", "accept signatures of a public key under a name", name | key | also),
-        ("forget", "stop accepting a name's signatures", name),
-    ):
-        add_verb(parser, verb, text, options, "json")
 
 
 def run_identity(args: argparse.Namespace) -> int:
     from lorelog.services.records.keyring import Keyring
     from lorelog.wiring import IDENTITIES_FOLDER, resolve_location
 
-    files = Keyring(resolve_location().home / IDENTITIES_FOLDER)
-    reply = {
-        "create": _create_identity,
-        "list": _list_identities,
-        "show": _show_identity,
-        "export": _export_identity,
-        "trust": _trust_identity,
-        "forget": _forget_identity,
-    }[args.verb](files, args)
-    if args.json:
-        print_json(reply)
-    return 0
+    keyring = Keyring(resolve_location().home / IDENTITIES_FOLDER)
+    change, show = _IDENTITY_VERBS[args.verb]
+    return print_reply(args, change(keyring, args), show)
 
 
-def _create_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+def _create_identity(keyring: Keyring, args: argparse.Namespace) -> Json:
+    passphrase = _read_passphrase() if args.passphrase else ""
+    return {**_identity_json(keyring.create(args.name, passphrase)), "encrypted": bool(passphrase)}
+
+
+def _show_created(reply: Json, args: argparse.Namespace) -> None:
     from shlex import quote
 
-    passphrase = _read_passphrase() if args.passphrase else ""
-    identity = files.create(args.name, passphrase)
-    reply = {**_identity_json(identity), "encrypted": bool(passphrase)}
-    if not args.json:
-        print(f"Created {stylize(one_line(identity.name), 'cyan')}: {reply['keys'][0]['fingerprint']}")
-        print(f"To sign with it, run: lorelog config set records.identity {one_line(quote(identity.name))}")
-        if not passphrase:
-            print_note("the key has no passphrase: any process of your account can sign with it")
-    return reply
+    print(f"Created {stylize(one_line(reply['name']), 'cyan')}: {reply['keys'][0]['fingerprint']}")
+    print(f"To sign with it, run: lorelog config set records.identity {one_line(quote(reply['name']))}")
+    if not reply["encrypted"]:
+        print_note("the key has no passphrase: any process of your account can sign with it")
 
 
-def _list_identities(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
-    identities = files.identities()
-    if not args.json:
-        for identity in identities:
-            keys = ", ".join(key.fingerprint[:_FINGERPRINT_CHARS] for key in identity.keys) or "forgotten"
-            print(f"{stylize(one_line(identity.name), 'cyan')}  {'own' if identity.path else 'trusted'}  {keys}")
-        if not identities:
-            print("No identities yet; use 'lorelog identity create NAME'.")
-    return {"identities": [_identity_json(identity) for identity in identities]}
+def _show_identities(reply: Json, args: argparse.Namespace) -> None:
+    for identity in reply["identities"]:
+        keys = ", ".join(key["fingerprint"][:8] for key in identity["keys"]) or "forgotten"
+        print(f"{stylize(one_line(identity['name']), 'cyan')}  {'own' if identity['own'] else 'trusted'}  {keys}")
+    if not reply["identities"]:
+        print("No identities yet; use 'lorelog identity create NAME'.")
 
 
-def _show_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
-    identity = files.get(args.name)
-    if not args.json:
-        print(stylize(one_line(identity.name), "bold"))
-        for key in identity.keys:
-            print(f"  key          ed25519:{key.key}")
-            print(f"  fingerprint  {key.fingerprint}")
-            print(f"  known since  {key.since}")
-        if not identity.keys:
-            print("  no accepted key: it was forgotten")
-        if identity.path:
-            print(f"  private key  {short_path(identity.path)}")
-    return _identity_json(identity)
+def _show_identity(reply: Json, args: argparse.Namespace) -> None:
+    print(stylize(one_line(reply["name"]), "bold"))
+    for key in reply["keys"]:
+        print(f"  key          {key['public_key']}")
+        print(f"  fingerprint  {key['fingerprint']}")
+        print(f"  known since  {key['since']}")
+    if not reply["keys"]:
+        print("  no accepted key: it was forgotten")
+    if reply["private_key"]:
+        print(f"  private key  {short_path(reply['private_key'])}")
 
 
-def _export_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+def _export_identity(keyring: Keyring, args: argparse.Namespace) -> Json:
     from lorelog.services.records.keyring import format_public_line
 
-    identity = files.get(args.name)
+    identity = keyring.get(args.name)
     key = identity.public or next((key.key for key in identity.keys), "")
     if not key:
-        raise NotFound(
-            f"the public key of {identity.name!r} is missing", hint="its .pub file was deleted or is damaged"
-        )
-    line = format_public_line(identity.name, key)
-    if not args.json:
-        print(one_line(line))
-    return {"name": identity.name, "line": line}
+        hint = "its .pub file was deleted or is damaged"
+        raise NotFound(f"the public key of {identity.name!r} is missing", hint=hint)
+    return {"name": identity.name, "line": format_public_line(identity.name, key)}
 
 
-def _trust_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
-    added = files.trust(args.name, args.key, also=args.also)
-    if not args.json:
-        print(f"Now accepting signatures of {stylize(one_line(added.name), 'cyan')}: {added.fingerprint}")
-        print_note("compare the fingerprint with the one its owner sees (lorelog identity show)")
-    return _identity_json(files.get(added.name))
+def _trust_identity(keyring: Keyring, args: argparse.Namespace) -> Json:
+    added = keyring.trust(args.name, args.key, also=args.also)
+    args.fingerprint = added.fingerprint
+    return _identity_json(keyring.get(added.name))
 
 
-def _forget_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
-    keys = files.forget(args.name)
-    path = files.private_path(args.name)
-    own = path.exists()
-    if not args.json:
-        print(f"Forgot {plural(len(keys), 'key')} of {one_line(keys[0].name)}: their records count as unsigned.")
-        if own:
-            print_note(f"its private key was kept: {short_path(str(path))}")
-    return {
-        "name": keys[0].name,
-        "forgotten": [key.fingerprint for key in keys],
-        "private_key": str(path) if own else "",
-    }
+def _show_trusted(reply: Json, args: argparse.Namespace) -> None:
+    print(f"Now accepting signatures of {stylize(one_line(reply['name']), 'cyan')}: {args.fingerprint}")
+    print_note("compare the fingerprint with the one its owner sees (lorelog identity show)")
+
+
+def _forget_identity(keyring: Keyring, args: argparse.Namespace) -> Json:
+    keys, path = keyring.forget(args.name), keyring.private_path(args.name)
+    fingerprints = [key.fingerprint for key in keys]
+    return {"name": keys[0].name, "forgotten": fingerprints, "private_key": str(path) if path.exists() else ""}
+
+
+def _show_forgotten(reply: Json, args: argparse.Namespace) -> None:
+    keys = plural(len(reply["forgotten"]), "key")
+    print(f"Forgot {keys} of {one_line(reply['name'])}: their records count as unsigned.")
+    if reply["private_key"]:
+        print_note(f"its private key was kept: {short_path(reply['private_key'])}")
+
+
+_IDENTITY_VERBS: dict[str, tuple[Callable[[Keyring, argparse.Namespace], Json], Callable[..., None]]] = {
+    "create": (_create_identity, _show_created),
+    "list": (lambda keyring, _: {"identities": list(map(_identity_json, keyring.identities()))}, _show_identities),
+    "show": (lambda keyring, args: _identity_json(keyring.get(args.name)), _show_identity),
+    "export": (_export_identity, lambda reply, _: print(one_line(reply["line"]))),
+    "trust": (_trust_identity, _show_trusted),
+    "forget": (_forget_identity, _show_forgotten),
+}
 
 
 def _identity_json(identity: KeyIdentity) -> dict[str, Any]:
@@ -438,25 +427,14 @@ def _read_passphrase() -> str:
     if passphrase := os.environ.get(PASSPHRASE_VARIABLE, ""):
         return passphrase
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(
-            "cannot ask for a passphrase: standard input is not a terminal", hint=f"set {PASSPHRASE_VARIABLE}"
-        )
+        message = "cannot ask for a passphrase: standard input is not a terminal"
+        raise UsageError(message, hint=f"set {PASSPHRASE_VARIABLE}")
     first = getpass("Passphrase: ")
     if not first:
         raise UsageError("the passphrase is empty", hint="omit --passphrase for a key without one")
     if getpass("Repeat passphrase: ") != first:
         raise UsageError("the passphrases differ", hint="no key was created; try again")
     return first
-
-
-def configure_wiki(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--output DIR": "directory of the pages (default: .lorelog/wiki of the project)",
-        "--all-projects": "include all projects of the tenant",
-    }
-    add_verb(parser, "build", "write the pages", options, "json", "tenant", "project")
-    add_verb(parser, "serve", "serve the pages to a browser on this machine", {}, "port", "project")
-    add_verb(parser, "lint", "check the pages and the records", options, "json", "tenant", "project")
 
 
 def run_wiki(args: argparse.Namespace) -> int:
@@ -466,56 +444,47 @@ def run_wiki(args: argparse.Namespace) -> int:
         return serve_page("lorelog wiki serve", "records/wiki", project=args.project, port=args.port)
     from pathlib import Path
 
-    from lorelog.services.records.wiki import compile_wiki, default_wiki_folder
+    from msgspec import to_builtins
+
+    from lorelog.services.places.workspace import create_project_folder
+    from lorelog.services.records.wiki import compile_wiki, default_wiki_folder, lint_wiki, write_pages
 
     with open_own_engine(args) as engine:
         records = engine.records()
         wiki = compile_wiki(records, all_projects=args.all_projects)
-        folder = Path(expand_path(args.output)).absolute() if args.output else default_wiki_folder(records.workspace)
-        return (_build_wiki if args.verb == "build" else _lint_wiki)(args, wiki, folder, records.workspace.project.id)
-
-
-def _build_wiki(args: argparse.Namespace, wiki: Wiki, folder: Path, project: str) -> int:
-    from msgspec import to_builtins
-
-    from lorelog.services.places.workspace import create_project_folder
-    from lorelog.services.records.wiki import EDITED_SUFFIX, write_pages
-
-    if wiki.pages and not args.output:
-        create_project_folder(project)  # it has a .gitignore, which keeps the pages out of the repository
-    built = write_pages(wiki.pages, folder)
-    if args.json:
-        print_json(to_builtins(built))
-        return 1 if built.left_alone else 0
-    for name in built.put_aside:
-        print_note(f"{name} was edited by hand; the edited version is now {name}{EDITED_SUFFIX}")
-    for name in built.left_alone:
-        print_note(f"{name} was not written by lorelog and was not changed")
-    if not wiki.pages and not built.removed:
-        print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
-        return 0
-    counts = f"{len(built.written):,} written, {len(built.unchanged):,} unchanged, {len(built.removed):,} removed"
-    print(f"{plural(len(wiki.pages), 'page')} in {short_path(str(folder))}: {counts}.")
-    return 1 if built.left_alone else 0
-
-
-def _lint_wiki(args: argparse.Namespace, wiki: Wiki, folder: Path, _: str) -> int:
-    from msgspec import to_builtins
-
-    from lorelog.services.records.wiki import lint_wiki
-
-    findings = lint_wiki(wiki, folder)
-    if args.json:
-        listed = [to_builtins(finding) for finding in findings]
-        for fields in listed:
-            fields["artifact_ids"] = fields.pop("records")
-        print_json({"folder": str(folder), "pages": len(wiki.pages), "findings": listed})
-        return 1 if findings else 0
+    folder = Path(expand_path(args.output)).absolute() if args.output else default_wiki_folder(records.workspace)
+    if args.verb == "build":
+        if wiki.pages and not args.output:
+            create_project_folder(records.workspace.project.id)  # its .gitignore keeps the pages out of the repository
+        built: Json = to_builtins(write_pages(wiki.pages, folder))
+        print_reply(args, built, lambda reply, _: _show_built(reply, len(wiki.pages), str(folder)))
+        return 1 if built["left_alone"] else 0
+    findings = [to_builtins(finding) for finding in lint_wiki(wiki, folder)]
     for finding in findings:
-        print(f"{stylize(finding.kind.replace('_', ' '), 'yellow')}: {one_line(finding.message)}")
-        if finding.page and finding.page not in finding.message:
-            print(f"  page: {one_line(finding.page)}")
-        print(f"  hint: {one_line(finding.hint)}")
-    if not findings:
-        print(f"{plural(len(wiki.pages), 'page')}: no problems found.")
+        finding["artifact_ids"] = finding.pop("records")
+    print_reply(args, {"folder": str(folder), "pages": len(wiki.pages), "findings": findings}, _show_findings)
     return 1 if findings else 0
+
+
+def _show_built(built: Json, pages: int, folder: str) -> None:
+    from lorelog.services.records.wiki import EDITED_SUFFIX
+
+    for name in built["put_aside"]:
+        print_note(f"{name} was edited by hand; the edited version is now {name}{EDITED_SUFFIX}")
+    for name in built["left_alone"]:
+        print_note(f"{name} was not written by lorelog and was not changed")
+    if not pages and not built["removed"]:
+        print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
+        return
+    counts = ", ".join(f"{len(built[name]):,} {name}" for name in ("written", "unchanged", "removed"))
+    print(f"{plural(pages, 'page')} in {short_path(folder)}: {counts}.")
+
+
+def _show_findings(reply: Json, args: argparse.Namespace) -> None:
+    for finding in reply["findings"]:
+        print(f"{stylize(finding['kind'].replace('_', ' '), 'yellow')}: {one_line(finding['message'])}")
+        if finding["page"] and finding["page"] not in finding["message"]:
+            print(f"  page: {one_line(finding['page'])}")
+        print(f"  hint: {one_line(finding['hint'])}")
+    if not reply["findings"]:
+        print(f"{plural(reply['pages'], 'page')}: no problems found.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options
-from lorelog.surfaces.cli.client import call_command, print_reply
-from lorelog.surfaces.cli.render import (
+from lorelog.core.errors import UsageError, plural
+from lorelog.surfaces.cli.client import call_command, print_note, print_notes, print_reply
+from lorelog.surfaces.text import (
     RECORD_TIERS,
     format_cues,
     format_date,
@@ -17,9 +16,6 @@ from lorelog.surfaces.cli.render import (
     known_width,
     link_file,
     one_line,
-    plural,
-    print_note,
-    print_notes,
     printable,
     short_path,
     shorten,
@@ -37,24 +33,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lorelog.operations.operation import Json
-    from lorelog.surfaces.cli.render import Field
+    from lorelog.surfaces.text import Field
 
+ARGUMENTS = {
+    "search": {
+        "--format {text,tsv}": "tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
+        "--short": "print one short entry per memory, as plain text: for agents",
+        "settings": "",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 INDENT = "   "
 _BARS = {"strong": ("●●●", "green"), "likely": ("●●○", "yellow"), "weak": ("●○○", "dim")}
 _MIN_ID_CHARS = 8
 _MAX_K = 100_000
 """The operation returns at most this many hits; larger values are lowered to it."""
-
-
-def configure_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format",
-        choices=("text", "tsv"),
-        default="text",
-        help="tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
-    )
-    add_options(parser, {"--short": "print one short entry per memory, as plain text: for agents"})
-    add_setting_options(parser)
 
 
 def run_search(args: argparse.Namespace) -> int:
@@ -77,7 +70,7 @@ def run_search(args: argparse.Namespace) -> int:
       lorelog search "why did we choose redis" --short
       lorelog search redis -k 50 --format tsv
     """
-    if args.json and args.format != "text":
+    if args.json and args.format == "tsv":
         raise UsageError("--json and --format exclude each other", hint="use one of them")
     limits = {"k": min(args.k, _MAX_K)} if args.k else {}
     return print_reply(args, call_command(args, one_per_memory=args.short, **limits), _show_search)
@@ -136,14 +129,11 @@ def _show_in_full(reply: Json, *, explain: bool) -> None:
 
 def _record_ids(hits: Sequence[Json]) -> dict[str, str]:
     """Return the short record id of each hit that comes from a record."""
-    found = {
-        hit["id"]: hit["grounding_refs"][0]["artifact_id"]
-        for hit in hits
-        if hit["trust"]["tier"] in RECORD_TIERS and hit["grounding_refs"]
-    }
+    tiers = {hit["id"]: hit["grounding_refs"] for hit in hits if hit["trust"]["tier"] in RECORD_TIERS}
+    found = {identity: references[0]["artifact_id"] for identity, references in tiers.items() if references}
     if not found:
         return {}
-    from lorelog.surfaces.cli.render.records import short_record_ids
+    from lorelog.surfaces.cli.record_text import short_record_ids
 
     short = short_record_ids(found.values())
     return {hit: short[record] for hit, record in found.items()}
@@ -179,7 +169,7 @@ def _show_hit(
         if warning:
             print(wrap_styled(warning, "yellow"))
     if hit["trust"]["tier"] != "semantic_candidate":
-        from lorelog.surfaces.cli.render.records import format_badge
+        from lorelog.surfaces.cli.record_text import format_badge
 
         badge = format_badge(hit["trust"], {})
         if badge != "record":  # the first line already says that it is a record

@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import LorelogError, NotFound, UsageError
-from lorelog.surfaces.cli.arguments import (
-    add_arguments,
-    add_options,
-    add_setting_options,
-    add_shared,
-    expand_path,
-    request_of,
-    search_filters,
+from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
+from lorelog.surfaces.cli.arguments import add_arguments, add_options, expand_path, request_of, search_filters
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_command,
+    call_operation,
+    print_json,
+    print_note,
+    print_notes,
+    print_reply,
+    with_scope_flags,
 )
-from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.record_text import (
+    format_location,
+    format_trust,
+    show_record,
+    show_records,
+    show_task,
+    show_trust,
+)
+from lorelog.surfaces.text import (
     RECORD_TIERS,
     format_cues,
     format_date,
@@ -25,22 +34,10 @@ from lorelog.surfaces.cli.render import (
     format_lifecycle,
     format_repository,
     one_line,
-    plural,
-    print_json,
-    print_note,
-    print_notes,
     printable,
     short_path,
     shorten,
     stylize,
-)
-from lorelog.surfaces.cli.render.records import (
-    format_location,
-    format_trust,
-    show_record,
-    show_records,
-    show_task,
-    show_trust,
 )
 
 TYPE_CHECKING = False
@@ -57,17 +54,24 @@ if TYPE_CHECKING:
 
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "show": {
+        "ids ID+": "id of anything, or its first characters",
+        "-n --lines N": "show N lines around a memory instead of its section",
+        "settings": "",
+        "shared": "json project tenant daemon",
+    },
+    "open": {"id ID": "id of a hit or memory, or its first characters", "shared": "project tenant daemon"},
+    "pick": {"query QUERY*": "what to search for first", "shared": "project tenant daemon"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 _SHORT_ID_CHARS = 8
 _ANCHORS = tuple(f"<!-- {name}:" for name in ("session", "turn", "branch", "memory", "origin", "type", "transcript"))
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    lines = "show N lines around a memory instead of its section"
-    add_options(parser, {"ids ID+": "id of anything, or its first characters", "-n --lines N": lines})
     only = {"--history": "show all records of a record's thread", "--trust": "show why a record is trusted, or not"}
     add_options(parser.add_mutually_exclusive_group(), only)
-    add_setting_options(parser)
-    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -92,12 +96,7 @@ def run_show(args: argparse.Namespace) -> int:
     for number, (kind, reply) in enumerate(found):
         if number:
             print()
-        {
-            "memory": _show_memory,
-            "record": _show_record,
-            "thread": _show_record,
-            "task": show_task,
-        }[kind](reply, args)
+        {"memory": _show_memory, "task": show_task}.get(kind, _show_record)(reply, args)
     return 0
 
 
@@ -107,20 +106,15 @@ def find(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
         try:
             return _find_memory(args, identity)
         except NotFound as error:
-            found = (
-                None if " was deleted " in error.message else _find_record(args, identity) or _find_task(args, identity)
-            )
+            is_deleted = " was deleted " in error.message
+            found = None if is_deleted else _find_record(args, identity) or _find_task(args, identity)
             if found is None:
                 raise
             return found
-    record = _find_record(args, identity)
-    if record is not None:
-        return record
-    if call_operation(args, "memory.get", {"id": identity})["memory"] is None:
-        task = _find_task(args, identity)
-        if task is not None:
-            return task
-    return _find_memory(args, identity)
+    found = _find_record(args, identity)
+    if found is None and call_operation(args, "memory.get", {"id": identity})["memory"] is None:
+        found = _find_task(args, identity)
+    return found or _find_memory(args, identity)
 
 
 def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
@@ -128,17 +122,13 @@ def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
         reply = call_operation(args, "memory.expand", {"id": identity, "lines": args.lines})
     except NotFound:
         deleted = call_operation(args, "memory.get", {"id": identity})
+        if not (deleted["forgotten"] or deleted["deleted"]):
+            raise
+        how = "forgotten for good" if deleted["forgotten"] else "deleted"
+        hint = f"its file is unchanged; 'lorelog restore {one_line(identity)}' shows it again"
         if deleted["forgotten"]:
-            raise NotFound(
-                f"{identity!r} was forgotten for good on {deleted['deleted_at'][:10]}",
-                hint="its text was erased from its file; 'lorelog forget --list' shows the receipts",
-            ) from None
-        if deleted["deleted"]:
-            restore = f"'lorelog restore {one_line(identity)}' shows it again"
-            raise NotFound(
-                f"{identity!r} was deleted on {deleted['deleted_at'][:10]}", hint=f"its file is unchanged; {restore}"
-            ) from None
-        raise
+            hint = "its text was erased from its file; 'lorelog forget --list' shows the receipts"
+        raise NotFound(f"{identity!r} was {how} on {deleted['deleted_at'][:10]}", hint=hint) from None
     record = (reply["anchor"] or {}).get("memory", "")
     if reply["trust"]["tier"] in RECORD_TIERS and record and args.lines is None:
         return _find_record(args, record) or ("memory", reply)
@@ -203,9 +193,8 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     # The comments of a journal hold what the lines above say in words.
     *lines, last = reply["content"].split("\n")
     comments = {line for line in lines if line.startswith(_ANCHORS) and line.endswith("-->")}
-    comments = {line for line in comments if line.partition(":")[2][:1].strip()}
-    shown = "\n".join([*(line for line in lines if line not in comments), last])
-    print(f"\n{printable(shown)}")
+    lines = [line for line in lines if line not in comments or not line.partition(":")[2][:1].strip()]
+    print("\n" + printable("\n".join([*lines, last])))
     if reply["covers"]:
         print()
         for source in reply["covers"]:
@@ -286,10 +275,6 @@ def _show_turn(turn: Json, *, focused: bool) -> None:
         print(stylize("  (truncated; the transcript has the full text)", "dim"))
 
 
-def configure_open(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"id ID": "id of a hit or memory, or its first characters"}, "project", "tenant", "daemon")
-
-
 def run_open(args: argparse.Namespace) -> int:
     """Open a search hit or memory in your editor, at its line.
 
@@ -330,9 +315,7 @@ _STYLE = {"chosen": "reverse", "place": "ansicyan", "dim": "ansibrightblack", "k
 
 
 def configure_pick(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"query QUERY*": "what to search for first"})
     add_arguments(parser, search_filters())
-    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_pick(args: argparse.Namespace) -> int:

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from lorelog.core.errors import DaemonError, LorelogError, UsageError
+from lorelog.core.errors import DaemonError, LorelogError, UsageError, plural
 from lorelog.light.daemon_connection import find_address, is_listening
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_shared, add_verb
-from lorelog.surfaces.cli.client import call_operation, print_reply
-from lorelog.surfaces.cli.render import (
-    hang,
-    known_width,
-    one_line,
-    plural,
-    print_note,
-    print_notes,
-    print_table,
-    printable,
-    short_path,
-    stylize,
-)
+from lorelog.surfaces.cli.client import call_operation, print_note, print_notes, print_reply, print_table
+from lorelog.surfaces.text import hang, known_width, one_line, printable, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +16,23 @@ if TYPE_CHECKING:
     from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "status overview": {"": "show everything on one screen (default)", "shared": "json project tenant daemon"},
+    "status index": {"settings": ""},
+    "doctor": {
+        "--daemon-only": "check only the daemon, in detail",
+        "--store": "only compare the catalog with the search index",
+        "--repair": "with --store: fix the differences",
+        "--chaos": "kill a writer in a temporary home, and check what is left",
+        "--cycles N": "with --chaos: number of kills (10)",
+        "shared": "json project tenant daemon",
+    },
+    "daemon status": {"": "show the running daemon", "shared": "json"},
+    "daemon start": {"": "start the daemon unless it is running", "shared": "json"},
+    "daemon stop": {"": "stop the daemon, by force if it does not answer", "shared": "json"},
+    "daemon restart": {"": "stop the daemon and start another", "shared": "json"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "status": """\
 Show on one screen how lorelog is doing here: this project, index, daemon, agents, today's captures and cost, problems.
@@ -54,30 +59,22 @@ _LINE_WIDTH = 79
 _LABEL_WIDTH = 11
 
 
-def configure_status_overview(parser: argparse.ArgumentParser) -> None:
-    """Show everything on one screen (default)."""
-    add_shared(parser, "json", "project", "tenant", "daemon")
-
-
 def run_status_overview(args: argparse.Namespace) -> int:
     """Print the screen; problems on it are not a failure of the command."""
     print_reply(args, _collect(args), _show_screen)
     return 0
 
 
-def configure_status_index(parser: argparse.ArgumentParser) -> None:
-    add_setting_options(parser)
-
-
 def _collect(args: argparse.Namespace) -> dict[str, Any]:
     """Return all parts of the screen. A part that cannot be told is null, and the reason is a problem."""
-    from lorelog.light.daemon_control import read_status
-
     problems: list[dict[str, str]] = []
 
-    def part(name: str, read: Callable[[], Any]) -> Any:
+    def call(operation: str, **request: Any) -> Any:
+        return call_operation(args, operation, request)
+
+    def part(name: str, read: Callable[..., Any]) -> Any:
         try:
-            return read()
+            return read(call)
         except (LorelogError, OSError) as error:
             hint = getattr(error, "hint", "") or "lorelog doctor"
             message = str(getattr(error, "message", error))
@@ -85,62 +82,39 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
                 problems.append({"name": name, "message": message, "hint": hint})
             return None
 
-    def read_daemon() -> dict[str, Any]:
-        status = read_status(find_address())
-        return {name: status.get(name) for name in _DAEMON_FIELDS}
-
-    def read_delivered() -> dict[str, int]:
-        reply = call_operation(args, "delivery.list", {"since": "today", "limit": _MAX_COUNTED})
-        memories = sum(len(delivery["memories"]) for delivery in reply["deliveries"])
-        return {"memories": memories, "tokens": reply["total_tokens"]}
-
-    def read_problems() -> list[dict[str, str]]:
-        checks = call_operation(args, "memory.health", {"duplicates": 0})["checks"]
-        found = [check for check in checks if not check["ok"] or check["hint"]]
-        return [{name: check[name] for name in ("name", "message", "hint")} for check in found]
-
     parts = {
-        "index": part("index", lambda: call_operation(args, "memory.stats", {})),
-        "daemon": part("daemon", read_daemon),
-        "hosts": part("hosts", _hosts),
-        "captured": part("captures", lambda: _captured(args)),
-        "delivered": part("deliveries", read_delivered),
-        "cost": part("cost", lambda: _cost(args)),
+        "index": part("index", lambda call: call("memory.stats")),
+        "daemon": part("daemon", _read_daemon),
+        "hosts": part("hosts", _read_hosts),
+        "captured": part("captures", _read_captured),
+        "delivered": part("deliveries", _read_delivered),
+        "cost": part("cost", _read_cost),
     }
     problems += [
         {"name": host["title"], "message": host["problem"], "hint": f"lorelog hosts install {host['host']}"}
         for host in parts["hosts"] or ()
         if host["problem"]
     ]
-    problems += part("health", read_problems) or []
+    for check in part("health", lambda call: call("memory.health", duplicates=0)["checks"]) or ():
+        if not check["ok"] or check["hint"]:
+            problems.append({name: check[name] for name in ("name", "message", "hint")})
     return {**parts, "problems": problems}
 
 
-def _captured(args: argparse.Namespace) -> dict[str, int]:
-    """Return the turns captured today in all projects, and this project's new memories of the types that matter most."""
-    sessions = call_operation(args, "session.status", {})
-    request = {"since": "today", "types": list(_COUNTED_TYPES), "limit": _MAX_COUNTED}
-    memories = call_operation(args, "memory.list", request)["memories"]
-    # A file's time says nothing about its notes.
-    types = [memory["type"] for memory in memories if memory["date_source"] == "text"]
-    turns = sum(host["today"] for host in sessions["hosts"])
-    return {
-        "turns": turns,
-        **{f"{name}s": types.count(name) for name in _COUNTED_TYPES},
-        "waiting": sessions["waiting"],
-    }
+def _read_daemon(_: object) -> Json:
+    from lorelog.light.daemon_control import read_status
+
+    status = read_status(find_address())
+    return {name: status.get(name) for name in _DAEMON_FIELDS}
 
 
-def _hosts() -> list[dict[str, Any]]:
+def _read_hosts(_: object) -> list[Json]:
     from lorelog.hosts import HOSTS
     from lorelog.surfaces.cli.commands.hosts import host_statuses
 
     return [
         {
-            "host": status.host,
-            "title": status.title,
-            "found": status.found,
-            "installed": status.installed,
+            **{name: getattr(status, name) for name in ("host", "title", "found", "installed")},
             "to_do": list(status.approve),
             "problem": status.warnings[0] if status.installed == "stale" and status.warnings else "",
         }
@@ -148,18 +122,31 @@ def _hosts() -> list[dict[str, Any]]:
     ]
 
 
-def _cost(args: argparse.Namespace) -> dict[str, Any]:
+def _read_captured(call: Callable[..., Any]) -> dict[str, int]:
+    """Return the turns captured today in all projects, and this project's new memories of the types that matter most."""
+    sessions = call("session.status")
+    memories = call("memory.list", since="today", types=list(_COUNTED_TYPES), limit=_MAX_COUNTED)["memories"]
+    # A file's time says nothing about its notes.
+    types = [memory["type"] for memory in memories if memory["date_source"] == "text"]
+    counts = {f"{name}s": types.count(name) for name in _COUNTED_TYPES}
+    return {"turns": sum(host["today"] for host in sessions["hosts"]), **counts, "waiting": sessions["waiting"]}
+
+
+def _read_delivered(call: Callable[..., Any]) -> dict[str, int]:
+    reply = call("delivery.list", since="today", limit=_MAX_COUNTED)
+    memories = sum(len(delivery["memories"]) for delivery in reply["deliveries"])
+    return {"memories": memories, "tokens": reply["total_tokens"]}
+
+
+def _read_cost(call: Callable[..., Any]) -> Json:
     from datetime import date
 
     today = date.today()
-    reply = call_operation(args, "memory.cost", {"since": today.replace(day=1).isoformat(), "by": ["day"]})
-    days = {line["day"]: line for line in reply["lines"]}
-    empty = {"calls": 0, "tokens_in": 0, "tokens_out": 0}
-
-    def sums(line: Json) -> dict[str, int]:
-        return {name: line[name] for name in empty}
-
-    return {"today": sums(days.get(today.isoformat(), empty)), "month": sums(reply["total"]), "limits": reply["today"]}
+    reply = call("memory.cost", since=today.replace(day=1).isoformat(), by=["day"])
+    of_today: Json = next((line for line in reply["lines"] if line["day"] == today.isoformat()), {})
+    names = ("calls", "tokens_in", "tokens_out")
+    sums = [{name: line.get(name, 0) for name in names} for line in (of_today, reply["total"])]
+    return {"today": sums[0], "month": sums[1], "limits": reply["today"]}
 
 
 def _show_screen(status: Json, args: argparse.Namespace) -> None:
@@ -250,9 +237,8 @@ def show_status_index(stats: Json, args: argparse.Namespace) -> None:
     _show_sizes(stats["documents"], coverage)
     print(f"  vectors     {stats['vectors']:,} different ones")
     if stats["other_vectors"]:
-        print(
-            f"              {stats['other_vectors']:,} of other models ('lorelog index --reembed --drop-old' deletes them)"
-        )
+        other = f"{stats['other_vectors']:,} of other models"
+        print(f"              {other} ('lorelog index --reembed --drop-old' deletes them)")
     print(f"  on disk     {stats['bytes_on_disk'] / 1e6:,.1f} MB in {short_path(stats['location'])}")
     if stats["bytes_mapped"]:
         mapped = f"{stats['bytes_mapped'] / 1e6:,.1f} MB"
@@ -260,7 +246,12 @@ def show_status_index(stats: Json, args: argparse.Namespace) -> None:
     for project, chunks in sorted(stats["projects"].items(), key=lambda item: -item[1]):
         if chunks:
             print(f"  project     {short_path(project) if project else '(global)'}: {plural(chunks, 'chunk')}")
-    _show_delivered(stats["deliveries"])
+    delivered = stats["deliveries"]
+    if delivered["days"]:
+        sums = f"{delivered['tokens_7_days']:,} tokens of memories in 7 days, {delivered['tokens_30_days']:,} in 30"
+        print(f"delivered     {sums} ('lorelog deliveries' lists them)")
+    for day in delivered["days"][:_MAX_DAYS]:
+        print(f"              {day['day']}  {day['tokens']:>8,} tokens in {plural(day['deliveries'], 'delivery')}")
     if model.startswith("fake/"):
         print_note("the fake provider is for tests: its vectors compare spelling, not meaning")
 
@@ -271,42 +262,24 @@ def _show_sizes(documents: int, coverage: Json) -> None:
     print(f"  chunks      {coverage['chunks']:,}{share}")
 
 
-def _show_delivered(deliveries: Json) -> None:
-    """Print the tokens of memories shown to agents: the sums, and each day of the last week."""
-    if not deliveries["days"]:
-        return
-    week, month = deliveries["tokens_7_days"], deliveries["tokens_30_days"]
-    print(f"delivered     {week:,} tokens of memories in 7 days, {month:,} in 30 ('lorelog deliveries' lists them)")
-    for day in deliveries["days"][:_MAX_DAYS]:
-        print(f"              {day['day']}  {day['tokens']:>8,} tokens in {plural(day['deliveries'], 'delivery')}")
-
-
 def show_status_cost(cost: Json, args: argparse.Namespace) -> None:
     """Print the calls of models, and what is left of today's limits."""
-    if cost["lines"]:
-        rows = [[*cost["by"], *_COUNTS]]
-        rows += [
-            [*(_format_key(line[key], key) for key in cost["by"]), *_format_counts(line)] for line in cost["lines"]
-        ]
-        if len(cost["lines"]) > 1:
-            rows.append(
-                [*("total" if not number else "" for number in range(len(cost["by"]))), *_format_counts(cost["total"])]
-            )
-        print_table(rows, right=range(len(cost["by"]), len(rows[0])))
+    by, lines = cost["by"], cost["lines"]
+    if lines:
+        rows = [[*by, *_COUNTS]]
+        for line in [*lines, *([cost["total"]] if len(lines) > 1 else [])]:
+            keys = [_format_key(line[key], key) for key in by] if line in lines else ["total", *[""] * (len(by) - 1)]
+            rows.append([*keys, *(f"{line[key]:,}" for key in ("calls", "failures", "tokens_in", "tokens_out"))])
+        print_table(rows, right=range(len(by), len(rows[0])))
         if cost["total"]["unfinished"]:
             unfinished = plural(cost["total"]["unfinished"], "call")
             print_note(f"{unfinished} not finished; the reserved tokens are counted")
     else:
         print(f"No model calls since {cost['since']}.")
     for limit in cost["today"]:
-        print(
-            f"today  {limit['spent']:,} of {limit['tokens']:,} tokens ({limit['setting']}), {limit['left']:,} left",
-        )
+        of = f"{limit['spent']:,} of {limit['tokens']:,} tokens ({limit['setting']})"
+        print(f"today  {of}, {limit['left']:,} left")
     print_notes(cost)
-
-
-def _format_counts(line: Json) -> list[str]:
-    return [f"{line[key]:,}" for key in ("calls", "failures", "tokens_in", "tokens_out")]
 
 
 _DAEMON_FIELDS = ("running", "pid", "started_at", "uptime_s", "rss_bytes")
@@ -318,17 +291,6 @@ def _format_key(text: str, key: str) -> str:
 
 _RECENT_ERROR_S = 3600.0
 """Older errors of the daemon do not fail the check."""
-
-
-def configure_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
-    options = {
-        "--store": "only compare the catalog with the search index",
-        "--repair": "with --store: fix the differences",
-        "--chaos": "kill a writer in a temporary home, and check what is left",
-        "--cycles N": "with --chaos: number of kills (10)",
-    }
-    add_options(parser, options, *("json", "project", "tenant", "daemon"))
 
 
 def run_doctor(args: argparse.Namespace) -> int:
@@ -367,7 +329,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     if args.store:
         checks = _attempt("store", lambda: _check_store(args))
     else:
-        if not args.daemon:
+        if not args.daemon_only:
             from lorelog.surfaces.cli.commands.hosts import host_checks
 
             checks += _attempt("settings", lambda: _check_settings(args))
@@ -390,18 +352,18 @@ def _check_settings(args: argparse.Namespace) -> list[Json]:
     changed = [setting for setting in settings if setting.origin != "default"]
     for read_options in (settings.embed_options, settings.language_options, settings.http_options):
         read_options(location.environment)
-    summary = (
-        f"{plural(len(changed), 'setting')} changed ('lorelog config list'), home {short_path(str(location.home))}"
-    )
-    checks = [_make_check("settings", summary), *(_make_check("settings", warning) for warning in settings.warnings)]
+    summary = f"{plural(len(changed), 'setting')} changed ('lorelog config list')"
+    checks = [_make_check("settings", f"{summary}, home {short_path(str(location.home))}")]
+    checks += [_make_check("settings", warning) for warning in settings.warnings]
     checks += _attempt("model", lambda: [_make_check("model", check_embedder(location, settings))])
     if settings.value("store.uri"):
         checks += _attempt("store", partial(require_extra, "milvus", "store.uri"))
     # An extra that is not installed is not a fault.
     features = {"code": "lorelog code", "signing": "signed records", "serve": "lorelog serve"}
-    missing = {extra: feature for extra, feature in features.items() if missing_package(extra)}
     checks += [
-        _make_check("extras", f"not installed: {feature} ({install_hint(extra)})") for extra, feature in missing.items()
+        _make_check("extras", f"not installed: {feature} ({install_hint(extra)})")
+        for extra, feature in features.items()
+        if missing_package(extra)
     ]
     with suppress(LorelogError):
         for setting, model, error in check_language_models(settings, location.home, location.environment):
@@ -423,14 +385,13 @@ def _check_index(args: argparse.Namespace) -> list[Json]:
 def _check_store(args: argparse.Namespace) -> list[Json]:
     """Compare the search index with the catalog; with --repair also fix it."""
     reply = call_operation(args, "memory.check_store", {"repair": args.repair})
-    place = reply["place"] or "beside the catalog"
-    counts = [(reply["missing"], "missing"), (reply["surplus"], "surplus"), (reply["unlike"], "with another vector")]
-    differences = ", ".join(f"{count:,} {kind}" for count, kind in counts if count)
-    if reply["damage"]:
-        differences = "; ".join(filter(None, [differences, f"damaged: {reply['damage']}"]))
-    if not differences:
-        return [_make_check("store", f"{plural(reply['here'], 'chunk')}, all of them {place}")]
-    message = f"of {plural(reply['here'], 'chunk')} in the catalog, {differences} {place}"
+    place, chunks = reply["place"] or "beside the catalog", plural(reply["here"], "chunk")
+    kinds = {"missing": "missing", "surplus": "surplus", "unlike": "with another vector"}
+    differences = ", ".join(f"{reply[name]:,} {kind}" for name, kind in kinds.items() if reply[name])
+    damage = f"damaged: {reply['damage']}" if reply["damage"] else ""
+    if not differences and not damage:
+        return [_make_check("store", f"{chunks}, all of them {place}")]
+    message = f"of {chunks} in the catalog, {'; '.join(filter(None, (differences, damage)))} {place}"
     if reply["repaired"]:
         return [_make_check("store", f"repaired: {message}")]
     return [_make_check("store", message, "lorelog doctor --store --repair", ok=False)]
@@ -438,10 +399,10 @@ def _check_store(args: argparse.Namespace) -> list[Json]:
 
 def _show_checks(reply: Json, args: argparse.Namespace) -> None:
     width = known_width()
-    if args.daemon and reply["daemon"]:
+    if args.daemon_only and reply["daemon"]:
         print("\n".join(format_daemon_status(reply["daemon"])))
     for check in reply["checks"]:
-        if check["ok"] and args.daemon and reply["daemon"]:
+        if check["ok"] and args.daemon_only and reply["daemon"]:
             continue
         mark = stylize("fail", "red")
         if check["ok"]:
@@ -462,8 +423,7 @@ def _check_daemon(address: DaemonAddress) -> tuple[Json | None, list[Json]]:
     except DaemonError as error:
         return None, [_make_check("daemon", error.message, error.hint or "lorelog daemon stop", ok=False)]
     if not status["running"]:
-        failure = last_failure(address)
-        if failure:
+        if failure := last_failure(address):
             hint = f"see {short_path(address.log)}; 'lorelog daemon start' tries again"
             return status, [_make_check("daemon", failure, hint, ok=False)]
         return status, [_make_check("daemon", "not running; starts automatically when needed")]
@@ -471,14 +431,12 @@ def _check_daemon(address: DaemonAddress) -> tuple[Json | None, list[Json]]:
     checks = [_make_check("daemon", summary)]
     if status["version"] != VERSION:
         message = f"the daemon is lorelog {status['version']}, this is {VERSION}"
-        checks.append(
-            _make_check("version", message, "lorelog daemon stop; the next command starts it again", ok=False)
-        )
-    failure = status["last_error"]
-    if failure and failure["ago_s"] < _RECENT_ERROR_S:
-        message = f"{failure['op']}: {failure['message']} ({format_duration(failure['ago_s'])} ago)"
+        hint = "lorelog daemon stop; the next command starts it again"
+        checks.append(_make_check("version", message, hint, ok=False))
+    failed, watch = status["last_error"], status.get("watch")
+    if failed and failed["ago_s"] < _RECENT_ERROR_S:
+        message = f"{failed['op']}: {failed['message']} ({format_duration(failed['ago_s'])} ago)"
         checks.append(_make_check("last error", message, f"see {short_path(status['log'])}", ok=False))
-    watch = status.get("watch")
     if watch and watch["last_error"]:
         checks.append(_make_check("watch", watch["last_error"]["message"], watch["last_error"]["hint"], ok=False))
     return status, checks
@@ -489,16 +447,6 @@ def _make_check(name: str, message: str, hint: str = "", *, ok: bool = True) -> 
 
 
 _MAX_ROOTS = 8
-
-
-def configure_daemon(parser: argparse.ArgumentParser) -> None:
-    for name, help_text in (
-        ("status", "show the running daemon"),
-        ("start", "start the daemon unless it is running"),
-        ("stop", "stop the daemon, by force if it does not answer"),
-        ("restart", "stop the daemon and start another"),
-    ):
-        add_verb(parser, name, help_text, {}, "json")
 
 
 def run_daemon(args: argparse.Namespace) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import print_note
+from lorelog.surfaces.text import (
     RECORD_TIERS,
     align,
     format_origin,
     one_line,
-    print_note,
     short_path,
     shorten_ids,
     stylize,

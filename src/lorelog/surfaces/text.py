@@ -1,4 +1,4 @@
-"""Text output of the CLI: colour and the terminal's width on a terminal, plain text elsewhere.
+"""Text that surfaces print: colour and the terminal's width on a terminal, plain text elsewhere; words for what hits say.
 
 Escape codes are written by hand, because importing rich takes longer than a warm search. Rich draws only the progress bars
 of long operations.
@@ -9,18 +9,12 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import UsageError
-from lorelog.core.errors import plural as plural
-from lorelog.light.quick_json import dumps_indented
+from lorelog.core.errors import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from typing import Any, TextIO
-
-    from lorelog.core.ports import Progress
 
     Field = tuple[str, str, int]
     """Plain text, which is measured and never divided; the same with escape codes; the spaces before it."""
@@ -28,17 +22,14 @@ if TYPE_CHECKING:
 _ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 RECORD_TIERS = ("canonical_record", "verified_record")
 """Tiers of trust of text that comes from a record."""
-_CONTROL_CHARS = (
+CONTROL_CHARS = (
     *(*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)),
     *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),
 )
-_REPLACED = dict.fromkeys(_CONTROL_CHARS, "\ufffd")
+_REPLACED = dict.fromkeys(CONTROL_CHARS, "\ufffd")
 
 
 # Tables for `str.translate`: a regular expression would import `re`, which takes 10 ms.
-def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object. Control characters, which only occur in strings, are escaped to protect the terminal."""
-    print(dumps_indented(value).translate({code: f"\\u{code:04x}" for code in _CONTROL_CHARS}))
 
 
 def supports_colour(stream: TextIO | None) -> bool:
@@ -74,9 +65,9 @@ def format_cues(anchor: Mapping[str, Any] | None) -> str:
     return one_line(", ".join(map(str, cues)))
 
 
-def format_origin(origin: str) -> str:
+def format_origin(origin: str, unknown: str = "elsewhere") -> str:
     """Return the origin of a tainted text in words."""
-    return {"tool": "a tool", "import": "an import"}.get(origin, "elsewhere")
+    return {"tool": "a tool", "import": "an import"}.get(origin, unknown)
 
 
 def format_repository(chunk: Mapping[str, Any]) -> str:
@@ -98,61 +89,19 @@ def format_lifecycle(lifecycle: Mapping[str, Any] | None) -> str:
     return one_line("; ".join(parts))
 
 
-def format_freshness(freshness: Mapping[str, Any] | None) -> str:
-    """Return how the code that a text names has changed, or ''."""
+def format_freshness(freshness: Mapping[str, Any] | None, *, verdict: bool = True) -> str:
+    """Return how the code that a text names has changed, or ''; with the verdict, if it has drifted or is gone."""
     if not freshness:
         return ""
     changes = [f"{finding['name']} {finding['how']}" for finding in freshness["findings"] if finding["how"]]
     changes = [f"on {freshness['unmerged']}, not merged", *changes] if freshness["unmerged"] else changes
-    verdict = freshness["verdict"] if freshness["verdict"] in {"drifted", "gone"} else ""
-    return one_line(": ".join(filter(None, (verdict, "; ".join(changes)))))
+    label = freshness["verdict"] if verdict and freshness["verdict"] in {"drifted", "gone"} else ""
+    return one_line(": ".join(filter(None, (label, "; ".join(changes)))))
 
 
 def format_date(item: Mapping[str, Any]) -> str:
     """Return a day or minute; `undated` if the text has no date, so that the file's last change is not taken for one."""
-    return "undated" if item["date_source"] == "file" or not item["date"] else item["date"].replace("T", " ")
-
-
-def print_note(text: str) -> None:
-    """Print a note to standard error."""
-    for line in hang(one_line(f"note: {text}"), 2, known_width(sys.stderr)).split("\n"):
-        print(stylize(line, "dim", sys.stderr), file=sys.stderr)
-
-
-def print_notes(reply: Mapping[str, Any]) -> None:
-    """Print the notes of a reply."""
-    for text in reply.get("notes", ()):
-        print_note(text)
-
-
-def show_fields(reply: Mapping[str, Any], args: argparse.Namespace | None = None) -> None:
-    """Print a reply field by field: for commands that need no other layout."""
-    for name, value in reply.items():
-        if name == "notes" or value in (None, "", [], {}):
-            continue
-        label = name.replace("_", " ")
-        if isinstance(value, list):
-            print(f"{label}:")
-            for item in value:
-                print(f"  {_format_item(item)}")
-        else:
-            print(f"{label}: {_format_item(value)}")
-    print_notes(reply)
-
-
-def _format_item(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_format_item(item)}" for name, item in value.items() if item not in (None, "", []))
-    if isinstance(value, list):
-        return "; ".join(map(_format_item, value))
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else one_line(str(value))
-
-
-def print_table(rows: Sequence[Sequence[str]], *, right: Container[int] = (), head: str = "dim") -> None:
-    """Print rows in columns, with numbers in those of `right`. The first row is the head, unless its style is empty."""
-    for number, cells in enumerate(align(rows, right)):
-        text = "  ".join(cells).rstrip()
-        print(text if number or not head else stylize(text, head))
+    return "undated" if item.get("date_source") == "file" or not item["date"] else item["date"].replace("T", " ")
 
 
 def align(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[list[str]]:
@@ -177,27 +126,15 @@ def visible_width(text: str) -> int:
     return len(text)
 
 
-def confirm(question: str, hint: str, *, default: bool = False) -> bool:
-    """Ask a question at the terminal. Raise UsageError if it cannot be asked."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("cannot ask for confirmation: standard input is not a terminal", hint=hint)
-    print(f"{question} {'[Y/n]' if default else '[y/N]'} ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes", *([""] if default else [])}
-
-
-def print_problem(path: str, message: str, hint: str) -> None:
-    """Print a problem with a file to standard error."""
-    short = short_path(path)
-    text = one_line(message).replace(one_line(path), short)
-    print(f"{stylize('problem:', 'red', sys.stderr)} {text if short in text else f'{short}: {text}'}", file=sys.stderr)
-    if hint:
-        print(f"  hint: {one_line(hint)}", file=sys.stderr)
-
-
-def print_problems(problems: Iterable[Mapping[str, str]]) -> None:
-    """Print problems with files to standard error."""
-    for problem in problems:
-        print_problem(problem["path"], problem["message"], problem["hint"])
+def format_indexed(report: Mapping[str, Any]) -> str:
+    """Return how many files an index run read."""
+    failed = len({problem["path"] for problem in report["problems"]})
+    counts = {"changed": report["changed"], "unchanged": report["unchanged"] + report["touched"]}
+    rest = {"removed": report["removed"], "failed": failed}
+    counts |= {name: count for name, count in rest.items() if count}
+    return (
+        f"Indexed {plural(report['files'], 'file')}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}"
+    )
 
 
 def short_path(path: str) -> str:
@@ -253,16 +190,6 @@ def shorten_ids(ids: Iterable[str], min_chars: int) -> dict[str, str]:
         for identity in (first, second):
             lengths[identity] = max(lengths[identity], same + 1)
     return {identity: identity[: lengths[identity]] for identity in distinct}
-
-
-def progress_bar(*, daemon_finishes: bool = False) -> AbstractContextManager[Progress]:
-    """Return a context with a progress callback: bars on a terminal, a line now and then elsewhere.
-
-    `daemon_finishes`: the daemon continues the work if it is interrupted, and the user is told so.
-    """
-    from lorelog.surfaces.cli.render.progress import show_progress
-
-    return show_progress(daemon_finishes=daemon_finishes)
 
 
 _DEFAULT_WIDTH = 100

@@ -25,12 +25,7 @@ _BAR_AFTER_S = 0.4
 _LINE_INTERVAL_S = 30.0
 _MIN_ESTIMATE_S = 10.0
 """A shorter time is not announced; the bar shows it."""
-_STAGE_LABELS = {
-    "words": "reading",
-    "vectors": "embedding",
-    "compact": "summarizing",
-    "code": "reading code",
-}
+_STAGE_LABELS = {"words": "reading", "vectors": "embedding", "compact": "summarizing", "code": "reading code"}
 
 
 class WaitNotice:
@@ -87,7 +82,9 @@ class ProgressLines:
         self.draw(stage, done, total, left_s)
         if stage == "vectors" and left_s is not None and left_s > _MIN_ESTIMATE_S and not self._announced:
             self._announced = True
-            self.print_line(self._vector_notice(total, left_s))
+            leave = "; Ctrl-C leaves the rest to the daemon" if self._daemon_finishes and is_watched() else ""
+            time_left = f"{plural(total, 'section')}; vectors take about {format_span(left_s)}"
+            self.print_line(f"{time_left}; you can search by words already{leave}")
 
     def draw(self, stage: str, done: int, total: int, left_s: float | None) -> None:
         """Show where a stage is: here a line, at most every 30 seconds."""
@@ -104,10 +101,6 @@ class ProgressLines:
     def stop(self) -> None:
         """End the display."""
 
-    def _vector_notice(self, total: int, left_s: float) -> str:
-        leave = "; Ctrl-C leaves the rest to the daemon" if self._daemon_finishes and is_watched() else ""
-        return f"{plural(total, 'section')}; vectors take about {format_span(left_s)}; you can search by words already{leave}"
-
 
 class ProgressBars(ProgressLines):
     """Progress on a terminal. Rich is imported when the first bar is drawn, after 0.4 s."""
@@ -117,18 +110,20 @@ class ProgressBars(ProgressLines):
         self._started = time.monotonic()
         self._bars: Bars | None = None
         self._tasks: dict[str, TaskID] = {}
-        self._early: dict[str, tuple[int, int]] = {}
+        self._last: dict[str, tuple[int, int, float | None]] = {}
 
     def draw(self, stage: str, done: int, total: int, left_s: float | None) -> None:
         """Show where a stage is: a bar each."""
-        if self._bars is None and time.monotonic() - self._started <= _BAR_AFTER_S:
-            self._early[stage] = (done, total)  # a stage that ended before the first bar is drawn with it
-            return
+        self._last[stage] = (done, total, left_s)
         if self._bars is None:
+            if time.monotonic() - self._started <= _BAR_AFTER_S:
+                return
             self._bars = self._draw()
-            for earlier, (at, of) in self._early.items():
-                self._update(self._bars, earlier, at, of, None)
-        self._update(self._bars, stage, done, total, left_s)
+        for name, (at, of, seconds) in self._last.items():  # with those that ended before the first bar
+            if name not in self._tasks:
+                self._tasks[name] = self._bars.add_task(_STAGE_LABELS.get(name, name), total=None, left="")
+            left = f"{format_span(seconds)} left" if seconds and at < of else ""
+            self._bars.update(self._tasks[name], completed=at, total=of or None, left=left)
 
     def print_line(self, text: str) -> None:
         """Print a line above the bars."""
@@ -142,24 +137,13 @@ class ProgressBars(ProgressLines):
         if self._bars is not None:
             self._bars.stop()
 
-    def _update(self, bars: Bars, stage: str, done: int, total: int, left_s: float | None) -> None:
-        if stage not in self._tasks:
-            self._tasks[stage] = bars.add_task(_STAGE_LABELS.get(stage, stage), total=None, left="")
-        left = f"{format_span(left_s)} left" if left_s and done < total else ""
-        bars.update(self._tasks[stage], completed=done, total=total or None, left=left)
-
     def _draw(self) -> Bars:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
         from rich.progress import Progress as Bars
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
-        )
-        bars = Bars(*columns, console=Console(stderr=True), transient=True)
+        label, left = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
+        bars = Bars(label, BarColumn(), MofNCompleteColumn(), left, console=Console(stderr=True), transient=True)
         bars.start()
         return bars
 
