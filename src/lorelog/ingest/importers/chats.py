@@ -208,18 +208,14 @@ def _read_claude_ai_conversation(value: dict[str, Any], place: str) -> Iterator[
         yield SkippedItem(place, "it has no messages")
         return
     head = ChatHead(text_of(value.get("name")), text_of(value.get("uuid")), parse_time(value.get("created_at")), place)
-    yield from read_turns(head, (_read_claude_ai_message(object_of(message)) for message in messages))
-
-
-def _read_claude_ai_message(message: dict[str, Any]) -> ChatMessage:
-    text = _content_text(message.get("content"))
-    attached = [object_of(part) for part in list_of(message.get("attachments"))]
-    files = [f"[attached: {name}]" for part in attached if (name := text_of(part.get("file_name")))]
-    return ChatMessage(
-        message.get("sender") == "human",
-        "\n\n".join(filter(None, (text or text_of(message.get("text")), *files))),
-        parse_time(message.get("created_at")),
-    )
+    read: list[ChatMessage] = []
+    for message in map(object_of, messages):
+        text = _content_text(message.get("content")) or text_of(message.get("text"))
+        attached = [object_of(part) for part in list_of(message.get("attachments"))]
+        files = [f"[attached: {name}]" for part in attached if (name := text_of(part.get("file_name")))]
+        whole, at = "\n\n".join(filter(None, (text, *files))), parse_time(message.get("created_at"))
+        read.append(ChatMessage(message.get("sender") == "human", whole, at))
+    yield from read_turns(head, read)
 
 
 def _read_project(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
@@ -285,7 +281,14 @@ class LettaSource(ImportSource):
         for number, block in enumerate(map(object_of, blocks), 1):
             yield _read_block(block, f"{path.name}, block {number}", owners, at)
         for agent in agents:
-            yield from _read_messages(agent, path, at)
+            name = text_of(agent.get("name"))
+            messages = [
+                ChatMessage(_ROLES[role], _content_text(each.get("content")), parse_time(each.get("created_at")), name)
+                for each in map(object_of, list_of(agent.get("messages")))
+                if (role := text_of(each.get("role"))) in _ROLES
+            ]
+            head = ChatHead(name, text_of(agent.get("id")), at, f"{path.name}, {name or 'agent'}")
+            yield from read_turns(head, messages)
 
 
 def _read_block(block: dict[str, Any], place: str, owners: dict[str, str], at: Any) -> ImportedItem:
@@ -304,18 +307,6 @@ def _read_block(block: dict[str, Any], place: str, owners: dict[str, str], at: A
         author=owners.get(text_of(block.get("id")), ""),
         key=f"block#{text_of(block.get('id')) or label}",
     )
-
-
-def _read_messages(agent: dict[str, Any], path: Path, at: Any) -> Iterator[ImportedItem]:
-    name = text_of(agent.get("name"))
-    messages = [
-        ChatMessage(
-            _ROLES[message["role"]], _content_text(message.get("content")), parse_time(message.get("created_at")), name
-        )
-        for message in map(object_of, list_of(agent.get("messages")))
-        if message.get("role") in _ROLES
-    ]
-    yield from read_turns(ChatHead(name, text_of(agent.get("id")), at, f"{path.name}, {name or 'agent'}"), messages)
 
 
 def _content_text(content: object) -> str:

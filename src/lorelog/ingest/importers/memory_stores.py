@@ -147,21 +147,17 @@ def _read_plugin_export(path: Path) -> Iterator[ImportedItem]:
         if line == "---" and not is_head and following.startswith(_HEAD):
             if matter:
                 number += 1
-                yield _make_block(path, matter, body, number)
+                values = parse_matter(matter)
+                files = [f"`{name}`" for name in matter_list(values.get("files"))]
+                text = "\n".join(body).strip()
+                text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
+                values["categories"] = matter_list(values.get("categories"))
+                yield _make_entry(values, text, f"{path.name}, block {number}")
             matter, body, is_head = [], [], True
         elif line == "---" and is_head:
             is_head = False
         else:
             (matter if is_head else body).append(line)
-
-
-def _make_block(path: Path, matter: list[str], body: list[str], number: int) -> ImportedItem:
-    values = parse_matter(matter)
-    words = matter_list(values.get("categories"))
-    files = [f"`{name}`" for name in matter_list(values.get("files"))]
-    text = "\n".join(body).strip()
-    text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
-    return _make_entry({**values, "categories": words}, text, f"{path.name}, block {number}")
 
 
 _INSTALLED = "node_modules/@modelcontextprotocol/server-memory/dist"

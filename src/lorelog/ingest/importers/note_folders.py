@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from lorelog.ingest.importers.notes import (
     MarkdownNote,
@@ -206,8 +205,13 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
     stale = text_of(matter.get("stale_after"))
     known = text_of(object_of(matter.get("lorelog")).get("memory"))
     text = note.text if known or not head or (about and about in note.text) else f"{head}\n\n{note.text}"
+    # What it is about and comes from, as lines of text: nothing else would keep it.
+    origins = [f"Resource: {resource}"] if (resource := text_of(matter.get("resource"))) else []
+    sources = [object_of(source) for source in list_of(matter.get("sources"))]
+    named = [(text_of(source.get("title")), text_of(source.get("resource"))) for source in sources]
+    origins += [f"Source: {title} {address}".replace("  ", " ") for title, address in named if address]
     return ImportedEntry(
-        text=text if known else "\n\n".join(filter(None, (text, *_origins(matter)))),
+        text=text if known else "\n\n".join(filter(None, (text, *origins))),
         kind="concept",
         place=note.name,
         type=clean_type(matter.get("type")).lower(),
@@ -221,16 +225,6 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
         key=note.name,
         known_id=known,
     )
-
-
-def _origins(matter: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a concept is about and comes from, as lines of text: nothing else would keep it."""
-    resource = text_of(matter.get("resource"))
-    if resource:
-        yield f"Resource: {resource}"
-    for source in map(object_of, list_of(matter.get("sources"))):
-        if text_of(source.get("resource")):
-            yield f"Source: {' '.join(filter(None, (text_of(source.get('title')), text_of(source.get('resource')))))}"
 
 
 _PROJECT_FILES = (

@@ -38,7 +38,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, Anchor, StoredChunk
 from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
 from lorelog.core.paths import is_below
-from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, Trust, TrustTier
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, TrustTier
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
 from lorelog.ingest.transcripts.json_files import read_members
@@ -333,7 +333,7 @@ def _write_concepts(
         chunk, anchor = memory.chunk, memory.chunk.anchor or Anchor()
         name = f"memories/{chunk.date[:10] or 'undated'}-{_file_word(chunk.memory)[-12:]}.md"
         by = {"user": "human:user", "import": f"process:import-{VERSION}"}.get(anchor.origin, f"lorelog/{VERSION}")
-        matter = {
+        matter: dict[str, Any] = {
             "type": chunk.type or "note",
             "title": _title(text),
             "tags": list(chunk.tags),
@@ -350,7 +350,16 @@ def _write_concepts(
         is_visible = projects is None or record.project in projects
         if by_id[record.id] is record and not record.redacted and is_visible:
             name = f"records/{_file_word(record.id)}.md"
-            matter = _record_matter(record, trust[record.id], by_id, is_replaced=record.id in replaced)
+            own = trust[record.id]
+            counted = () if own.tainted or own.tier is TrustTier.DIGEST else own.verified_by
+            matter = {
+                "type": record.kind.replace("_", " "),
+                "title": _title(search_text(record)),
+                "generated": {"by": _actor(record), "at": record.at},
+                "verified": [{"by": _actor(by_id[id_]), "at": by_id[id_].at} for id_ in counted if id_ in by_id],
+                "status": "deprecated" if record.id in replaced else "",
+                "lorelog": {"record": record.id, "trust": own.tier.value, "task": record.task},
+            }
             listed["records"].append((name, _write(folder / name, matter, search_text(record))))
     lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", ""]
     for heading, items in listed.items():
@@ -363,19 +372,6 @@ def _write_concepts(
 
 def _file_word(text: str) -> str:
     return _UNSAFE.sub("-", text).strip("-.")[:100] or "unnamed"
-
-
-def _record_matter(record: Record, trust: Trust, by_id: Mapping[str, Record], *, is_replaced: bool) -> dict[str, Any]:
-    counted = () if trust.tainted or trust.tier is TrustTier.DIGEST else trust.verified_by
-    verified = [{"by": _actor(by_id[name]), "at": by_id[name].at} for name in counted if name in by_id]
-    return {
-        "type": record.kind.replace("_", " "),
-        "title": _title(search_text(record)),
-        "generated": {"by": _actor(record), "at": record.at},
-        "verified": verified,
-        "status": "deprecated" if is_replaced else "",
-        "lorelog": {"record": record.id, "trust": trust.tier.value, "task": record.task},
-    }
 
 
 def _actor(record: Record) -> str:

@@ -233,7 +233,13 @@ class RecordProjection:
                 if new:
                     state = replace(state, place=new[-1][0], record=new[-1][1].id)
                 if len(new) < _BATCH_SIZE and state.rebuilding:
-                    self._drop_stale(writer, tables)
+                    paged = (record for record in tables.all() if record.kind not in UNPAGED_KINDS)
+                    current = {str(_RecordPage.of(record).path(self._folder)) for record in paged}
+                    if gone := [source for source in self.sources() if source not in current]:
+                        writer.remove(gone)
+                    for file in self._folder.glob("*/*.md"):
+                        if str(file) not in current:
+                            file.unlink(missing_ok=True)
                     rewrite_open_tasks(self._folder.parent, tables)
                     state = replace(state, rebuilding=False)
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -300,17 +306,6 @@ class RecordProjection:
             return replace(document, stamp=stamp, indexed_at=utc_now())
         root = Root(str(path.parent), page.project)
         return self._builder.build(SourceFile(str(path), root.path, stamp), root, FileText(text, digest))
-
-    def _drop_stale(self, writer: StoreWriter, tables: RecordTables) -> None:
-        """Remove the pages whose records are not in the ledger any more."""
-        paged = (record for record in tables.all() if record.kind not in UNPAGED_KINDS)
-        current = {str(_RecordPage.of(record).path(self._folder)) for record in paged}
-        gone = [source for source in self.sources() if source not in current]
-        if gone:
-            writer.remove(gone)
-        for file in self._folder.glob("*/*.md"):
-            if str(file) not in current:
-                file.unlink(missing_ok=True)
 
     def _format_pending_note(self, why: str) -> str:
         with suppress(StoreError):

@@ -183,16 +183,6 @@ def score_tasks(query: str, candidates: Sequence[TaskProfile]) -> TaskScores:
     return TaskScores(distinction, frozenset(named), chance)
 
 
-def _build_profile(task: Task, records: list[Record]) -> TaskProfile:
-    words = word_analyser().words
-    topic, mentioned = set(words(task.goal)), set[str]()
-    for record in records:
-        names = (*ref_names(record, "dataset_refs"), *ref_names(record, "entity_refs"))
-        topic.update(words(" ".join((*names, *map(record.text, ("tool_name", "challenge_id", "goal"))))))
-        mentioned.update(words(search_text(record)))
-    return TaskProfile(task, tuple(records), frozenset(topic), frozenset(topic | mentioned))
-
-
 def find_tasks(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
     """Return the best matching tasks; without a query, those that changed last."""
     searcher = _RecordSearcher(scope, filter_)
@@ -381,7 +371,16 @@ class _RecordSearcher:
             if (tenant, task) not in _profiles:
                 if len(_profiles) >= _MAX_CACHED:
                     _profiles.clear()
-                _profiles[tenant, task] = _build_profile(task, self._tables.by_task(task.id))
+                words, records = word_analyser().words, self._tables.by_task(task.id)
+                topic, mentioned = set(words(task.goal)), set[str]()
+                for record in records:
+                    names = (*ref_names(record, "dataset_refs"), *ref_names(record, "entity_refs"))
+                    texts = map(record.text, ("tool_name", "challenge_id", "goal"))
+                    topic.update(words(" ".join((*names, *texts))))
+                    mentioned.update(words(search_text(record)))
+                _profiles[tenant, task] = TaskProfile(
+                    task, tuple(records), frozenset(topic), frozenset(topic | mentioned)
+                )
             profiles.append(_profiles[tenant, task])
         return profiles
 
