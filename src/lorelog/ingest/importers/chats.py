@@ -12,16 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.ingest.importers.export_files import (
-    base_name,
-    file_head,
-    is_zip,
-    member_head,
-    member_names,
-    read_array,
-    read_each,
-    read_small_json,
-)
+from lorelog.ingest.importers import export_files
 from lorelog.ingest.importers.source import (
     MAX_ENTRY_CHARS,
     ImportedEntry,
@@ -113,19 +104,21 @@ class ChatGptSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations."""
         for name in _conversation_files(path):
-            yield from read_each(read_array(path, name), name, _read_chatgpt_conversation)
+            yield from export_files.read_each(export_files.read_array(path, name), name, _read_chatgpt_conversation)
 
 
 def _has_conversations(path: Path, member: str) -> bool:
-    is_export = path.is_dir() or is_zip(path) or path.suffix == ".json"
+    is_export = path.is_dir() or export_files.is_zip(path) or path.suffix == ".json"
     names = _conversation_files(path)[:1] if is_export else []
-    return any(f'"{member}"' in member_head(path, name) for name in names)
+    return any(f'"{member}"' in export_files.member_head(path, name) for name in names)
 
 
 def _conversation_files(path: Path) -> list[str]:
-    if not path.is_dir() and not is_zip(path):
+    if not path.is_dir() and not export_files.is_zip(path):
         return [path.name]
-    return [name for name in member_names(path) if base_name(name).startswith("conversations")]
+    return [
+        name for name in export_files.member_names(path) if export_files.base_name(name).startswith("conversations")
+    ]
 
 
 def _read_chatgpt_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
@@ -195,11 +188,11 @@ class ClaudeAiSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations, the documents of projects, and the memory."""
         readers = {"conversations": _read_claude_ai_conversation, "projects": _read_project, "memories": _read_memory}
-        for name in member_names(path):
-            base = base_name(name) if path.is_dir() or is_zip(path) else "conversations"
+        for name in export_files.member_names(path):
+            base = export_files.base_name(name) if path.is_dir() or export_files.is_zip(path) else "conversations"
             for prefix, read in readers.items():
                 if base.startswith(prefix):
-                    yield from read_each(read_array(path, name), name, read)
+                    yield from export_files.read_each(export_files.read_array(path, name), name, read)
 
 
 def _read_claude_ai_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
@@ -264,11 +257,11 @@ class LettaSource(ImportSource):
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is an agent file."""
-        return path.suffix == ".af" and file_head(path).startswith("{")
+        return path.suffix == ".af" and export_files.file_head(path).startswith("{")
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield blocks as memories and messages as archive."""
-        document = object_of(read_small_json(path, _MAX_BYTES))
+        document = object_of(export_files.read_small_json(path, _MAX_BYTES))
         agents = [object_of(agent) for agent in list_of(document.get("agents"))] or [document]
         at = parse_time(document.get("created_at")) or modification_time(path)
         owners = {

@@ -43,14 +43,7 @@ from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
-from lorelog.records.chain import (
-    LINE_FORMAT_VERSION,
-    LINE_SHAPE,
-    MAX_RECORD_BYTES,
-    TEXT_FIELDS,
-    content_values,
-    decode_line,
-)
+from lorelog.records import chain as ledger_chain
 from lorelog.records.digests import strip_control_chars
 from lorelog.records.kinds import FIELDS, REDACTED_KEY, search_text
 from lorelog.records.ledger import utc_time
@@ -58,11 +51,11 @@ from lorelog.records.trust import assess_records
 from lorelog.services.records.store import RecordStore
 
 _REQUIRED_FIELDS = ("id", "at", "kind")
-_TEXT_FIELDS = (*_REQUIRED_FIELDS, *TEXT_FIELDS)
+_TEXT_FIELDS = (*_REQUIRED_FIELDS, *ledger_chain.TEXT_FIELDS)
 _LEDGER_FIELDS = ("#", "v", "seq", "prev", "more", REDACTED_KEY)
 UNVERIFIED_FIELD = "unverified"
 """Marks a record after a break in its ledger's hash chain; it is not restored as one's own backup."""
-MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
+MAX_LINE_BYTES = 2 * ledger_chain.MAX_RECORD_BYTES
 
 
 ExportedMemory = tuple[StoredChunk, str]
@@ -87,7 +80,7 @@ class ImportItem(Struct, frozen=True, kw_only=True):
 
 def record_to_json(record: Record) -> dict[str, Any]:
     """Return a record as JSON, without empty fields."""
-    values = content_values(record)
+    values = ledger_chain.content_values(record)
     if not record.verified:
         values[UNVERIFIED_FIELD] = True
     if record.redacted:
@@ -105,12 +98,12 @@ def draft_from_json(values: object) -> RecordDraft:
             raise UsageError(
                 f"a record has no field {str(name)[:100]!r}" + (f"; did you mean {near!r}?" if near else "")
             )
-    if values.get("v") != LINE_FORMAT_VERSION:
-        raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {LINE_FORMAT_VERSION}")
+    if values.get("v") != ledger_chain.LINE_FORMAT_VERSION:
+        raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {ledger_chain.LINE_FORMAT_VERSION}")
     if missing := [name for name in _REQUIRED_FIELDS if not values.get(name)]:
         raise UsageError(f"{missing[0]!r} is missing")
     try:
-        convert(values, LINE_SHAPE)
+        convert(values, ledger_chain.LINE_SHAPE)
     except ValidationError as error:
         raise UsageError(f"a value has the wrong type: {error}") from error
     return RecordDraft(**{name: values[name] for name in (*_TEXT_FIELDS, "supports_claim", "fields") if name in values})
@@ -132,7 +125,7 @@ def parse_import_line(place: int, text: bytes) -> ImportItem:
         return ImportItem(place=place, problem=f"it is longer than {MAX_LINE_BYTES:,} bytes")
     try:
         values = json.loads(text)
-        line = decode_line(text.strip()) if isinstance(values, dict) and "#" in values else None
+        line = ledger_chain.decode_line(text.strip()) if isinstance(values, dict) and "#" in values else None
     except LorelogError as error:
         return ImportItem(place=place, problem=error.message)
     except (ValueError, RecursionError):
