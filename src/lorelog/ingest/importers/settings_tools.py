@@ -25,22 +25,16 @@ from lorelog.ingest.importers.source import (
 from lorelog.ingest.metadata import PartialDatetime, day_from_filename, parse_anchor
 from lorelog.ingest.outline import read_outline, read_sections
 
-_SETTINGS = {
-    "embedding.provider": "embedding.provider",
-    "embedding.model": "embedding.model",
-    "embedding.batch_size": "embedding.batch_size",
-    "embedding.base_url": "embedding.base_url",
-    "chunking.max_chunk_size": "chunking.max_chunk_size",
-    "chunking.overlap_lines": "chunking.overlap_lines",
+_SAME_SETTINGS = (
+    *("embedding.provider", "embedding.model", "embedding.batch_size", "embedding.base_url"),
+    *("chunking.max_chunk_size", "chunking.overlap_lines", "llm.provider", "llm.model", "llm.base_url"),
+    *("prompts.compact", "prompts.summarize"),
+)
+_SETTINGS = dict(zip(_SAME_SETTINGS, _SAME_SETTINGS, strict=True)) | {
     "indexing.ignore_files": "index.ignore_files",
     "indexing.exclude": "index.exclude",
-    "llm.provider": "llm.provider",
-    "llm.model": "llm.model",
-    "llm.base_url": "llm.base_url",
     "compact.llm_provider": "llm.provider",
     "compact.llm_model": "llm.model",
-    "prompts.compact": "prompts.compact",
-    "prompts.summarize": "prompts.summarize",
 }
 _SECRET_KEYS = ("embedding.api_key", "llm.api_key", "compact.api_key", "milvus.token")
 _PROVIDER_NAMES = {"onnx": "", "native": ""}

@@ -91,7 +91,7 @@ class TrustAnnotator(Struct):
         ratings = self._rate([identity]) if identity else {}
         if self.records is None or identity not in ratings:
             return _text_trust(chunk.anchor, was_record=bool(identity)), ""
-        newer = self.records.tables().superseding(identity)
+        newer = self.records.tables().where("supersedes", identity)
         return ratings[identity][0], newer[-1].id if newer else ""
 
     def _record_id(self, source: str, anchor: Anchor | None) -> str:

@@ -147,7 +147,7 @@ class _RecordPage(Struct, frozen=True):
         return folder / (digest[:16] if self.project else "global") / name
 
     def records(self, tables: RecordTables) -> list[Record]:
-        records = tables.by_task(self.task) if self.task else tables.by_thread(self.thread)
+        records = tables.where("task", self.task) if self.task else tables.where("thread", self.thread)
         if not records and not self.task:
             records = tables.by_ids([self.thread])
         # If two lines have the same id, the first counts, as it does for trust.

@@ -364,7 +364,7 @@ class _RecordSearcher:
             if (tenant, task) not in _profiles:
                 if len(_profiles) >= _MAX_CACHED:
                     _profiles.clear()
-                words, records = word_analyser().words, self._tables.by_task(task.id)
+                words, records = word_analyser().words, self._tables.where("task", task.id)
                 topic, mentioned = set(words(task.goal)), set[str]()
                 for record in records:
                     names = (
@@ -461,8 +461,8 @@ def find_claim_evidence(
     against = {hit.rated.record.id: hit for hit in hits if _rejects(hit.rated.record)}
     objections: dict[str, Record] = {}  # whether or not the search finds them
     for hit in supporting:
-        for reply in tables.replies(hit.rated.record.id):
-            if _rejects(reply) and reply.id not in against and not tables.superseding(reply.id):
+        for reply in tables.where("reply_to", hit.rated.record.id):
+            if _rejects(reply) and reply.id not in against and not tables.where("supersedes", reply.id):
                 objections[reply.id] = reply
     conflicting = (*against.values(), *_to_hits(scope, objections.values()))[:k]
     note = "" if hits else "no record is about this claim"

@@ -159,6 +159,6 @@ def _write_notes(tables: RecordTables, draft: RecordDraft, redactions: Mapping[s
         again = "this finishes it again" if draft.kind == "task_finish" else "this reopens it"
         yield f"the task was already finished; {again}"
     if draft.supersedes:
-        earlier = tables.superseding(draft.supersedes)
+        earlier = tables.where("supersedes", draft.supersedes)
         if earlier:
             yield f"{draft.supersedes} was already superseded by {earlier[-1].id}"

@@ -500,21 +500,20 @@ class Syncer:
                     offset = next((number for number, (line, clean) in enumerate(pairs) if line != clean), 0)
                     kinds = tuple(sorted(result.kinds))
                     found.append(SecretFinding(id=redact(key).text, source=source, line=first + offset, kinds=kinds))
-        for path, content in plan.files.items():  # names of files, projects and the user
-            if before.files.get(path) != content:
-                names = [path.rpartition("/")[2]] if path not in before.files else []
-                for text in (*names, *(iter_texts(merge.json_object(content)) if path.endswith(".json") else ())):
-                    check([text], f"the name {redact(text, self._deps.patterns).text}", redact(path).text)
-        for log in ("ledger", *exchange_plan.LOGS):
-            path = exchange_plan.writer_file(self._folder.writer(), log)
+        for path, content in plan.files.items():
+            file = path.rpartition("/")[2]
             known = set(before.files.get(path, b"").split(b"\n"))
-            for row in plan.files.get(path, b"").split(b"\n"):
-                if row and row not in known:
-                    values = merge.json_object(row)
-                    record = values.get("record", values)
-                    named = record if isinstance(record, dict) else {}
-                    identity = str(named.get("memory") or named.get("id") or "")
-                    check(iter_texts(values), identity, str(local.folder / f"{log}.jsonl"))
+            names = [] if path in before.files else [file]
+            for row in content.split(b"\n") if before.files.get(path) != content and not file.endswith(".md") else ():
+                values = merge.json_object(row) if row not in known else {}
+                record = values.get("record", values)
+                named = record if isinstance(record, dict) else {}
+                if identity := str(named.get("memory") or named.get("id") or ""):
+                    check(iter_texts(values), identity, str(local.folder / file))
+                else:  # of a project, or of the user
+                    names += iter_texts(values)
+            for name in names:
+                check([name], f"the name {redact(name, self._deps.patterns).text}", redact(path).text)
         return tuple(found)
 
     def _remember(self, plan: exchange_plan.ExchangePlan, *, is_complete: bool) -> None:
