@@ -90,12 +90,11 @@ class Ledger:
         """Return True if a redaction was interrupted, so that texts may still be there."""
         return self._redacting.exists()
 
-    def complete_redactions(self) -> int:
-        """Finish an interrupted redaction and return the number of records whose text was removed now."""
-        if not self.has_pending_redactions():
-            return 0
-        with self._translate_errors(), self._exclusive_lock() as lock:
-            return self._complete_redactions(lock)
+    def complete_redactions(self) -> None:
+        """Finish an interrupted redaction."""
+        if self.has_pending_redactions():
+            with self._translate_errors(), self._exclusive_lock() as lock:
+                self._complete_redactions(lock)
 
     def read(self, after: chain.LedgerPosition | None = None) -> Iterator[Record]:
         """Yield the records after a position, in order, skipping lines that are not records."""
@@ -213,7 +212,7 @@ class Ledger:
 
     def _write_redactions(
         self, lock: int, redactions: Sequence[chain.LineRedaction], actor: str, reason: str, *, sign: DraftSigner | None
-    ) -> int:
+    ) -> None:
         """Append the redaction records, signed where keys are in use, then remove the texts."""
         drafts = []
         for start in range(0, len(redactions), chain.MAX_REDACTIONS_PER_RECORD):
@@ -230,32 +229,41 @@ class Ledger:
         except BaseException:
             self._redacting.unlink()  # nothing was written
             raise
-        removed, _ = self._remove_texts(lock, {redaction.original: redaction for redaction in redactions})
-        return removed
+        self._remove_texts(lock, {redaction.original: redaction for redaction in redactions})
 
-    def _complete_redactions(self, lock: int) -> int:
+    def _complete_redactions(self, lock: int) -> None:
         if not self.has_pending_redactions():
-            return 0
+            return
         named = {
             redaction.original: redaction
             for record in chain.iter_redaction_records(self._segments)
             for redaction in chain.parse_redactions(record)
         }
-        removed, different = self._remove_texts(lock, named)
-        if different:  # another version, which removes other texts, wrote the redaction record
-            removed += self._write_redactions(lock, different, "", "an interrupted redaction continues", sign=None)
-        return removed
+        # Different if another version, which removes other texts, wrote the redaction record.
+        if different := self._remove_texts(lock, named):
+            self._write_redactions(lock, different, "", "an interrupted redaction continues", sign=None)
 
-    def _remove_texts(
-        self, lock: int, redactions: Mapping[str, chain.LineRedaction]
-    ) -> tuple[int, list[chain.LineRedaction]]:
+    def _remove_texts(self, lock: int, redactions: Mapping[str, chain.LineRedaction]) -> list[chain.LineRedaction]:
         """Rewrite the segments that hold one of these lines, each one atomically.
 
-        Return the number of lines, and those whose redacted form is not the one that was named; they are not changed.
+        Return the lines whose redacted form is not the one that was named; they are not changed.
         """
-        removed, different = 0, list[chain.LineRedaction]()
+        different: list[chain.LineRedaction] = []
         for number in range(1, self._segments.last_sealed() + 2):
-            removed += self._rewrite_segment(number, redactions, different)
+            before, after = list[bytes](), list[bytes]()
+            file = self._segments.open(number)
+            for raw, _, is_complete in chain.read_lines(file) if file is not None else ():
+                line = chain.decode_line(raw) if chain.hash_line(raw) in redactions else None
+                new = raw
+                if line is not None and not line.is_redacted:
+                    redacted, done = chain.redact_line(line, raw)
+                    is_named = done.redacted == redactions[done.original].redacted
+                    new = redacted if is_named else raw
+                    different += [] if is_named else [done]
+                before.append(raw + b"\n" * is_complete)
+                after.append(new + b"\n" * is_complete)
+            if before != after:
+                write_atomic(self.folder / self._segments.name(number), b"".join(after), keep_mode=True)
         head = _read_head(lock)
         if head is not None:
             size, _ = self._size()
@@ -263,30 +271,7 @@ class Ledger:
                 os.pwrite(lock, _encode_head(replace(head, offset=size)), 0)
         self._redacting.unlink(missing_ok=True)
         sync_folder(self.folder)
-        return removed, different
-
-    def _rewrite_segment(
-        self, number: int, redactions: Mapping[str, chain.LineRedaction], different: list[chain.LineRedaction]
-    ) -> int:
-        file = self._segments.open(number)
-        if file is None:
-            return 0
-        lines: list[bytes] = []
-        removed = 0
-        for raw, _, is_complete in chain.read_lines(file):
-            line = chain.decode_line(raw) if chain.hash_line(raw) in redactions else None
-            new = raw
-            if line is not None and not line.is_redacted:
-                new, done = chain.redact_line(line, raw)
-                if done.redacted == redactions[done.original].redacted:
-                    removed += 1
-                else:
-                    different.append(done)
-                    new = raw
-            lines.append(new + b"\n" if is_complete else new)
-        if removed:
-            write_atomic(self.folder / self._segments.name(number), b"".join(lines), keep_mode=True)
-        return removed
+        return different
 
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
