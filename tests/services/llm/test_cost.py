@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.options import SpendOptions
-from lorelog.core.ports import EmbeddedTexts, Vector
-from lorelog.services.llm.metered import MeteredEmbedder
 from lorelog.services.llm.receipts import (
     COST_KEYS,
     PURPOSE_EMBEDDING,
@@ -110,53 +108,6 @@ def test_lines_add_up_to_the_total(tmp_path_factory: pytest.TempPathFactory, by:
     for name in ("calls", "failures", "tokens_in", "tokens_out"):
         assert sum(getattr(line, name) for line in bill.lines) == getattr(bill.total, name)
     assert all((getattr(line, key) != "") == (key in by) for line in bill.lines for key in COST_KEYS)
-
-
-class Embedder:
-    provider = "openai"
-    model = "e"
-
-    def __init__(self, tokens: int) -> None:
-        self.tokens = tokens
-        self.closed = False
-
-    def embed_documents(self, texts: object) -> EmbeddedTexts:
-        return EmbeddedTexts((b"v",), 1, self.tokens)
-
-    def embed_query(self, text: str) -> Vector:
-        return text.encode()
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_vectors_over_the_wire_are_written_down(tmp_path: Path) -> None:
-    """One line a batch, with the tokens that the provider told; where it tells none there is no line."""
-    kept, inner = Receipts.of_tenant(tmp_path), Embedder(70)
-    counted = MeteredEmbedder(inner, lambda: kept, "/p")
-
-    assert counted.embed_documents(["a"]) == EmbeddedTexts((b"v",), 1, 70)
-    assert (counted.embed_query("q"), counted.provider, counted.model) == (b"q", "openai", "e")
-    MeteredEmbedder(Embedder(0), lambda: kept, "/p").embed_documents(["a"])
-    counted.close()
-
-    assert inner.closed
-    ((told),) = kept.usage_since("2020-01-01").calls
-    assert (told.call, told.status, told.tokens_in, told.tokens_out) == (
-        ModelCall(PURPOSE_EMBEDDING, "openai", "e", project="/p"),
-        "ok",
-        70,
-        0,
-    )
-
-
-def test_a_receipt_that_cannot_be_written_costs_no_vector(tmp_path: Path) -> None:
-    """What was embedded is given all the same."""
-    (tmp_path / "receipts.jsonl").mkdir()
-
-    assert MeteredEmbedder(Embedder(70), lambda: Receipts.of_tenant(tmp_path), "/p").embed_documents(["a"]).vectors == (
-        b"v",
-    )
 
 
 def test_a_damaged_log_is_reported(receipts: Receipts, tmp_path: Path) -> None:
