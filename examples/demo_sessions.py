@@ -60,7 +60,7 @@ _YESTERDAY_TURNS: list[Turn] = [
         ),
     ),
     (
-        "From now on never run terraform apply here. Jonas applies changes himself.",
+        "From now on, never run terraform apply. Jonas applies changes himself.",
         [("Bash", {"command": "terraform plan -out plan.tfplan"}, "Plan: 2 to add, 0 to change")],
         "Understood: I only plan. The plan is in plan.tfplan.",
     ),

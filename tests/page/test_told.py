@@ -36,7 +36,7 @@ def press_verb(tab: Tab, text: str, verb: str) -> None:
     )
 
 
-def test_a_session_shows_what_it_was_told(page: PageWorld) -> None:
+def test_a_session_shows_its_deliveries(page: PageWorld) -> None:
     """Each delivery has its time, moment, cue or guard, memories, whether they were used, and its tokens."""
     tab = page.open("#/told")
     tab.wait_text("path=migrations/**")
@@ -144,20 +144,18 @@ def test_a_proposed_rule_is_approved_and_undone(page: PageWorld) -> None:
 
 def test_a_remark_is_approved_in_other_words(page: PageWorld) -> None:
     """A remark of a conversation becomes a rule in the words that the user gives it."""
-    text = "No, I meant the staging dashboard, not a new page."
+    text = "use pnpm, not npm"
     tab = inbox(page, text)
     press_verb(tab, text, "Word it…")
-    tab.fill("dialog textarea", "Status goes to the staging dashboard, never to a new page.")
+    tab.fill("dialog textarea", "Packages are installed with pnpm, never with npm.")
     check_accessible(tab)
     tab.click("dialog button.primary")
     tab.wait_text("it is a rule now")
     listed = page.call("memory.list", {"types": ["correction"]})["memories"]
-    assert any(
-        "Status goes to the staging dashboard" in each["content"] and each["origin"] == "user" for each in listed
-    )
+    assert any("Packages are installed with pnpm" in each["content"] and each["origin"] == "user" for each in listed)
 
 
-def test_refusing_deletes_what_others_wrote(page: PageWorld) -> None:
+def test_refusing_deletes_an_imported_memory(page: PageWorld) -> None:
     """An import that is refused is deleted, and Undo restores it."""
     text = "Tarnfreight answers 200"
     tab = inbox(page, text)

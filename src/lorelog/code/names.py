@@ -215,16 +215,12 @@ class Tokens:
     @classmethod
     def merge(cls, parts: Iterable[Tokens]) -> Tokens:
         """Merge the tokens of several trees of one file."""
-        first, *others = parts
-        if others:
-            by_start = {
-                start: text for part in (first, *others) for start, text in zip(part.starts, part.texts, strict=True)
-            }
-            first.starts, first.texts = [list(column) for column in zip(*sorted(by_start.items()), strict=True)] or (
-                [],
-                [],
-            )
-        return first
+        merged = cls()
+        by_start = {start: text for part in parts for start, text in zip(part.starts, part.texts, strict=True)}
+        for start in sorted(by_start):
+            merged.starts.append(start)
+            merged.texts.append(by_start[start])
+        return merged
 
     def digest(self, start: int, end: int, name: str) -> str:
         """Return a digest of 16 hexadecimal digits of the tokens between two byte offsets, without `name`."""

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from lorelog.code.tables import (
     delete_database,
     open_writable,
     pack_numbers,
-    unpack_deltas,
+    unpack_numbers,
 )
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import FileLock
@@ -195,7 +196,7 @@ class CodeWriter:
         root, used = row
         self._db.executemany(
             "DELETE FROM uses WHERE name = ? AND root = ? AND file = ?",
-            [(name, root, file) for name in unpack_deltas(used)],
+            [(name, root, file) for name in accumulate(unpack_numbers(used))],
         )
         first, after = file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE
         self._db.execute("DELETE FROM symbols WHERE id >= ? AND id < ?", (first, after))

@@ -212,7 +212,7 @@ def test_members_of_a_group_are_causes() -> None:
     ]
 
 
-def test_node_tells_causes_and_its_own_frames_do_not_count() -> None:
+def test_node_causes_are_read_and_its_own_frames_left_out() -> None:
     """Node's inline cause is a cause, and frames of Node itself are omitted."""
     trace = only(NODE)
     assert identity(trace) == ("javascript", "Error", "outer failed")
@@ -221,7 +221,7 @@ def test_node_tells_causes_and_its_own_frames_do_not_count() -> None:
     assert [(cause.type, cause.message) for cause in trace.causes] == [("TypeError", "x is not a function")]
 
 
-def test_java_tells_what_an_exception_was_caused_by() -> None:
+def test_causes_of_java_are_read() -> None:
     """A message of two lines is one message, `Caused by` is a cause, and reflection frames are omitted."""
     trace = only(JAVA)
     assert identity(trace) == ("java", "java.lang.IllegalStateException", "outer\nsecond line")
@@ -231,14 +231,14 @@ def test_java_tells_what_an_exception_was_caused_by() -> None:
     ]
 
 
-def test_a_numbered_chain_of_rust_is_told() -> None:
+def test_a_numbered_chain_of_rust_is_read() -> None:
     """The error and each of its causes are read, as anyhow prints them."""
     trace = only(RUST_CHAIN)
     assert identity(trace) == ("rust", "Error", "could not read config")
     assert [cause.message for cause in trace.causes] == ["opening app.toml", "No such file or directory (os error 2)"]
 
 
-def test_pytest_tells_a_failure_once() -> None:
+def test_a_failure_of_pytest_is_counted_once() -> None:
     """A failure printed in full is not counted again in the summary; one only in the summary is."""
     first, second = (trace.trace for trace in find_traces(PYTEST))
     assert identity(first) == ("python", "AssertionError", "assert 1 == 2\n+  where 1 = f(1)")

@@ -13,7 +13,6 @@ from lorelog.ingest.transcripts.note_text import (
     find_question,
     fit_pieces,
     is_next_step,
-    last_words,
     shorten_middle,
     shorten_start,
     shorten_text,
@@ -22,6 +21,7 @@ from lorelog.ingest.transcripts.note_text import (
     strip_next_steps,
     strip_opening,
 )
+from lorelog.ingest.transcripts.statements import MAX_ASKED_CHARS, last_question
 from lorelog.ingest.transcripts.turn_note import (
     MAX_OUTCOME_CHARS,
     extract_outcome,
@@ -152,7 +152,7 @@ def test_findings_are_whole_and_not_private() -> None:
     assert pick_findings(f"I see. {sentence} Let me fix it.") == [sentence]
     assert pick_findings(f"The pier. {'Long ' * 60}because of it.") == []
     assert pick_findings(f"<private>\n{sentence}\n</private>") == []
-    assert last_words(f"password: {'x' * 1990} is set") == ""
+    assert last_question(f"password: {'x' * 1490} is set") == ""
 
 
 @given(
@@ -161,7 +161,7 @@ def test_findings_are_whole_and_not_private() -> None:
 def test_a_question_is_bounded(asked: str, request: str) -> None:
     """Any text may precede any reply."""
     assert len(find_question(asked, request)) <= 450
-    assert len(last_words(asked * 40)) <= 2000
+    assert len(last_question(asked * 40)) <= MAX_ASKED_CHARS
     assert "\n" not in make_note(TurnDigest(request or "x", (), asked=asked)).partition("- Ended")[0].strip()
 
 

@@ -49,7 +49,7 @@ def test_a_cue_has_one_form(text: str, expected: str) -> None:
         ("symbol=a b", "cannot be a symbol"),
         ("symbol=x", "cannot be a symbol"),
         ("error=*", "matches nearly every output"),
-        ("event=lunch", "there is no event"),
+        ("event=lunch", "does not exist"),
         ("day=tomorrow", "is not a day"),
         ("path=" + "a" * 500, "is not valid"),
         ("path=a\x07bc", "is not valid"),

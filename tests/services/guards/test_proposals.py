@@ -17,7 +17,7 @@ from lorelog.services.guards.proposals import (
 
 CLEAR = {
     "never use npm, use pnpm": "npm *",
-    "Never run terraform apply": "terraform apply *",
+    "From now on, never run terraform apply.": "terraform apply *",
     "Please don't run `rm -rf node_modules`": "rm *-rf *node_modules *",
     "don't run git push --force": "git push *--force *",
     "no docker-compose please": "docker-compose *",

@@ -114,10 +114,9 @@ def test_what_is_hidden_is_not_delivered(home: Path, project: Path, memory: Lore
 
 
 def test_repetitions_stand_once_and_the_newest_wins(home: Path, project: Path, memory: Lorelog) -> None:
-    """The same rule in slightly other words is one; a negated one is another."""
+    """The same words are one rule, whatever their case and marks; other words are another."""
     memory.add("Use pnpm", type="preference")
-    memory.add("always use pnpm!", type="correction")
-    memory.add("Please use the pnpm", type="correction")
+    memory.add("use `pnpm`!", type="correction")
     memory.add("no emoji in answers", type="preference")
 
     assert len(texts(home, project)) == 2

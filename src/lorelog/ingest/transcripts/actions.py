@@ -19,8 +19,8 @@ _MAX_FILES = 20
 _MAX_REASON_CHARS = 20_000
 """Characters at the start and at the end of a result that are searched for a reason."""
 _WRITE_TOOL_NAME = re.compile(r"write|edit|patch|create|replace|insert|notebook|rename|move|delete", re.IGNORECASE)
-_PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
-_PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
+PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
+PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
 _PATCH_FILE_LINE = re.compile(
     r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE
 )
@@ -138,14 +138,14 @@ def _command_text(arguments: dict[str, Any]) -> str:
 
 
 def _written_files(name: str, arguments: dict[str, Any]) -> tuple[str, ...]:
-    for key in _PATCH_KEYS:
+    for key in PATCH_KEYS:
         if isinstance(arguments.get(key), str) and (patched := _patched_files(arguments[key])):
             return patched
     if arguments.get("command") == "view" or not _WRITE_TOOL_NAME.search(name):
         return ()
     edits = arguments.get("edits") if isinstance(arguments.get("edits"), list) else []
     holders = [arguments, *(edit for edit in edits or () if isinstance(edit, dict))]
-    paths = (holder.get(key) for holder in holders for key in _PATH_KEYS)
+    paths = (holder.get(key) for holder in holders for key in PATH_KEYS)
     return tuple(dict.fromkeys(path.strip() for path in paths if isinstance(path, str) and path.strip()))[:_MAX_FILES]
 
 

@@ -201,14 +201,11 @@ def _take_pieces(pieces: Sequence[Piece], room: int, shorten: Callable[[str, int
     return taken
 
 
-_APOSTROPHE = "['\u2019]"
+_IS = r"(?:['\u2019]s| is)"
 _FILLER = re.compile(
-    r"(?:(?:great|perfect|excellent|wonderful|awesome|done|all done|alright|all right|okay|ok|sure|certainly|absolutely"
-    r"|of course|got it|good|nice|sounds good|understood)"
-    r"|(?:that(?:" + _APOSTROPHE + r"s| is) )?(?:a )?(?:great|good|excellent|fair|nice)"
-    r" (?:question|idea|point|catch|observation|call|thinking|suggestion)"
-    r"|you(?:" + _APOSTROPHE + r"re| are|r) (?:absolutely |completely |totally )?right(?: about that)?)"
-    r"\s*[.!]+\s+",
+    r"(?:great|perfect|excellent|wonderful|awesome|(?:all )?done|all ?right|alright|okay|ok|sure|certainly|absolutely|of course|got it|good|nice"
+    rf"|sounds good|understood|(?:that{_IS} )?(?:a )?(?:great|good|excellent|fair|nice) (?:question|idea|point|catch|observation|call|thinking|suggestion)"
+    r"|you(?:['\u2019]re| are|r) (?:\w+ly )?right(?: about that)?)\s*[.!]+\s+",
     re.IGNORECASE,
 )
 """A complete sentence that says nothing, followed by another one."""
@@ -217,26 +214,22 @@ _LEAD = (
     r"|got it|sorry|hmm|wait)\b[\s,.!:\u2014\u2013-]*){0,4}"
 )
 _STEP_VERBS = (
-    "add|adjust|apply|build|change|check|clean|clear|commit|continue|create|delete|do|explore|extract|find|finish|fix|gather"
-    "|implement|import|improve|inspect|install|integrate|investigate|look|make|mark|merge|modify|move|open|prepare|push|read"
-    "|rebase|rebuild|refactor|remove|rename|replace|rerun|re-run|restore|revert|review|rewrite|run|search|see|set|simplify"
-    "|split|start|switch|take|test|trace|try|update|use|verify|view|wire|work|write"
+    "add|apply|build|change|check|clean|commit|continue|create|delete|do|find|finish|fix|implement|improve|inspect|install|investigate"
+    "|look|make|merge|move|open|push|read|rebase|refactor|remove|rename|replace|re-?run|revert|review|rewrite|run|search|see|set|start|switch"
+    "|test|try|update|use|verify|write"
 )
 _NEXT_STEP = re.compile(
     rf"\A{_LEAD}(?:"
     r"(?:[^.!?\n]{0,90}[,\u2014\u2013-]\s+|[^.!?\n]{0,40}\b(?:and|so)\s+)?"
-    rf"(?:now |first |then )?let(?: me|{_APOSTROPHE}s)\b(?! know| us know)"
-    rf"|(?:i{_APOSTROPHE}ll|i will|i{_APOSTROPHE}m (?:now )?going to|i am going to)\s+"
+    r"(?:now |first |then )?let(?: me|['\u2019]s)\b(?! know| us know)"
+    r"|(?:i['\u2019]ll|i will|i['\u2019]m (?:now )?going to|i am going to)\s+"
     r"(?!wait|pause|stop|leave|hold|keep|not\b|never|always|remember|note|avoid|follow|respect|be\b|assume|need|have\b)"
     r"|i (?:now |also |still |first )*(?:need|have|want) to\s"
     rf"|(?:{_STEP_VERBS})\b(?=[^.!?]*:\Z)"
-    r"|(?:continuing|starting|moving on|proceeding)\b"
-    r"|(?:running|checking|committing|pushing|fixing|updating|adding|looking|reading|searching)\b[^.!?]*(?:\.\.\.|\u2026|:)\Z"
-    r")"
+    r"|(?:continuing|starting|moving on|proceeding)\b|(?:runn|check|committ|push|fix|updat|add|look|read|search)ing\b[^.!?]*(?:\.\.\.|\u2026|:)\Z)"
     rf"|\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
     re.IGNORECASE,
 )
-_LET_ME = re.compile(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
 _EMPTY_TALK = re.compile(
     rf"\A{_LEAD}(?:i (?:now |can |can now |think i )*(?:have|see|understand|got|know|found)\b[^.,;:]{{0,70}}"
     r"\b(?:picture|understanding|idea|patterns?|issues?|problems?|structure|flow|context|information|info|results|everything"
@@ -249,55 +242,21 @@ _CLOSING = re.compile(
     re.IGNORECASE,
 )
 _ANNOUNCEMENT = re.compile(
-    rf"\A(?:here(?:{_APOSTROPHE}s| is| are)|let me (?:create|write|give you|provide))\s+"
-    r"(?:my |a |an |the )?(?:quick |brief |short |full |complete |final )?"
+    r"\A(?:here(?:['\u2019]s| is| are)|let me (?:create|write|give you|provide))\s+(?:[a-z]+ ){0,3}"
     r"(?:summary|overview|recap|review|assessment|breakdown|rundown)\b[^.:\n]{0,60}[:.]\s*"
-    r"|\Alet me (?:summarize|summarise|recap)\b[^.:\n]{0,80}[:.]\s*",
+    r"|\Alet me (?:summari[sz]e|recap)\b[^.:\n]{0,80}[:.]\s*",
     re.IGNORECASE,
 )
-_LEAD_WORDS = re.compile(
-    r"\A(?:(?:good|great|nice|excellent)(?: catch| point| question| call)?|perfect|ok|okay|right|ah|hmm|wait|i see|so|now"
-    r"|got it|interesting|yes|actually|there it is)\s*[,.!:\u2014\u2013-]+\s*(?=\S)",
+_FINDING = re.compile(
+    rf"\broot cause\b|\bcaused by\b|\bturns? out\b|\b(?:that|this|which)(?:{_IS}| was) why\b|\bthat explains\b|\bbecause\b|\bdue to\b"
+    r"|\bthe (?:\w+ )?(?:cause|culprit|bug|problem|issue|reason|difference|failure|error|mismatch)(?: here| now)? (?:is|was|comes? from|lies?)\b"
+    r"|\b(?:found|discovered|confirmed|verified) (?:that|an?|the|\d)\b|\bpre-existing\b|\bflaky\b|\brace condition\b|\bdeadlock",
     re.IGNORECASE,
 )
-_SUBJECT = r"(?:cause|culprit|bug|problem|issue|reason|difference|catch|failure|error|mismatch|explanation)"
-_FINDING_RULES = tuple(
-    (strength, re.compile(source, re.IGNORECASE))
-    for strength, source in (
-        (
-            3,
-            (
-                rf"\broot cause\b|\bcaused by\b|\bturns? out\b|\bculprit\b|\bthe (?:real |actual |underlying |key |only |main )?{_SUBJECT}s?"
-                rf"(?: here| now)? (?:is|was|are|were|comes? from|lies?)\b|\b(?:that|this|which)(?:{_APOSTROPHE}s| is| was) why\b"
-                r"|\bthat explains\b|\bdeadlock|\brace condition\b|\bimport cycle\b|\bregression\b"
-            ),
-        ),
-        (
-            2,
-            (
-                rf"\bbecause\b|\bdue to\b|\b(?:i )?(?:found|discovered|confirmed|verified) (?:that|a|an|the|two|three|\d)\b"
-                rf"|\bthere(?:{_APOSTROPHE}s| is| are) (?:a|an|two|three|\d+|another)\b[^.]*\b(?:bug|race|mismatch|typo|cycle|conflict|issue|problem|leak)"
-                r"|\b(?:fails?|failed|breaks?|broke|crash(?:es|ed)|hangs?) (?:because|when|with|if|since|on)\b"
-                r"|\b(?:not|un)(?: related|related) to (?:my|our|this|the) change|\bpre-existing\b|\bflaky\b|\bnot reproducible\b"
-                r"|\b\d[\d.,]*\s?(?:ms|s|seconds|minutes|MB|GB|KB|%|x)\b[^.]*\b(?:from|vs|instead|faster|slower|improvement|without|before)\b"
-            ),
-        ),
-        (
-            1,
-            (
-                rf"`[^`]+`[^.]*\b(?:(?:do|does|did|is|are|was|were|has|have|can|could|will)(?:n{_APOSTROPHE}t| not)|cannot|never|no longer"
-                r"|missing|wrong|incorrect|stale|undefined|ignored|overwritten)\b"
-            ),
-        ),
-    )
-)
-"""Forms of a sentence that states a finding, with their strength."""
 _DOUBT = re.compile(
-    rf"\b(?:likely|probably|might|maybe|perhaps|could be|may be|should be|seems?|looks like|let me|let{_APOSTROPHE}s|yet|lint\w*"
-    r"|diagnostics?|no longer (?:needed|used)|my (?:new )?(?:code|tests?))\b",
-    re.IGNORECASE,
+    r"\b(?:likely|probably|might|maybe|perhaps|(?:could|may|should) be|seems?|looks like|yet)\b", re.IGNORECASE
 )
-"""Words of guesses and of remarks about the agent's own unfinished edit, which are worth less."""
+"""Words of guesses, which are not findings."""
 _MIN_FINDING_CHARS = 40
 _MAX_SENTENCE_CHARS = 300
 _MAX_SCANNED_CHARS = 20_000
@@ -337,7 +296,7 @@ def _opening_end(text: str) -> int:
     """Return the end of the first sentence if it says nothing: `I see the issue.`, `Let me explain.`; else 0."""
     end = SENTENCE_END.search(text)
     first = text[: end.start()] if end else text
-    if not is_empty_talk(first) and not (_LET_ME.match(first) and is_next_step(first)):
+    if not is_empty_talk(first) and not (" let" in f" {first.lower()}" and is_next_step(first)):
         return 0
     return end.end() if end else len(text)
 
@@ -365,31 +324,22 @@ def strip_next_steps(text: str) -> str:
     return "" if all(is_empty_talk(sentence) or is_next_step(sentence) for sentence in split_sentences(said)) else said
 
 
-def find_findings(text: str) -> list[tuple[int, str]]:
-    """Return the sentences of a text that state a finding, whole, with their strength, in order."""
-    found: list[tuple[int, str]] = []
-    for _, piece in split_pieces(text[:_MAX_SCANNED_CHARS]):
-        for sentence in split_sentences(piece):
-            bare = _LEAD_WORDS.sub("", sentence).strip()
-            if strength := rate_finding(bare):
-                found.append((strength, bare))
-    return found
+def find_findings(text: str) -> list[str]:
+    """Return the sentences of a text that state a finding, whole and in order."""
+    pieces = (piece for _, piece in split_pieces(text[:_MAX_SCANNED_CHARS]))
+    return [
+        sentence.strip() for piece in pieces for sentence in split_sentences(piece) if _is_finding(sentence.strip())
+    ]
 
 
-def rate_finding(sentence: str) -> int:
-    """Return how surely a sentence states a finding, from 1 to 3; 0 if it does not."""
+def _is_finding(sentence: str) -> bool:
     if not _MIN_FINDING_CHARS <= len(sentence) <= _MAX_SENTENCE_CHARS or sentence.endswith(("?", ":")):
-        return 0
-    if is_next_step(sentence) or is_empty_talk(sentence):
-        return 0
-    strength = next((strength for strength, pattern in _FINDING_RULES if pattern.search(sentence)), 0)
-    return max(0, strength - bool(_DOUBT.search(sentence)))
+        return False
+    return bool(_FINDING.search(sentence)) and not (_DOUBT.search(sentence) or is_next_step(sentence))
 
 
 # -- what a short request answers ------------------------------------------------------------------------------------
 
-MAX_ASKED_CHARS = 2000
-"""Characters at the end of an answer in which the question or the options are looked for."""
 _MAX_QUESTION_CHARS = 240
 _MAX_OPTION_CHARS = 140
 _MAX_OPTIONS = 3
@@ -408,16 +358,6 @@ _THANKS = frozenset({"thank", "thanks", "thank you", "thanks you", "ta"})
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
 
 
-def last_words(text: str) -> str:
-    """Return the end of an answer that a short reply may refer to, from the beginning of a paragraph."""
-    bare = text.strip()
-    tail = bare[-MAX_ASKED_CHARS:]
-    if len(bare) > MAX_ASKED_CHARS:  # half a secret would not be recognised, so the cut is not within a sentence
-        _, found, rest = tail.partition("\n")
-        tail = rest if found else " ".join(SENTENCE_END.split(tail)[1:])
-    return tail.strip()
-
-
 _MIN_SAID_WORDS = 4
 """Fewer words ("Done.") do not say what a reply refers to."""
 
@@ -433,7 +373,6 @@ def find_question(asked: str, request: str) -> str:
 
     A request that is only a reply is shown with the agent's last sentences if there is no question.
     """
-    asked = last_words(asked)
     chosen = _chosen_options(asked, request)
     if chosen:
         return "; ".join(shorten_text(option, _MAX_OPTION_CHARS) for option in chosen[:_MAX_OPTIONS])

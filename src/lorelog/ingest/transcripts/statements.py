@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from lorelog.core.session import UserStatement
+from lorelog.language.sentences import SENTENCE_END
 
 MAX_STATEMENT_CHARS = 2000
 """Length of the words in an entry; the middle of longer ones is left out."""
@@ -31,7 +32,12 @@ def last_question(text: str) -> str:
         kept.insert(0, paragraph.strip())
         if not _LIST_ITEM.match(paragraph) and sum(map(len, kept)) >= _MIN_ASKED_CHARS:
             break
-    return "\n\n".join(kept)[-MAX_ASKED_CHARS:]
+    asked = "\n\n".join(kept)
+    if len(asked) <= MAX_ASKED_CHARS:
+        return asked
+    # Half a secret would not be recognised, so the cut is not within a sentence.
+    _, newline, rest = asked[-MAX_ASKED_CHARS:].partition("\n")
+    return rest.strip() if newline else " ".join(SENTENCE_END.split(asked[-MAX_ASKED_CHARS:])[1:])
 
 
 def format_statement(statement: UserStatement, clean: RedactText = str) -> str:

@@ -27,7 +27,6 @@ from lorelog.ingest.transcripts.note_text import (
     fit_pieces,
     flatten_markdown,
     is_next_step,
-    rate_finding,
     shorten_middle,
     shorten_text,
     split_pieces,
@@ -250,19 +249,16 @@ def _keep_ends(text: str, limit: int) -> str:
 
 
 def pick_findings(text: str) -> list[str]:
-    """Return the sentences of an intermediate text that state a finding: the strongest ones, whole, in order.
+    """Return the first sentences of an intermediate text that state a finding, whole.
 
     A reader of transcripts calls this before anything is redacted; so no sentence is cut, and none is taken from a text
     with a private passage.
     """
-    if "private>" in text.lower():
-        return []
-    best = sorted(enumerate(find_findings(text)), key=lambda pair: -pair[1][0])[:_MAX_TEXT_FINDINGS]
-    return [sentence for _, (_, sentence) in sorted(best)]
+    return [] if "private>" in text.lower() else find_findings(text)[:_MAX_TEXT_FINDINGS]
 
 
 def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[str]:
-    """Return the strongest findings of the turn that request and outcome do not contain, in order."""
+    """Return the last findings of the turn that request and outcome do not contain, in order."""
     earlier = [text for text in digest.assistant_texts[:-1] if not is_error_text(text)]
     picked = [
         *digest.findings,
@@ -270,17 +266,13 @@ def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[s
     ]
     lines = dict.fromkeys(flatten_markdown(clean(sentence)) for sentence in picked)
     words = set(_WORD.findall(said.lower()))
-    best: list[tuple[int, str]] = []
-    for number, line in sorted(enumerate(lines), key=lambda pair: (-rate_finding(pair[1]), -pair[0])):
+    best: list[str] = []
+    for line in reversed(lines):
         own = set(_WORD.findall(line.lower()))
-        if (
-            len(best) < MAX_FINDINGS
-            and len(own & words) < len(own)
-            and len(own & words) <= _MAX_SHARED_WORDS * len(own)
-        ):
-            best.append((number, shorten_text(line, _MAX_FINDING_CHARS)))
+        if len(best) < MAX_FINDINGS and len(own & words) <= _MAX_SHARED_WORDS * len(own):
+            best.insert(0, shorten_text(line, _MAX_FINDING_CHARS))
             words |= own
-    return [line for _, line in sorted(best)]
+    return best
 
 
 def format_ending(digest: TurnDigest) -> str:

@@ -291,14 +291,15 @@ class TurnBuilder:
                 yield spoken
                 continue
             requests += 1
-            before = previous if requests == 1 else TurnEnding(asked=previous.asked)
-            statement = _request_statement(spoken, before, f"request {requests}")
-            if statement is not None:
-                yield statement
+            plan = previous.proposed_plan if requests == 1 else ""
+            if plan and spoken.lstrip().lower().startswith(_PLAN_APPROVAL):
+                about = f"approved plan: {plan.splitlines()[0].strip('# ')}"
+                yield UserStatement("decision", spoken.strip(), about, f"request {requests}")
+            elif rules := certain_rules(turn_note.strip_injected_context(spoken)):
+                yield UserStatement("preference", " ".join(rules), previous.asked, f"request {requests}")
         for call, pending in self.open_calls().items():
-            plan = unanswered_plan(pending, call, self._plan_text())
-            if plan is not None:
-                yield plan
+            if shown := unanswered_plan(pending, call, self._plan_text()):
+                yield shown
 
     def build(self, number: int, identity: str, previous: TurnEnding | None = None) -> ParsedTurn:
         """Return the turn in its current state, with its aliases and its digest. `previous` is the end of the turn before it."""
@@ -337,15 +338,6 @@ class TurnBuilder:
             call_count=len(self.calls),
             is_open=not over and (self.pending or not self._assistant_spoke_last),
         )
-
-
-def _request_statement(request: str, previous: TurnEnding, key: str) -> UserStatement | None:
-    """Return the statement that a request makes, with what it is about."""
-    if previous.proposed_plan and request.lstrip().lower().startswith(_PLAN_APPROVAL):
-        title = previous.proposed_plan.splitlines()[0].strip("# ")
-        return UserStatement("decision", request.strip(), f"approved plan: {title}", key)
-    rules = certain_rules(turn_note.strip_injected_context(request))
-    return UserStatement("preference", " ".join(rules), previous.asked, key) if rules else None
 
 
 class TurnNumbering:

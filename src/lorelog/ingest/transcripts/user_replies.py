@@ -210,9 +210,13 @@ def _decision(call: PendingCall, question: str, answer: str, key: str) -> UserSt
 
 def _given_answers(call: PendingCall, result: CallResult) -> Iterator[tuple[str, str]]:
     """Yield each question with its answer, where there is one. Answers that a host marks as secret are left out."""
-    questions = _questions(call)
-    details = _answer_details(result)
-    for number, asking in enumerate(questions):
+    text = result.text.strip()
+    details = result.details if isinstance(result.details, dict) and "answers" in result.details else None
+    if details is None:
+        start = text if text.startswith("{") else text[text.rfind("\n\n{") + 2 :] if "\n\n{" in text else ""
+        parsed = parse_arguments(start)
+        details = parsed if isinstance(parsed, dict) else {}
+    for number, asking in enumerate(_questions(call)):
         question = asking.get("question")
         if not isinstance(question, str) or asking.get("isSecret") is True:
             continue
@@ -222,15 +226,6 @@ def _given_answers(call: PendingCall, result: CallResult) -> Iterator[tuple[str,
             answer = _quoted_answer(result.text, question)
         if answer:
             yield question, answer
-
-
-def _answer_details(result: CallResult) -> dict[str, Any]:
-    if isinstance(result.details, dict) and "answers" in result.details:
-        return result.details
-    text = result.text.strip()
-    start = text if text.startswith("{") else text[text.rfind("\n\n{") + 2 :] if "\n\n{" in text else ""
-    parsed = parse_arguments(start)
-    return parsed if isinstance(parsed, dict) else {}
 
 
 def _structured_answer(details: Mapping[str, Any], names: list[Any], number: int) -> str | None:

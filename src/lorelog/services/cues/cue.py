@@ -71,7 +71,7 @@ def parse_cue(text: str) -> Cue:
             f"the cue {_shorten(text)} is not valid", hint=f"a cue is one line of at most {MAX_VALUE_CHARS} characters"
         )
     cue = CueKind(kind.strip())
-    return Cue(cue, _CHECKS[cue](value))
+    return Cue(cue, _check(cue, value))
 
 
 def parse_cues(texts: Iterable[str]) -> tuple[str, ...]:
@@ -90,74 +90,42 @@ def read_cues(texts: Iterable[str]) -> tuple[Cue, ...]:
     return tuple(cues)
 
 
-def _check_path(value: str) -> str:
-    value = value.replace("\\", "/").removeprefix("./")
-    if ".." in value.split("/") or value.startswith("~"):
-        raise UsageError(f"the path {_shorten(value)} leads out of the project", hint="paths are relative to its root")
-    if count_literals(value) < MIN_PATTERN_LITERALS:
-        raise UsageError(
-            f"the path {_shorten(value)} matches nearly every file",
-            hint="name a directory, a file or a suffix: src/db/**",
-        )
+def _check(kind: CueKind, value: str) -> str:
+    """Return a value in its normal form. Raise UsageError if it is not one of the kind, or matches nearly everything."""
+    literals, problem, hint = count_literals(value), "", ""
+    if kind is CueKind.PATH:
+        value = value.replace("\\", "/").removeprefix("./")
+        if ".." in value.split("/") or value.startswith("~"):
+            raise UsageError(
+                f"the path {_shorten(value)} leads out of the project", hint="paths are relative to its root"
+            )
+        problem = "matches nearly every file" if literals < MIN_PATTERN_LITERALS else ""
+        hint = "name a directory, a file or a suffix: src/db/**"
+    elif kind is CueKind.COMMAND:
+        is_broad = literals < MIN_PATTERN_LITERALS or has_wildcard(value.split(maxsplit=1)[0][:1])
+        problem = "matches nearly every command" if is_broad else ""
+        hint = "begin with the name of a program: npm *, git push --force"
+    elif kind is CueKind.SYMBOL:
+        value = _SYMBOL_SEPARATORS.sub(".", value).removesuffix("()")
+        is_name = _SYMBOL.fullmatch(value) and len(value.rpartition(".")[2]) >= MIN_SYMBOL_CHARS
+        problem = "" if is_name else "cannot be a symbol"
+        hint = f"a name of at least {MIN_SYMBOL_CHARS} characters, such as ConnectionPool or pool.acquire"
+    elif kind is CueKind.ERROR:
+        is_broad = max(map(count_literals, value.split("*"))) < MIN_ERROR_LITERALS
+        problem = "matches nearly every output" if is_broad else ""
+        hint = "give its type or the fixed part of its message"
+    elif kind is CueKind.TOPIC:
+        problem, hint = "is too short" if literals < MIN_ERROR_LITERALS else "", "a few words: database migrations"
+    elif kind is CueKind.EVENT:
+        problem, hint = "" if value in CUE_EVENTS else "does not exist", f"the events are {', '.join(CUE_EVENTS)}"
+    else:
+        try:
+            value = date.fromisoformat(value).isoformat()
+        except ValueError:
+            problem, hint = "is not a day", "write it as 2026-12-31"
+    if problem:
+        raise UsageError(f"the {kind.value} {_shorten(value)} {problem}", hint=hint)
     return value
-
-
-def _check_command(value: str) -> str:
-    if count_literals(value) < MIN_PATTERN_LITERALS or has_wildcard(value.split(maxsplit=1)[0][:1]):
-        raise UsageError(
-            f"the command {_shorten(value)} matches nearly every command",
-            hint="begin with the name of a program: npm *, git push --force",
-        )
-    return value
-
-
-def _check_symbol(value: str) -> str:
-    name = _SYMBOL_SEPARATORS.sub(".", value).removesuffix("()")
-    if not _SYMBOL.fullmatch(name) or len(name.rpartition(".")[2]) < MIN_SYMBOL_CHARS:
-        raise UsageError(
-            f"{_shorten(value)} cannot be a symbol",
-            hint=f"a name of at least {MIN_SYMBOL_CHARS} characters, such as ConnectionPool or pool.acquire",
-        )
-    return name
-
-
-def _check_error(value: str) -> str:
-    if max(map(count_literals, value.split("*"))) < MIN_ERROR_LITERALS:
-        raise UsageError(
-            f"the error {_shorten(value)} matches nearly every output",
-            hint="give its type or the fixed part of its message",
-        )
-    return value
-
-
-def _check_topic(value: str) -> str:
-    if count_literals(value) < MIN_ERROR_LITERALS:
-        raise UsageError(f"{_shorten(value)} is too short for a topic", hint="a few words: database migrations")
-    return value
-
-
-def _check_event(value: str) -> str:
-    if value not in CUE_EVENTS:
-        raise UsageError(f"there is no event {_shorten(value)}", hint=f"the events are {', '.join(CUE_EVENTS)}")
-    return value
-
-
-def _check_day(value: str) -> str:
-    try:
-        return date.fromisoformat(value).isoformat()
-    except ValueError:
-        raise UsageError(f"{_shorten(value)} is not a day", hint="write it as 2026-12-31") from None
-
-
-_CHECKS = {
-    CueKind.PATH: _check_path,
-    CueKind.COMMAND: _check_command,
-    CueKind.SYMBOL: _check_symbol,
-    CueKind.ERROR: _check_error,
-    CueKind.TOPIC: _check_topic,
-    CueKind.EVENT: _check_event,
-    CueKind.DAY: _check_day,
-}
 
 
 def _shorten(text: str) -> str:

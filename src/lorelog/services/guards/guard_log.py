@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from lorelog.core.atomic_file import write_atomic
@@ -108,7 +108,10 @@ class GuardLog:
 
     def all(self) -> list[Guard]:
         """Return all guards, oldest first. Raise StoreDamaged if the log cannot be read."""
-        return [_guard_from_fields(fields) for fields in self._fold().values()]
+        return [
+            convert(fields | {"action": guard_check.effective_action(fields)}, Guard)
+            for fields in self._fold().values()
+        ]
 
     def visible(self, project: str) -> list[Guard]:
         """Return the guards of a project and the global ones, oldest first."""
@@ -265,8 +268,3 @@ def describe_conditions(conditions: GuardConditions) -> str:
 def guard_from_draft(draft: GuardDraft, by: str) -> Guard:
     """Return the guard that adding a draft would make, for a replay."""
     return Guard(id=guard_id(draft.project, draft), created_by=by, **asdict(draft))
-
-
-def _guard_from_fields(fields: Mapping[str, Any]) -> Guard:
-    values = {name: fields[name] for name in Guard.__struct_fields__}
-    return Guard(**{**values, "paths": tuple(fields["paths"]), "action": guard_check.effective_action(dict(fields))})

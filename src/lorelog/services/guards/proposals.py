@@ -57,6 +57,8 @@ class StandingRule(Struct, frozen=True, kw_only=True):
     def is_prohibition(self) -> bool:
         """True if it forbids something without a condition."""
         text = self.text.lower().replace("\u2019", "'").removeprefix("please ")
+        for opener in ("from now on", "going forward", "remember: "):
+            text = text.removeprefix(opener).lstrip(" ,:")
         start = next((start for start in _PROHIBITIONS if text.startswith(start)), "")
         is_reminder = text.removeprefix(start).startswith(_REMINDERS)
         return bool(start) and not is_reminder and _CONDITIONS.isdisjoint(text.replace(",", " ").split())

@@ -10,7 +10,6 @@ transcript that can still be read is preferred.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import OrderedDict
@@ -24,7 +23,7 @@ from msgspec.structs import replace
 
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.query import Filters
-from lorelog.ingest.transcripts.actions import parse_action
+from lorelog.ingest.transcripts.actions import PATCH_KEYS, PATH_KEYS, parse_action, parse_arguments
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
 from lorelog.ingest.transcripts.json_files import read_records
 from lorelog.ingest.transcripts.turns import (
@@ -53,8 +52,6 @@ MAX_STATEMENT_CHARS = 2_000
 _MAX_CALLS_PER_FILE = 20_000
 _MAX_CACHED_CHARS = 30_000_000
 _CONTENT_KEYS = ("content", "new_string", "newString", "new_str", "file_text", "insert_text", "new_source", "text")
-_PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
-_PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
 _READ_TOOLS = ("read", "view", "cat", "open")
 _SEARCH_TOOLS = ("grep", "glob", "search", "find", "list")
 _REJECTED = re.compile(
@@ -113,10 +110,10 @@ class PastCall(Struct, frozen=True, kw_only=True):
 def call_from_arguments(tool: str, arguments: object) -> PastCall:
     """Return the call of a tool with these arguments."""
     action = parse_action(tool, arguments)
-    values = _argument_values(arguments)
+    values = as_object(parse_arguments(arguments))
     content = "" if action.command else _written_text(values, arguments)
     paths = action.files or tuple(
-        path for key in _PATH_KEYS if isinstance(path := values.get(key), str) and path.strip()
+        path for key in PATH_KEYS if isinstance(path := values.get(key), str) and path.strip()
     )
     return PastCall(
         tool=tool,
@@ -139,20 +136,11 @@ def _kind_of(tool: str, action: ToolAction, content: str) -> str:
     return "read" if is_read else "edit" if content and "write" in name else "other"
 
 
-def _argument_values(arguments: object) -> JsonObject:
-    if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return {}
-    return as_object(arguments)
-
-
 def _written_text(values: JsonObject, arguments: object) -> str:
     edits = values.get("edits")
     holders = [values, *(edit for edit in edits if isinstance(edit, dict))] if isinstance(edits, list) else [values]
     texts = [text for holder in holders for key in _CONTENT_KEYS if isinstance(text := holder.get(key), str)]
-    patches = [text for key in _PATCH_KEYS if isinstance(text := values.get(key), str)]
+    patches = [text for key in PATCH_KEYS if isinstance(text := values.get(key), str)]
     if isinstance(arguments, str) and not values:
         patches.append(arguments)
     added = [line[1:] for patch in patches for line in patch.splitlines() if line.startswith("+")]

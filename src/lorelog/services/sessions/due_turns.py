@@ -71,11 +71,6 @@ def drop_open_turns(turns: Sequence[ParsedTurn]) -> Sequence[ParsedTurn]:
     return turns[:count]
 
 
-def is_answered(turn: ParsedTurn) -> bool:
-    """Return True if the turn has any text or tool call of the assistant."""
-    return bool(turn.text_count or turn.call_count)
-
-
 def _count_begun(turns: Sequence[ParsedTurn], at: float) -> int:
     """Return how many turns had begun by a time. A turn without a time began no later than the next."""
     later = (number for number, turn in enumerate(turns) if turn.start_time is not None and turn.start_time > at)
@@ -96,12 +91,13 @@ def _turns_until_end(turns: Sequence[ParsedTurn], event: HookEvent, named: int |
                 return FinishedTurns(turns[:number], complete=True, ends=turns[number - 1])
         return FinishedTurns(turns[:count], complete=False, ends=turns[count - 1] if count else None)
     is_late = event.host in _LATE_HOSTS and bool(event.turn) and named is None
-    is_begun = bool(count) and turns[count - 1].is_open and not is_answered(turns[count - 1])
+    last = turns[count - 1] if count else None
+    is_begun = last is not None and last.is_open and not (last.text_count or last.call_count)
     if is_begun and event.moment == "turn-end" and not is_late:
         return FinishedTurns(turns[: count - 1], complete=True)  # it has just begun; its own end is to come
     # OpenCode reports a stop before the last text is written, and reports the end only afterwards.
-    is_whole = bool(count) and (named is not None or not event.turn) and not turns[count - 1].is_open
-    return FinishedTurns(turns[:count], is_whole, turns[count - 1] if count else None)
+    is_whole = last is not None and (named is not None or not event.turn) and not last.is_open
+    return FinishedTurns(turns[:count], is_whole, last)
 
 
 def _answer_hashes(texts: Sequence[str]) -> set[str]:

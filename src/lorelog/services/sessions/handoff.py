@@ -112,7 +112,8 @@ def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
     """Return the last error that no later command has overtaken. A turn without commands and errors changes nothing."""
     for turn in reversed(turns):
         passed = " ".join(turn["commands"])
-        errors = [line for line in turn["errors"] if (command := _quoted(line)) == "" or command not in passed]
+        # The command of an error stands in backquotes, as among the commands that succeeded.
+        errors = [line for line in turn["errors"] if line.count("`") < 2 or f"`{line.split('`')[1]}`" not in passed]
         if errors:
             return errors[-1]
         if turn["ended"]:
@@ -120,12 +121,6 @@ def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
         if turn["commands"]:
             return ""
     return ""
-
-
-def _quoted(error: str) -> str:
-    """Return the command of an error line, as it stands among the commands that succeeded; empty without one."""
-    parts = error.split("`")
-    return f"`{parts[1]}`" if len(parts) > 2 else ""
 
 
 def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:

@@ -91,7 +91,14 @@ def build_timeline(
     for stored in reversed(memories):
         _add_memory(found, stored, lifecycles)
     for delivery in deliveries:
-        _add_delivery(found, delivery)
+        day, moment = local_day(delivery.at), parse_iso_time(delivery.at)
+        if day and moment is not None and delivery.session:
+            empty = TimelineSession(day=day, session=delivery.session, host=delivery.host, project=delivery.project)
+            session = found.setdefault((day, delivery.project, delivery.session), empty)
+            session.host = session.host or delivery.host
+            session.spans(moment.astimezone().isoformat(timespec="minutes")[:16])
+            session.deliveries += 1
+            session.tokens += delivery.tokens
     for session in found.values():
         session.turns.sort(key=lambda turn: turn.at)
         session.notes.sort(key=lambda note: note.at)
@@ -143,19 +150,6 @@ def _add_section(session: TimelineSession, stored: StoredChunk, at: str) -> None
             return
     title = (chunk.heading_path[0] if chunk.heading_path else chunk.heading)[:MAX_TEXT_CHARS]
     session.notes.append(TimelineNote(memory=stored.id, at=at, type="", text=title, origin="", source=chunk.source))
-
-
-def _add_delivery(found: dict[tuple[str, str, str], TimelineSession], delivery: Delivery) -> None:
-    day = local_day(delivery.at)
-    moment = parse_iso_time(delivery.at)
-    if not day or moment is None or not delivery.session:
-        return
-    empty = TimelineSession(day=day, session=delivery.session, host=delivery.host, project=delivery.project)
-    session = found.setdefault((day, delivery.project, delivery.session), empty)
-    session.host = session.host or delivery.host
-    session.spans(moment.astimezone().isoformat(timespec="minutes")[:16])
-    session.deliveries += 1
-    session.tokens += delivery.tokens
 
 
 def read_turn(stored: StoredChunk, at: str) -> TimelineTurn:

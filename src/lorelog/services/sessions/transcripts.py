@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -282,7 +283,10 @@ def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", c
         )
     if location.turn and not window.focus:
         if turn:
-            raise _unknown_turn_error(conversation, turn, window)
+            near = difflib.get_close_matches(turn, window.ids, 3, 0.5)
+            hint = f"similar: {', '.join(near)}" if near else f"its last turns are {', '.join([*window.ids][-3:])}"
+            hint = hint if window.ids else "it has no messages yet"
+            raise NotFound(f"{printable_path(conversation.address)} has no turn {turn!r}", hint=hint)
         notes.append(f"turn {location.turn}, named by the anchor, is not in the transcript; showing the last turns")
     if location.written_at and window.focus:
         notes.append("the anchor names no turn; showing the one that was active when the entry was written")
@@ -367,27 +371,14 @@ class _TurnWindow:
         return _RANK_NAME_PREFIX if any(alias.startswith(name) for alias in parsed.aliases) else 0
 
 
-def _unknown_turn_error(conversation: Conversation, turn: str, window: _TurnWindow) -> NotFound:
-    near = difflib.get_close_matches(turn, window.ids, 3, 0.5)
-    hint = f"similar: {', '.join(near)}" if near else f"its last turns are {', '.join([*window.ids][-3:])}"
-    return NotFound(
-        f"{printable_path(conversation.address)} has no turn {turn!r}",
-        hint=hint if window.ids else "it has no messages yet",
-    )
-
-
 def _fit_turns(turns: tuple[TranscriptTurn, ...], focus: str) -> tuple[TranscriptTurn, ...]:
     """Return the turns around the focus, or else the last ones, that fit into a reply; the first one always does."""
     if not turns:
         return turns
     at = next((index for index, turn in enumerate(turns) if turn.id == focus), len(turns) - 1)
     order = sorted(range(len(turns)), key=lambda index: (abs(index - at), index))
-    taken, room = {at}, MAX_REPLY_CHARS - _turn_length(turns[at])
-    for index in order[1:]:
-        room -= _turn_length(turns[index])
-        if room < 0:
-            break
-        taken.add(index)
+    lengths = accumulate(sum(map(len, _turn_texts(turns[index]))) for index in order)
+    taken = [at, *(index for index, length in list(zip(order, lengths, strict=True))[1:] if length <= MAX_REPLY_CHARS)]
     return tuple(turns[index] for index in sorted(taken))
 
 
@@ -427,10 +418,6 @@ def _format_notes(conversation: Conversation, stats: TranscriptStats, turns: tup
 def _turn_texts(turn: TranscriptTurn) -> list[str]:
     tools = [text for tool in turn.tools for text in (tool.name, tool.input, tool.result)]
     return [turn.id, turn.time, turn.user, turn.assistant, *tools]
-
-
-def _turn_length(turn: TranscriptTurn) -> int:
-    return sum(map(len, _turn_texts(turn)))
 
 
 # -- conversations of a host -------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import project_key
 from lorelog.light.session_start import RULE_TYPES
-from lorelog.light.shell_command import word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.standing.ownership import (
@@ -57,9 +56,6 @@ _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "con
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
-_FILLERS = word_set("a an the please always to of for no i we you it is are be that this and")
-_MIN_NEAR_WORDS = 6
-_MIN_NEAR_SHARE = 0.85
 _FEW_NEW = 20
 """Up to this many new memories, derive cues again instead of loading the cache, which takes longer."""
 MAX_STANDING = 2_000
@@ -203,10 +199,6 @@ def _named_phrase(cue: Cue, kind: str) -> str:
     return f"`{phrase}`" if is_word else phrase
 
 
-_Bucket = tuple[str, tuple[str, ...], frozenset[str]]
-"""Project, longest words, and words that matter of a text: near-equal texts have the same."""
-
-
 class _Draft(Struct):
     """What a chunk says of a memory by itself, apart from registry, supersessions and dates.
 
@@ -224,7 +216,6 @@ class _Draft(Struct):
     """The derived cues as a field of `derived.json`; empty if none were derived."""
     shown: StandingMemory | None = None
     """The memory as it was shown last."""
-    bucket: _Bucket = ("", (), frozenset())
 
 
 @lru_cache(maxsize=4)
@@ -235,7 +226,7 @@ def _known_drafts(folder: Path) -> dict[ChunkKey, _Draft]:
 
 
 def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMemory]:
-    """Return the memories that may be delivered, newest first; near-equal ones once."""
+    """Return the memories that may be delivered, newest first; equal ones once."""
     drafts = _read_drafts(source, marks)
     registered = source.authored.all()
     own = {
@@ -349,9 +340,6 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
         cues=cues,
         session=anchor.session,
     )
-    near = _near_words(draft.memory.text)
-    longest = sorted(near, key=lambda word: (-len(word), word))[:2]
-    draft.bucket = (stored.project, tuple(sorted(longest)), frozenset(filter(_matters, near)))
     return draft
 
 
@@ -384,44 +372,21 @@ def plain_text(text: str) -> str:
 
 
 def _drop_repetitions(drafts: Iterable[_Draft]) -> list[StandingMemory]:
-    """Keep one of each near-equal text and project: the user's word, an agent's, or a foreign one; the newest of these."""
-    kept: list[StandingMemory] = []
-    near: dict[_Bucket, list[tuple[int, str]]] = {}
+    """Keep one of each text and project, by its words: the user's, an agent's, or a foreign one; the newest of these."""
+    kept: dict[tuple[str, str], StandingMemory] = {}
     for draft in drafts:
-        memory = draft.shown
-        if memory is None:
+        if (memory := draft.shown) is None:
             continue
-        others = near.setdefault(draft.bucket, [])
-        words = _near_words(memory.text) if others else frozenset()
-        same = next((index for index, text in others if _are_near_equal(words, _near_words(text))), None)
-        if same is None:
-            others.append((len(kept), memory.text))
-            kept.append(memory)
-        elif _standing_rank(memory) < _standing_rank(kept[same]):
-            kept[same] = memory
-    return kept
-
-
-@lru_cache(maxsize=1024)
-def _near_words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold())) - _FILLERS
+        words = (memory.project, " ".join(_WORD.findall(memory.text.casefold())))
+        known = kept.get(words)
+        if known is None or _standing_rank(memory) < _standing_rank(known):
+            kept[words] = memory
+    return list(kept.values())
 
 
 def _standing_rank(memory: StandingMemory) -> int:
     """Return 0 for the user's own word, 1 for what an agent noted here, 2 for what came from elsewhere."""
     return 2 if not memory.own else int(memory.origin == "agent")
-
-
-def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:
-    if words == others or min(len(words), len(others)) < _MIN_NEAR_WORDS:
-        return words == others
-    is_near = len(words & others) >= _MIN_NEAR_SHARE * len(words | others)
-    return is_near and not any(map(_matters, words ^ others))
-
-
-def _matters(word: str) -> bool:
-    """Return True for a word that changes the meaning: a number or a negation."""
-    return any(char.isdigit() for char in word) or word in {"not", "never", "don", "dont", "stop", "without", "avoid"}
 
 
 def write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +61,9 @@ class Ownership:
 
     def __init__(self, workspace: Workspace, authored: AuthoredMemories) -> None:
         self._workspace, self._authored = workspace, authored
-
-    @cached_property
-    def _global_journals(self) -> str:
-        return os.path.realpath(self._workspace.global_journals)
-
-    @cached_property
-    def _home(self) -> str:
-        return os.path.realpath(self._workspace.home)
-
-    @cached_property
-    def _journals(self) -> str:
-        return os.path.realpath(self._workspace.journals)
+        self._home = os.path.realpath(workspace.home)
+        self._global_journals = os.path.realpath(workspace.global_journals)
+        self._journals = os.path.realpath(workspace.journals)
 
     def claim_of(self, chunk: Chunk | Hit, body: str) -> OwnClaim:
         """Return the claim of a memory: its first chunk, and the text of that without the heading."""
