@@ -68,7 +68,7 @@ def find_episode(episode: str, store: Store, filters: Filters, lifecycle: Lifecy
         raise UsageError(f"{episode!r} cannot be an episode's id", hint="letters, digits, '_', '-', '.' and ':'")
     tag = f"episode:{episode}"
     tagged = Filters(**{name: getattr(filters, name) for name in ("projects", "since", "until")}, tags=(tag,))
-    matches = (*store.recent(tagged, 10 * limit), *store.session_chunks(episode, filters, 10 * limit))
+    matches = (*store.recent(tagged, 10 * limit), *store.recent(filters, 10 * limit, session=episode))
     ordered = sorted(
         {stored.key: stored for stored in matches}.values(),
         key=lambda stored: (stored.chunk.date, stored.chunk.source, stored.chunk.start_line),
