@@ -531,10 +531,11 @@ class CatalogReader:
         return value
 
     def set_fact(self, name: str, value: str) -> None:
-        self.database.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
-
-    def delete_fact(self, name: str) -> None:
-        self.database.execute("DELETE FROM facts WHERE name = ?", (name,))
+        """Set a value; an empty one deletes it."""
+        if value:
+            self.database.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+        else:
+            self.database.execute("DELETE FROM facts WHERE name = ?", (name,))
 
     def is_current_space(self) -> bool:
         """Return True if the `embedded` marks refer to this model: another model may have indexed last."""
