@@ -106,7 +106,7 @@ def test_a_result_without_a_known_commit_is_compared_by_its_day(tmp_path: Path, 
     assert find_change(result(unknown), tmp_path) is not None
 
 
-def test_the_page_shows_results_and_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
+def test_the_page_shows_results_and_keeps_handwritten_text(tmp_path: Path) -> None:
     """Date, commit, machine and mark stand above the section; writing it again changes nothing; a new bench gets a place."""
     stored = {"speed": result(commit(tmp_path, "src/index.py"), Figure("wall", "3x", ">= 2x", met=True, headline=True))}
     text = "<!-- bench: targets -->\n<!-- end bench: targets -->\n<!-- bench: state -->\n<!-- end bench: state -->\n"

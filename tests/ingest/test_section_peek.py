@@ -50,7 +50,7 @@ def assert_seen(path: Path, text: str) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(pages())
-def test_it_sees_what_the_parser_sees(tmp_path: Path, text: str) -> None:
+def test_sections_equal_those_of_the_parser(tmp_path: Path, text: str) -> None:
     """For a page with `#` headings and fences, every chunk's section is the one that `expand` shows."""
     path = tmp_path / "page.md"
     path.write_text(text, "utf-8")
@@ -93,7 +93,7 @@ def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
     assert seen.split() == ["#", "A", "one", "two", "##", "B", "three"]
 
 
-def test_of_repeats_the_one_on_its_line_is_seen(tmp_path: Path) -> None:
+def test_the_line_decides_between_repeats(tmp_path: Path) -> None:
     """If the text occurs twice, the line decides; without a matching line the first one counts."""
     path = tmp_path / "page.md"
     path.write_text("# Same\n\ntext\n\nfirst\n\n# Same\n\ntext\n\nsecond\n", "utf-8")
@@ -104,7 +104,7 @@ def test_of_repeats_the_one_on_its_line_is_seen(tmp_path: Path) -> None:
         assert file.section("# Same\n\ntext", 99, 1).endswith("first")
 
 
-def test_of_repeats_in_a_large_file_the_near_one_is_seen(tmp_path: Path) -> None:
+def test_the_line_decides_in_a_large_file(tmp_path: Path) -> None:
     """If the text occurs twice far apart in a large file, the line decides."""
     filler = "".join(f"filler {n}\n" for n in range(60_000))
     path = tmp_path / "page.md"
@@ -115,7 +115,7 @@ def test_of_repeats_in_a_large_file_the_near_one_is_seen(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("thing", ["gone", "changed", "directory", "link", "pipe", "nul"])
-def test_what_is_not_the_file_is_empty(tmp_path: Path, thing: str) -> None:
+def test_another_kind_of_file_is_empty(tmp_path: Path, thing: str) -> None:
     """A file that is missing, changed, or replaced by a directory, link or pipe reads as empty."""
     path = tmp_path / "page.md"
     real = tmp_path / "real.md"

@@ -374,20 +374,11 @@ class Endpoint:
                 connection.close()
 
     def _read(self, response: HTTPResponse) -> bytes:
-        """Read the body in pieces, to stop at the size limit."""
-        pieces: list[bytes] = []
-        size = 0
-        while not response.isclosed():
-            piece = response.read1(1 << 16)
-            if not piece:
-                break
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_REPLY_BYTES:
-                raise ModelFault(f"{self.host} sent more than {MAX_REPLY_BYTES >> 20} MiB")
+        body = response.read(MAX_REPLY_BYTES + 1)
+        if len(body) > MAX_REPLY_BYTES:
+            raise ModelFault(f"{self.host} sent more than {MAX_REPLY_BYTES >> 20} MiB")
         if response.length:
             raise _ConnectionBroken(f"{response.length} bytes of the reply are missing")
-        body = b"".join(pieces)
         # Not requested, but some gateways compress for everyone.
         if response.headers.get("Content-Encoding", "").strip().lower() not in {"gzip", "x-gzip", "deflate"}:
             return body

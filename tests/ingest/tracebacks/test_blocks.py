@@ -214,7 +214,7 @@ def test_an_error_has_its_causes(
     assert [(cause.type, cause.message, len(cause.frames)) for cause in trace.causes] == causes
 
 
-def test_pytest_tells_a_failure_once() -> None:
+def test_a_failure_of_pytest_is_counted_once() -> None:
     """A failure printed in full is not counted again in the summary; one only in the summary is."""
     first, second = (trace.trace for trace in find_traces(PYTEST))
     assert identity(first) == ("python", "AssertionError", "assert 1 == 2\n+  where 1 = f(1)")
