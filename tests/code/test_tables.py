@@ -18,7 +18,7 @@ from lorelog.code.parsed_file import ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import CodeWriter, open_writer
 from lorelog.core.code import FileExtract, ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
-from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreDamaged, StoreError
 
 ROOT, OTHER = "/tree", "/other"
 
@@ -184,24 +184,6 @@ def test_files_are_listed_by_root_or_folder(path: Path) -> None:
         assert (root.path, root.files, root.symbols, root.indexed_at[:4], root.head) == (ROOT, 6, 0, "2026", "abc")
 
 
-def test_a_changed_file_replaces_its_old_content(path: Path) -> None:
-    """Symbols, uses and imports of the old content are removed; those of other files stay."""
-    old = parsed(
-        "a.py",
-        symbol("old", bases=("Base",), digest="o"),
-        uses=(NameUse("used", UseKind.CALL, 1, 1, 0),),
-        imports=(ImportStatement("old_module", "thing", "", 1, 1),),
-    )
-    stays = parsed("b.py", symbol("old"), uses=(NameUse("used", UseKind.READ, 4, 4, -1),))
-    with filled(path, {ROOT: [old, stays]}) as t:
-        put(path, {ROOT: [parsed("a.py", symbol("new"))]})
-        assert [definition.path for definition in t.definitions("old")] == ["b.py"]
-        assert [use.path for use in t.uses("used")] == ["b.py"]
-        assert not any((t.importers("old_module"), t.importers_of_name("thing"), t.by_digest("o")))
-        assert [definition.path for definition in t.definitions("new")] == ["a.py"]
-        assert _rows(path, "symbols") == 2
-
-
 def test_forgetting_a_root_removes_all_of_it(path: Path) -> None:
     """Forgetting a working tree removes all its rows, and none of the others."""
     file = parsed(
@@ -295,14 +277,6 @@ def test_a_reader_notices_a_replaced_file(path: Path) -> None:
         put(path, {ROOT: [parsed("a.py", symbol("g"))]})
         assert t.definitions("g")
         assert t.definitions("f") == []
-
-
-def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
-    """If the folder is a file, StoreUnwritable is raised with a hint."""
-    (tmp_path / "index").write_text("in the way")
-    with pytest.raises(StoreUnwritable) as raised, open_writer(tmp_path / "index" / "code.db", wait_s=0):
-        pass
-    assert raised.value.hint
 
 
 def test_threads_may_share_the_tables(path: Path) -> None:

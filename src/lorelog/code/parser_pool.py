@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Lock, Thread
@@ -116,34 +116,28 @@ class ParserPool:
             worker.kill()
 
     def _parse_batch(self, worker: _ParserProcess, batch: list[ParseRequest]) -> None:
-        if any(request.size > _LARGE_FILE_BYTES for request in batch):
-            with self._large_file_lock:
-                self._exchange_batch(worker, batch)
-                worker.kill()  # its memory is freed only when it ends
-        else:
-            self._exchange_batch(worker, batch)
-
-    def _exchange_batch(self, worker: _ParserProcess, batch: list[ParseRequest]) -> None:
-        remaining = list(batch)
-        while remaining:
-            worker.start()
-            done = 0
-            try:
-                worker.send_batch(self._root, remaining)
-                for request in remaining:
-                    timeout_s = self._file_timeout_s * (1 + request.size / _LARGE_FILE_BYTES)
-                    self._put_result(worker.receive_result(timeout_s, self._stopped))
-                    self._failures = 0
+        is_large = any(request.size > _LARGE_FILE_BYTES for request in batch)
+        with self._large_file_lock if is_large else nullcontext():
+            remaining = list(batch)
+            while remaining:
+                done = 0
+                try:
+                    worker.send_batch(self._root, remaining)
+                    for request in remaining:
+                        timeout_s = self._file_timeout_s * (1 + request.size / _LARGE_FILE_BYTES)
+                        self._put_result(worker.receive_result(timeout_s, self._stopped))
+                        self._failures = 0
+                        done += 1
+                except _ParserFailed as failure:
+                    worker.kill()
+                    self._failures += 1
+                    if self._failures > _MAX_FAILURES:
+                        raise OSError(errno.EAGAIN, "parser processes end as soon as they start") from failure
+                    self._put_result(ParsedFile(remaining[done].path, (0, 0, 0), "", problem=str(failure)))
                     done += 1
-            except _ParserFailed as failure:
-                worker.kill()
-                self._failures += 1
-                if self._failures > _MAX_FAILURES:
-                    raise OSError(errno.EAGAIN, "parser processes end as soon as they start") from failure
-                bad = remaining[done]
-                self._put_result(ParsedFile(bad.path, (0, 0, 0), "", problem=str(failure)))
-                done += 1
-            remaining = remaining[done:]
+                remaining = remaining[done:]
+            if is_large:
+                worker.kill()  # its memory is freed only when it ends
 
     def _put_result(self, result: ParsedFile | BaseException | None) -> None:
         while not self._stopped.is_set():
@@ -159,28 +153,28 @@ class _ParserProcess:
         self._nice = nice
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        if self.process is not None:
-            return
-        package_parent = str(Path(__file__).resolve().parents[2])  # for when the package is not installed
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _WORKER_CODE, str(self._nice), package_parent],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,  # ^C at the terminal goes to us only, and we end it
-        )
-
     def send_batch(self, root: str, requests: Sequence[ParseRequest]) -> None:
-        stdin, _ = self._pipes()
+        """Send requests to the process; start it if there is none."""
+        if self.process is None:
+            package_parent = str(Path(__file__).resolve().parents[2])  # for when the package is not installed
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _WORKER_CODE, str(self._nice), package_parent],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # ^C at the terminal goes to us only, and we end it
+            )
+        assert self.process.stdin is not None
         try:
-            send(stdin, (root, [tuple(request) for request in requests]))
+            send(self.process.stdin.fileno(), (root, [tuple(request) for request in requests]))
         except OSError as error:
             raise _ParserFailed("could not be parsed: the parser crashed") from error
 
     def receive_result(self, timeout_s: float, stopped: Event) -> ParsedFile:
-        _, stdout = self._pipes()
+        assert self.process is not None
+        assert self.process.stdout is not None
+        stdout = self.process.stdout.fileno()
         deadline = time.monotonic() + timeout_s
 
         def read(max_bytes: int) -> bytes:
@@ -198,19 +192,10 @@ class _ParserProcess:
 
     def kill(self) -> None:
         process, self.process = self.process, None
-        if process is None:
-            return
-        process.kill()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-        process.wait()
-
-    def _pipes(self) -> tuple[int, int]:
-        if self.process is None or self.process.stdin is None or self.process.stdout is None:
-            raise _ParserFailed("could not be parsed: the parser process is not running")
-        return self.process.stdin.fileno(), self.process.stdout.fileno()
+        if process is not None:
+            process.kill()
+            with suppress(OSError), process:  # closes the pipes, and waits
+                pass
 
 
 def weighted_batches(
