@@ -96,20 +96,6 @@ def test_a_definition_is_stored_with_all_its_fields(path: Path) -> None:
         assert t.definitions("Parse") == []
 
 
-def test_uses_have_their_enclosing_definition(path: Path) -> None:
-    """A use is returned with its position, kind, receiver and enclosing definition."""
-    outer, inner = symbol("Outer", 1, SymbolKind.CLASS), symbol("inner", 2, SymbolKind.METHOD, container="Outer")
-    uses = (
-        NameUse("helper", UseKind.CALL, 3, 9, 1, "self"),
-        NameUse("helper", UseKind.READ, 1, 4, -1, "some.where"),
-        NameUse("other", UseKind.WRITE, 2, 2, 0),
-    )
-    with filled(path, {ROOT: [parsed("a.py", outer, inner, uses=uses)], OTHER: [parsed("b.py", uses=uses[1:2])]}) as t:
-        assert [(use.use, use.enclosing) for use in t.uses("helper", [ROOT])] == [(uses[1], None), (uses[0], inner)]
-        assert [use.root for use in t.uses("helper")] == [OTHER, ROOT, ROOT]
-        assert t.symbols_of(ROOT, "a.py") == [outer, inner]
-
-
 def test_uses_of_local_variables_are_stored_only_if_the_file_has_the_name(path: Path) -> None:
     """A use of a local variable is stored only if the same file defines or imports its name."""
     names = ("value", "nested", "taken", "renamed")
@@ -118,39 +104,6 @@ def test_uses_of_local_variables_are_stored_only_if_the_file_has_the_name(path: 
     with filled(path, {ROOT: [parsed("a.py", symbol("f"), symbol("nested", 2), uses=uses, imports=imports)]}) as t:
         assert [len(t.uses(name)) for name in names] == [0, 1, 1, 1]
         assert t.uses("nested")[0].use.local
-
-
-def test_importers_are_found_by_name_submodule_and_ending(path: Path) -> None:
-    """A module is found however it is written; a module whose name only starts alike is not."""
-    modules = (
-        "requests",
-        "requests.adapters",
-        "requests_mock",
-        "..requests",
-        "./lib/requests.js",
-        "my/requests",
-        "xrequests",
-    )
-    imports = tuple(ImportStatement(module, "", "", line, 1) for line, module in enumerate(modules, 1))
-    with filled(path, {ROOT: [parsed("a.py", imports=imports)]}) as t:
-        importers = [importer.what.module for importer in t.importers("requests")]
-        assert importers == ["requests", "requests.adapters", "..requests", "./lib/requests.js", "my/requests"]
-        assert [importer.what.module for importer in t.importers("lib/requests")] == ["./lib/requests.js"]
-        assert t.importers("requests", [OTHER]) == []
-
-
-def test_imported_names_are_found(path: Path) -> None:
-    """A name that is imported from a module is found by its original name."""
-    imports = (
-        ImportStatement("os", "path", "p", 1, 1),
-        ImportStatement("./path", "", "", 2, 1),
-        ImportStatement("pathlib", "Path", "", 3, 1),
-    )
-    with filled(path, {ROOT: [parsed("a.py", imports=imports)]}) as t:
-        (importer,) = t.importers_of_name("path")
-        assert importer.what == imports[0]
-        assert t.imports_of(ROOT, "a.py") == list(imports)
-        assert t.importers_of_name("") == []
 
 
 def test_similar_names_are_found_best_first(path: Path) -> None:
