@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lorelog.code.parsed_file import ParsedFile, build_rows
+from lorelog.code.parsing import ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import CodeWriter, open_writer
 from lorelog.core.code import FileExtract, ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
