@@ -8,18 +8,14 @@ A program whose name is also an everyday word ("make", "just") or a language cou
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from hashlib import blake2b
-from pathlib import Path
 
 from lorelog.language.lexicon import lexicon
 from lorelog.light.shell_command import split_command, word_set
 from lorelog.services.cues.cue import Cue, read_cues
-from lorelog.services.freshness.mentions import MentionKind, find_mentions
+from lorelog.services.freshness.mentions import Mention, MentionKind, find_mentions
 
 MAX_DERIVED_CUES = 12
 MAX_TEXT_CHARS = 4_000
@@ -59,49 +55,18 @@ _ERROR = re.compile(
 )
 
 
-class DerivedCues:
-    """Cues of texts, kept in a file by the hash of each text: deriving those of 5,000 memories takes seconds.
-
-    Only those of the memories that there are now are written back, so nothing of a forgotten one stays.
-    """
-
-    def __init__(self, file: Path, version: str, *, is_read: bool = True) -> None:
-        """Open the file, and read it unless only the cues of a few texts are derived."""
-        self._version = version
-        self._known: dict[str, list[str]] = {}
-        with suppress(OSError, ValueError, AttributeError, KeyError):
-            stored = json.loads(file.read_bytes()) if is_read else {}
-            if stored.get("version") == version:
-                self._known = dict(stored["cues"])
-
-    def of(self, text: str) -> tuple[tuple[Cue, ...], str]:
-        """Return the cues of a text, and the key to keep them under."""
-        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-        cues = self._known.get(key)
-        return (derive_cues(text) if cues is None else read_cues(cues)), key
-
-    def contents(self, fields: Iterable[str]) -> bytes:
-        """Return the content of the file for what `derived_field` returned of each text."""
-        version, cues = json.dumps(self._version), ", ".join(dict.fromkeys(fields))
-        return f'{{"version": {version}, "cues": {{{cues}}}}}'.encode("utf-8", "replace")
-
-
-def derived_field(key: str, cues: Sequence[Cue]) -> str:
-    """Return the cues of a text as a field of a JSON object."""
-    return f'"{key}": {json.dumps([str(cue) for cue in cues], ensure_ascii=False)}'
-
-
 @lru_cache(maxsize=4096)
 def derive_cues(text: str) -> tuple[Cue, ...]:
     """Return the cues of a memory's text: commands first, at most `MAX_DERIVED_CUES`."""
     text = text[:MAX_TEXT_CHARS]
+    mentions, spans = find_mentions(text), [named[1] for named in _NAMED.finditer(text) if named[1]]
     errors = [name for name in _ERROR.findall(text) if name.rpartition(".")[2] not in lexicon("generic_errors")]
     candidates = [
         *(f"command={command}" for command in _find_commands(text)),
-        *(f"path={path}" for path in _find_paths(text)),
+        *(f"path={path}" for path in _find_paths(text, mentions, spans)),
         *(f"error={name.rpartition('.')[2]}" for name in errors),
         *(f"day={day}" for day in _DAY.findall(text)),
-        *(f"symbol={symbol}" for symbol in _find_symbols(text)),
+        *(f"symbol={symbol}" for symbol in _find_symbols(mentions, " ".join(spans))),
     ]
     return read_cues(candidates)[:MAX_DERIVED_CUES]
 
@@ -149,8 +114,8 @@ def _prose_words(word: str, rest: str) -> list[str]:
     return words
 
 
-def _find_paths(text: str) -> Iterator[str]:
-    for mention in find_mentions(text):
+def _find_paths(text: str, mentions: Sequence[Mention], spans: Sequence[str]) -> Iterator[str]:
+    for mention in mentions:
         path = mention.text
         name = path.rpartition("/")[2]
         if mention.kind is not MentionKind.PATH or path.startswith("../") or name.isdigit():  # Repo.all/1 is a function
@@ -160,8 +125,8 @@ def _find_paths(text: str) -> Iterator[str]:
                 yield path
         elif name not in lexicon("broad_files") and _is_file_name(name, text):
             yield name
-    spans = (named[1] for named in _NAMED.finditer(text) if named[1] and _PATTERN.fullmatch(named[1]))
-    yield from (path for path in (*_FOLDER.findall(text), *spans) if path.rstrip("/") not in _BROAD_FOLDERS)
+    patterns = (*_FOLDER.findall(text), *filter(_PATTERN.fullmatch, spans))
+    yield from (path for path in patterns if path.rstrip("/") not in _BROAD_FOLDERS)
 
 
 def _is_file_name(name: str, text: str) -> bool:
@@ -173,12 +138,11 @@ def _is_file_name(name: str, text: str) -> bool:
     return suffix.lower() in lexicon("file_suffixes") and not is_product
 
 
-def _find_symbols(text: str) -> Iterator[str]:
+def _find_symbols(mentions: Sequence[Mention], code: str) -> Iterator[str]:
     """Yield the names of code that are hardly used by chance."""
-    spans = " ".join(named[1] for named in _NAMED.finditer(text) if named[1])
-    for mention in find_mentions(text):
+    for mention in mentions:
         name, last = mention.text, mention.text.rpartition(".")[2]
-        in_code = name in spans
+        in_code = name in code
         if mention.kind not in (MentionKind.SYMBOL, MentionKind.SETTING) or "-" in name or _ERROR.fullmatch(name):
             continue
         if name in lexicon("product_names") or name in lexicon("common_code_names"):
