@@ -72,21 +72,23 @@ def derive_cues(text: str) -> tuple[Cue, ...]:
 
 
 def _find_commands(text: str) -> list[str]:
-    """Return the commands that a text names, without those to use if there are others."""
-    chosen: dict[str, None] = {}
+    """Return the commands that a text names; those to use only if there are no others."""
+    chosen: dict[str, bool] = {}
+    """Commands to use, and whether they stand in code."""
     others: dict[str, None] = {}
     position = 0
     while named := _NAMED.search(text, position):
         words = _code_words(named[1]) if named[1] else _prose_words(named[2], named[3])
         position = named.end() if named[1] else named.end(2)
-        if words:
-            before = text[max(0, named.start() - 20) : named.start()].replace("\u2019", "'")
-            is_chosen = _CHOSEN.search(before) or _PREFERRED.match(text, position)
-            (chosen if is_chosen else others)[" ".join(words)] = None
-    if others:
-        return list(others)
-    alternatives = (sorted(_FAMILY_OF[name] - chosen.keys()) if name in _FAMILY_OF else [name] for name in chosen)
-    return list(dict.fromkeys(command for names in alternatives for command in names))
+        before = text[max(0, named.start() - 20) : named.start()].replace("\u2019", "'")
+        if words and not (_CHOSEN.search(before) or _PREFERRED.match(text, position)):
+            others[" ".join(words)] = None
+        elif words:
+            chosen[" ".join(words) if named[1] else words[0]] = bool(named[1])
+    for name, in_code in chosen.items() if not others else ():
+        alternatives = sorted(_FAMILY_OF.get(name, frozenset()) - chosen.keys())
+        others |= dict.fromkeys(alternatives or ([name] if in_code else []))
+    return list(others)
 
 
 def _code_words(span: str) -> list[str]:
