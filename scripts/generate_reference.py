@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))  # the tree this script belongs to, whatever is installed
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree this script belongs to, whatever is installed
+
+from scripts.derive_options import render_options  # noqa: E402
 
 from lorelog.config.schema import SETTINGS  # noqa: E402
 from lorelog.config.setting import Setting  # noqa: E402
@@ -31,7 +33,6 @@ from lorelog.operations.catalogue import all_operations, describe_all  # noqa: E
 from lorelog.operations.operation import Json  # noqa: E402
 from lorelog.stores.embedded.connection import open_writer  # noqa: E402
 from lorelog.surfaces.cli.commands import COMMANDS, OPTIONS_FILE  # noqa: E402
-from lorelog.surfaces.cli.derive import render_options  # noqa: E402
 from lorelog.surfaces.cli.parser import command_parser  # noqa: E402
 
 

@@ -37,7 +37,7 @@ def test_24_writers_at_once_keep_every_record() -> None:
     assert (tally["acknowledged"], tally["lost"], tally["unsound"], tally["unsigned"]) == (384, 0, 0, 0)
 
 
-def test_what_is_lost_or_unsound_is_seen(tmp_path: Path) -> None:
+def test_lost_and_unsound_records_are_found(tmp_path: Path) -> None:
     """The bench sees what it is there to see: a record that is gone, a line that was changed, a signature that is none."""
     desk = kill.Desk(tmp_path, tmp_path)
     told = {Ledger(desk.tenant).append([draft(agent=name)])[0].id for name in "abc"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench.all import BENCHES, choose_names
+from bench.all import BENCHES
 from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page, repeat_summary
 from bench.result import (
     REPOSITORY,
@@ -19,8 +19,6 @@ from bench.result import (
     read_results,
     reset_loaded_modules,
 )
-from bench.trend import keep, read_history
-from bench.trend_chart import draw_chart
 
 DAY = "2026-03-05"
 PAGE_TEXT = "# B\n\n## Search speed\n\n<!-- bench: speed -->\n<!-- end bench: speed -->\n\nBy hand.\n"
@@ -108,8 +106,8 @@ def test_a_result_without_a_known_commit_is_compared_by_its_day(tmp_path: Path, 
     assert find_change(result(unknown), tmp_path) is not None
 
 
-def test_the_page_shows_results_and_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
-    """Date, commit, machine and mark stand above the section; writing it again changes nothing."""
+def test_the_page_shows_results_and_keeps_handwritten_text(tmp_path: Path) -> None:
+    """Date, commit, machine and mark stand above the section; writing it again changes nothing; a new bench gets a place."""
     stored = {"speed": result(commit(tmp_path, "src/index.py"), Figure("wall", "3x", ">= 2x", met=True, headline=True))}
     text = "<!-- bench: targets -->\n<!-- end bench: targets -->\n<!-- bench: state -->\n<!-- end bench: state -->\n"
     fresh = render_page(PAGE_TEXT + text, stored, tmp_path)
@@ -123,6 +121,10 @@ def test_the_page_shows_results_and_keeps_what_is_written_by_hand(tmp_path: Path
 
     commit(tmp_path, "src/index.py", "2026-03-09")
     assert render_page(fresh, stored, tmp_path).lower().count("**stale**") == 3
+
+    new = render_page("# B\n\n<!-- bench: hooks -->\n<!-- end bench: hooks -->\n", {"speed": result("")}, tmp_path)
+    assert new.index("## Speed") < new.index("| a |")
+    assert "Not measured yet: `python -m bench.all --only hooks`" in new
 
 
 def test_the_summary_repeats_the_results(tmp_path: Path) -> None:
@@ -149,20 +151,6 @@ def test_the_summary_of_the_page_is_complete() -> None:
     ]
 
 
-def test_an_exact_name_selects_one_bench() -> None:
-    """A bench's own name selects it alone; the beginning of names that is not one itself selects all of them."""
-    assert choose_names(["scale"]) == {"scale"}
-    assert choose_names(["safety", "scale"]) == {"scale", "safety-secrets", "safety-hostile", "safety-kills"}
-    assert choose_names(["nothing"]) == set()
-
-
-def test_a_result_without_a_place_gets_one(tmp_path: Path) -> None:
-    """A new bench shows up at the end of the page; a place without a result says how to fill it."""
-    page = render_page("# B\n\n<!-- bench: hooks -->\n<!-- end bench: hooks -->\n", {"speed": result("")}, tmp_path)
-    assert page.index("## Speed") < page.index("| a |")
-    assert "Not measured yet: `python -m bench.all --only hooks`" in page
-
-
 def test_figures_reach_the_file_that_the_runner_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a bench judges is read back as it was, and a result survives its file."""
     monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures"))
@@ -183,21 +171,3 @@ def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page() -> 
     places = {found["name"] for found in MARKER.finditer((REPOSITORY / PAGE).read_text("utf-8"))}
     assert {bench.name for bench in BENCHES} | {"state", "targets"} <= places
     assert set(read_results()) <= places
-
-
-def test_the_history_has_one_line_for_each_commit_in_their_order(tmp_path: Path) -> None:
-    """A commit that is measured again replaces its line, an older one goes before; every command is in the picture."""
-    history = tmp_path / "history.jsonl"
-
-    def line(commit: str, committed: str, ratio: float) -> dict[str, object]:
-        figures = {"min": 20.0, "median": 21.0, "ratio": ratio}
-        return {"commit": commit, "committed": committed, "cpu_ms": {"python -c pass": figures, "a <b>": figures}}
-
-    for entry in (line("b", "2026-02", 3.0), line("a", "2026-01", 2.0), line("b", "2026-02", 5.0)):
-        keep(entry, history)
-    kept = read_history(history)
-    assert [(entry["commit"], entry["cpu_ms"]["a <b>"]["ratio"]) for entry in kept] == [("a", 2.0), ("b", 5.0)]
-
-    picture = draw_chart(kept, "python -c pass")
-    assert "a &lt;b&gt; 5.0x" in picture
-    assert picture.count("<circle") == 2

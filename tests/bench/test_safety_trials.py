@@ -21,7 +21,7 @@ from bench.safety.kill_trials import TRIALS, AddTrial, KillTrial, Report, TrialH
 
 
 @pytest.mark.slow
-def test_what_a_killed_child_reported_counts() -> None:
+def test_reports_of_a_killed_child_count() -> None:
     """A report is heard even if the child is killed right after it; a child that ends by itself is not called killed."""
 
     def act(tell: Report) -> None:

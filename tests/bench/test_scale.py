@@ -1,29 +1,19 @@
-"""The scale bench: what it gives to every contender, how it judges, and our own side of it, end to end and small."""
+"""The made-up material of the benches; how the scale bench judges, and our own side of it, end to end and small."""
 
 import hashlib
 from pathlib import Path
 
-import numpy as np
 import pytest
+from bench.corpus import write_journals
 from bench.scale.contender import CONTENDERS, OURS, Entry
 from bench.scale.making import make
-from bench.scale.material import Material
 from bench.scale.processes import Workplace
-from bench.scale.report import judge, notes
-from bench.scale.rounds import Inserted, Outcome, Plan, Seen, run
+from bench.scale.report import notes
+from bench.scale.rounds import Inserted, Plan, Seen, run
 
 pytestmark = pytest.mark.slow
 
 ROWS = 500
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Material:
-    return make(tmp_path_factory.mktemp("material") / "small", ROWS)
-
-
-def vectors(material: Material, name: str = "vectors.f32") -> np.ndarray:
-    return np.fromfile(material.folder / name, dtype="<f4").reshape(-1, material.facts["dimension"])
 
 
 def seen(rows: int, *, cold: float, warm: float, recalled: float = 1.0) -> Seen:
@@ -32,8 +22,9 @@ def seen(rows: int, *, cold: float, warm: float, recalled: float = 1.0) -> Seen:
     return Seen(inserted, [cold], [cold], [0.01], [warm], [warm], [0.001], [0.001], [warm], [recalled])
 
 
-def test_the_same_material_everywhere(small: Material) -> None:
+def test_the_same_material_everywhere(tmp_path: Path) -> None:
     """Texts and questions are the same bytes on any machine, so stores kept by seed and size stay comparable."""
+    small = make(tmp_path, ROWS)
     digests = [
         hashlib.sha256((small.folder / name).read_bytes()).hexdigest() for name in ("rows.jsonl", "queries.json")
     ]
@@ -43,7 +34,6 @@ def test_the_same_material_everywhere(small: Material) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_our_side_of_a_run(tmp_path: Path) -> None:
     """The whole run without rivals: inserted, asked cold and warm, memory read, and the exact lane finds the nearest."""
     plan = Plan(Workplace(tmp_path), ROWS, (OURS,), queries=12, rounds=2, cold_rounds=1)
@@ -58,17 +48,6 @@ def test_our_side_of_a_run(tmp_path: Path) -> None:
     assert not any("NOT THE SAME" in note for note in notes(outcome, ROWS))
 
 
-def test_promises_are_judged_at_their_size() -> None:
-    """Five times ahead and equal recall are met or missed line by line from 100,000 rows on; below, nothing is promised."""
-    outcome = Outcome({OURS: seen(100_000, cold=0.2, warm=0.006), "milvus": seen(100_000, cold=1.0, warm=0.029)})
-    lines = {line.what: line.met for line in judge(outcome, 100_000)}
-    assert lines["cold first query, beside Milvus Lite"] is True
-    assert lines["warm hybrid median, beside Milvus Lite"] is False
-    assert lines["recall@10, beside Milvus Lite"] is True
-    assert lines["hybrid, 100,000 rows, in process, warm median"] is True
-    assert judge(outcome, 20_000) == []
-
-
 @pytest.mark.parametrize(
     "entry", [entry for entry in CONTENDERS.values() if entry.environment], ids=lambda of: of.title
 )
@@ -77,3 +56,13 @@ def test_every_rival_has_its_pins(entry: Entry) -> None:
     folder = Path(__file__).resolve().parents[2] / "bench" / "scale" / "requirements"
     pins = (folder / f"{entry.environment}.txt").read_text("utf-8")
     assert all(f"\n{package}==" in pins for package in entry.packages)
+
+
+def test_journals_have_the_same_bytes_everywhere(tmp_path: Path) -> None:
+    """Any machine and Python writes the same files, and a larger corpus begins with the smaller: figures can be compared."""
+    paths = write_journals(tmp_path / "large", 200)
+    small = write_journals(tmp_path / "small", 40)
+
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+    assert digest == "10d4b5e7b3282df437aab4817b0d8991e5d60da32a813d170e0d9b0c5b15e002"
+    assert [path.read_bytes() for path in small] == [path.read_bytes() for path in paths[: len(small)]]

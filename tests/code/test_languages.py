@@ -51,7 +51,7 @@ def test_a_first_line_does_not_overrule_a_suffix() -> None:
 
 def test_no_suffix_has_two_languages() -> None:
     """Each suffix belongs to one language."""
-    claimed = [suffix for language in LANGUAGES for suffix in language.suffixes]
+    claimed = [suffix for language in LANGUAGES for suffix in language.suffixes.split()]
     assert len(claimed) == len(set(claimed))
 
 
@@ -60,9 +60,9 @@ def test_every_grammar_query_and_hook_is_installed(language: LanguageSpec) -> No
     """Grammars come with wheels, and queries and hooks with the package, so that all load offline."""
     assert load_grammar(language.name).node_kind_count > 10
     folder = importlib.resources.files("lorelog.code") / "queries"
-    assert all((folder / f"{name}.scm").is_file() for name in language.queries)
+    assert all((folder / f"{name}.scm").is_file() for name in language.queries.split())
     assert language.name == "python" or load_query(language.name) is not None
-    assert not language.hooks or importlib.util.find_spec(language.hooks) is not None
+    assert not language.hooks or importlib.util.find_spec(f"lorelog.code.languages.{language.hooks}") is not None
 
 
 def test_an_unknown_language_gives_an_empty_extract() -> None:

@@ -133,7 +133,7 @@ def test_python_examples_run(name: str, tmp_path: Path) -> None:
     assert "notes/cache.md" in done.stdout
 
 
-def test_python_page_names_what_is_exported() -> None:
+def test_python_page_lists_exported_names() -> None:
     """docs/python.md lists exactly the names that the package exports."""
     import lorelog
 
@@ -153,7 +153,7 @@ def test_where_has_a_heading_for_every_package() -> None:
     assert packages - {name for heading in headings for name in heading.split(", ")} == set()
 
 
-def test_where_names_what_there_is() -> None:
+def test_where_names_existing_files() -> None:
     """Each row of docs/where.md names files that exist and names that occur in them."""
     wrong = []
     for question, files, names in (row for row in rows(read("docs/where.md")) if len(row) == 3):

@@ -64,12 +64,6 @@ def test_the_brief_is_documented(ask: Any, shell: Shell) -> None:
     assert own(told(shell("brief", "--json").json)) == documented("brief")
 
 
-def test_the_wiki_is_documented(ask: Any, shell: Shell) -> None:
-    """Every field of what building and linting answer is documented, and no other."""
-    assert set(fields(shell("wiki", "lint", "--json").json)) == documented("wiki lint")
-    assert set(fields(shell("wiki", "build", "--json").json)) == documented("wiki build")
-
-
 def test_every_kind_of_finding_is_named() -> None:
     """The page of the wiki explains each kind of finding that json.md names."""
     kinds = next(row[2] for row in rows(PAGE["wiki lint"]) if "kind" in row[0])

@@ -34,7 +34,7 @@ NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours"
 TIMES = [row for row in rows(PAGE["Time expressions"]) if row[0].startswith("`")]
 
 
-def test_how_many_are_looked_at_stands_on_the_page() -> None:
+def test_numbers_of_candidates_are_documented() -> None:
     """How many candidates are proposed, supported and read is as in the code."""
     steps = " ".join(read("docs/search.md").split("## Lanes")[0].split())
 
@@ -45,7 +45,7 @@ def test_how_many_are_looked_at_stands_on_the_page() -> None:
     assert (candidates._CANDIDATES_PER_HIT, searcher._FETCHED_PER_HIT) == (10, 2)
 
 
-def test_the_learned_numbers_stand_on_the_page() -> None:
+def test_learned_numbers_are_documented() -> None:
     """What each piece of evidence counts is as in the code, in its order."""
     shown = [row[2] for row in rows(PAGE["Fusion"]) if len(row) > 2 and re.fullmatch(r"[+-]\d\.\d\d", row[2])]
 
@@ -73,14 +73,14 @@ def test_the_learned_numbers_stand_on_the_page() -> None:
     assert f"{score_features.LANES_WEIGHT:.2f} of the score" in PAGE["Fusion"]
 
 
-def test_the_shares_of_a_close_reading_stand_on_the_page() -> None:
+def test_shares_of_a_close_reading_are_documented() -> None:
     """Each part of a close reading is named with the most it can be."""
     table = {spans(row[0])[0]: row[2] for row in rows(PAGE["Close reading"]) if row[0].startswith("`")}
 
     assert table == {part.name: f"{part.value:.2f}" for part in READ}
 
 
-def test_what_neighbours_lend_stands_on_the_page() -> None:
+def test_shares_of_neighbours_are_documented() -> None:
     """The shares shown are those of texts of that length, and from the last one on nothing is borrowed."""
     lengths, shares = (line for line in PAGE["Neighbours"].split("\n") if re.match(r"\|.*\d", line))
     shown = dict(zip(re.findall(r"\d+", lengths), re.findall(r"\d\.\d\d", shares), strict=False))
@@ -103,7 +103,7 @@ def test_the_times_shown_are_those_found(question: str, said: str) -> None:
         assert hint.description.endswith(said)
 
 
-def test_the_weight_of_a_time_stands_on_the_page() -> None:
+def test_the_weight_of_a_time_is_documented() -> None:
     """What a chunk of the very time gains is as in the code."""
     assert f"gains {TIME_WEIGHT:.2f}" in PAGE["Time expressions"]
 
@@ -124,7 +124,7 @@ def test_the_explanation_shown_adds_up() -> None:
     )
 
 
-def test_what_an_entry_gains_stands_on_the_page() -> None:
+def test_the_gain_of_an_entry_is_documented() -> None:
     """The table of entries shows what the code adds for each size."""
     shown = re.findall(r"\d\.\d\d|\b0\b", next(row for row in PAGE["Entries"].split("\n") if "part `entry`" in row))
     assert [float(item) for item in shown] == [

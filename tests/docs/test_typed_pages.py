@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripts.type_page import Typed, environment_at, masked, retyped, steps
+from scripts.type_page import environment_at, masked, retyped, steps
 from tests.docs.pages import read
 
 PAGES = ("docs/quickstart.md", "docs/trust.md", "docs/records.md")
@@ -35,11 +35,3 @@ def test_a_page_that_is_not_true_is_seen(tmp_path: Path) -> None:
         == '```console\n$ echo "made 00000000-0001"\nmade 00000000-0001\n$ echo 00000000-0001\n00000000-0001\n```\n'
     )
     assert masked(typed) != masked(page)
-
-
-def test_ids_are_taken_for_each_other_in_their_order() -> None:
-    """An id of the page is typed as the one that the same line printed now; others stay."""
-    typed = Typed()
-    typed.learn("a 00000000-0001 b 00000000-0002", "a 01a1dfba-a1ba b 01a1dfba-a528")
-
-    assert typed.line("show 00000000-0002 00000000-0003") == "show 01a1dfba-a528 00000000-0003"

@@ -248,6 +248,22 @@ def test_a_warm_command_imports_next_to_nothing(tmp_path: Path, warm_home: dict[
         assert len(imported) <= limit, (line, sorted(imported))
 
 
+def test_the_room_of_hooks_imports_no_slow_module() -> None:
+    """No module of `light` imports a slow module, so neither cues nor guards nor logs bring one into a hook."""
+    folder = Path(client.__file__).parent
+    names = [f"lorelog.light.{path.stem}" for path in folder.glob("[a-z]*.py")]
+    code = f"import sys; before = set(sys.modules)\nimport {', '.join(names)}\nprint(*set(sys.modules) - before)"
+    environment = {
+        "PYTHONPATH": str(folder.parents[1])
+    }  # without site packages, whose start imports modules of its own
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert set(names) <= set(done.stdout.split())
+    assert set(done.stdout.split()) & SLOW_TO_IMPORT == set()
+
+
 HOOK_MOMENTS = {
     "session-start": 32,
     "prompt": 32,

@@ -103,7 +103,7 @@ def test_counts_are_added_up() -> None:
     assert report == EmbedReport(embedded=4, truncated=3, tokens=30, dimension=1)
 
 
-def test_what_was_done_before_a_failure_was_handed_on() -> None:
+def test_batches_before_a_failure_are_passed_on() -> None:
     """Batches before a failure have already been passed on."""
     got: dict[str, Vector] = {}
     with pytest.raises(ModelUnavailable, match="gone"):
@@ -129,7 +129,7 @@ def test_what_was_done_before_a_failure_was_handed_on() -> None:
         ([exactly(packed(1.0), packed(math.inf))], "not finite"),
     ],
 )
-def test_nonsense_is_refused_and_says_what_is_wrong(replies: list[Reply], message: str) -> None:
+def test_a_malformed_reply_is_a_fault(replies: list[Reply], message: str) -> None:
     """A reply without exactly one valid vector per text raises a fault that names the model, and is not passed on."""
     good: list[Mapping[str, Vector]] = []
     with pytest.raises(ModelFault, match=message) as caught:

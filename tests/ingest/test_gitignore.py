@@ -33,7 +33,7 @@ def decide(patterns: IgnorePatterns, path: str) -> bool:
     )
 
 
-def test_patterns_mean_what_git_says(tmp_path: Path) -> None:
+def test_patterns_are_decided_as_git_decides(tmp_path: Path) -> None:
     """Thousands of generated patterns and paths are decided as `git check-ignore` decides them."""
     rng = random.Random(17)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)

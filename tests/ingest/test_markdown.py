@@ -66,7 +66,7 @@ def test_comments_in_fences_are_text() -> None:
     assert chunk.text == "# H\n```html\n<!-- keep -->\n```"
 
 
-def test_anchors_speak_for_their_own_section() -> None:
+def test_anchors_apply_to_their_own_section() -> None:
     """The first anchor of a section applies to all of its pieces and to no other section."""
     body = "\n\n".join(f"- entry {number} says something" for number in range(20))
     text = f"## A\n<!-- a note -->\n<!-- memory:m1 type:fact tags:x -->\n<!-- memory:m2 -->\n{body}\n### B\nb\n"
@@ -129,7 +129,7 @@ def test_where_a_document_gets_its_date() -> None:
     assert (document.date, document.chunks[0].date) == ("2020-01-01", "2020-01-01")
 
 
-def test_a_date_says_where_it_comes_from() -> None:
+def test_a_date_has_its_source() -> None:
     """A date in the file's name, the front matter or a heading above is the text's; any other is that of the file."""
     by_title = by_heading("# A\na\n## 2026-03-05\nb\n### C\nc", fallback_date="2020-01-01")
     assert {title: chunk.date_source for title, chunk in by_title.items()} == {

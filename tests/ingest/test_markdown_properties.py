@@ -200,7 +200,7 @@ def test_a_journal_that_grew_is_parsed_from_its_last_entry_on() -> None:
         assert chunk_markdown(unclosed, "/memory/2026-03-05.md", ChunkOptions()).resume is None
 
 
-def test_a_journal_without_a_title_gets_one_that_is_appended() -> None:
+def test_a_journal_without_a_title_takes_an_appended_title() -> None:
     """Without a heading of level 1 a text is parsed on as well, and takes its title from one that comes later."""
     text = "".join(f"## 10:{minute}\ntext {minute}\n\n" for minute in range(10, 60))
     parsed = chunk_markdown(text, "/memory/2026-03-05.md", ChunkOptions())

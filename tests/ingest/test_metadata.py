@@ -89,7 +89,7 @@ def test_other_comments_are_not_anchors(comment: str) -> None:
     assert parse_anchor(comment) is None
 
 
-def test_what_a_summary_covers_may_go_on_below_it() -> None:
+def test_covered_hashes_may_follow_the_anchor() -> None:
     """Hashes of an anchor and of covers comments below it form one list, within the same section."""
     first_hash, second_hash, third_hash = (digit * 16 for digit in "1a2")
     text = (
@@ -104,7 +104,7 @@ def test_what_a_summary_covers_may_go_on_below_it() -> None:
     assert parse_covers(f"x covers:{first_hash}") == ()
 
 
-def test_only_the_first_piece_says_what_is_covered() -> None:
+def test_only_the_first_piece_lists_covered_chunks() -> None:
     """Only the first piece of a long summary carries the list of covered chunks."""
     listed = "\n".join(
         f"<!-- covers:{','.join(f'{line:08x}{number:08x}' for number in range(24))} -->" for line in range(9)
@@ -234,12 +234,12 @@ def test_toml_front_matter_is_read() -> None:
         "x\n---\ntitle: late\n---",
     ],
 )
-def test_what_is_not_in_the_subset_is_passed_over(text: str) -> None:
+def test_other_front_matter_is_ignored(text: str) -> None:
     """Nested keys, folded texts, invalid days and blocks that are not front matter are ignored."""
     assert parse(text) == FrontMatter()
 
 
-def test_what_a_file_says_of_itself_is_limited() -> None:
+def test_metadata_of_a_file_is_limited() -> None:
     """Tags beyond the limits are dropped and counted, and no field repeats megabytes in every chunk."""
     many = ",".join(f"t{number}" for number in range(200_000))
     anchor = f"<!-- memory:m tags:{many} cues:{many} transcript:/{'p' * 100_000} origin:user -->"

@@ -30,7 +30,7 @@ def test_suffixes_of_any_case_are_found(plant: Plant) -> None:
     assert result.roots == (str(root),)
 
 
-def test_stamps_are_what_the_file_system_says(plant: Plant) -> None:
+def test_a_stamp_has_size_time_and_inode(plant: Plant) -> None:
     """A file's stamp is its size, modification time and inode."""
     root = plant({"a.md": "five!"})
     status = (root / "a.md").stat()
@@ -104,7 +104,7 @@ def test_a_file_belongs_to_its_innermost_root(plant: Plant) -> None:
     }
 
 
-def test_a_file_root_stands_for_itself(plant: Plant) -> None:
+def test_a_file_root_is_its_own_root(plant: Plant) -> None:
     """A file given as a root is included despite hidden names and patterns, and is its own root."""
     root = plant({".notes.md": "", ".gitignore": "*"})
     result = scan([str(root / ".notes.md")], ScanOptions(exclude=("*.md",)))
@@ -130,7 +130,7 @@ def test_a_missing_root_is_a_problem(plant: Plant, name: str) -> None:
     assert result.roots == (str(root),)
 
 
-def test_large_files_are_kept_but_not_taken(plant: Plant) -> None:
+def test_large_files_count_as_unreadable(plant: Plant) -> None:
     """A file over the limit is a problem with both sizes, and counts as unreadable; one at the limit is included."""
     root = plant({"big.md": "x" * 1001, "fits.md": "x" * 1000})
     result = scan_one(root, max_file_bytes=1000)
@@ -167,7 +167,7 @@ def test_odd_names_do_not_crash(plant: Plant) -> None:
     assert {problem.path for problem in result.problems} == {f"{root}/bad\\xff.md", f"{root}/dir\\xff"}
 
 
-def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivileged: RunUnprivileged) -> None:
+def test_unreadable_directories_protect_their_files(plant: Plant, run_unprivileged: RunUnprivileged) -> None:
     """Files below an unreadable directory count as possibly existing, and the scan continues."""
     root = plant({"locked/a.md": "", "locked-v2/b.md": "", "listed/c.md": "", "d.md": ""})
     (root / "locked").chmod(0)

@@ -94,7 +94,7 @@ def test_every_text_is_cleaned_before_it_is_cut(told: TurnDigest) -> None:
     assert "a" in named or "a" not in bare.replace("more", "")
 
 
-def test_the_note_says_what_was_asked_and_concluded() -> None:
+def test_the_note_has_request_and_outcome() -> None:
     """Request, outcome with its items, files from the project, telling commands, errors: in the language they were said in."""
     told = TurnDigest(
         request="Por favor,\n  arregla la caché\n\n```\nstack\n```",
@@ -123,7 +123,7 @@ def test_the_note_says_what_was_asked_and_concluded() -> None:
     ]
 
 
-def test_a_short_last_word_takes_the_one_before_with_it() -> None:
+def test_a_short_last_answer_includes_the_previous_one() -> None:
     """What is done is not told by `Done.`"""
     note = make_note(TurnDigest("fix it", ("The cause was the missing tenant in the key.", "Done.")))
 
@@ -200,7 +200,7 @@ def test_commands_to_the_host_itself_are_nothing_to_remember() -> None:
         ("a < b and <b>bold</b>", "a < b and <b>bold</b>"),
     ],
 )
-def test_what_programs_put_in_is_left_out(given_: str, left: str) -> None:
+def test_injected_context_is_left_out(given_: str, left: str) -> None:
     """Above all what lorelog itself showed: a memory must not become a memory again."""
     assert strip_injected_context(given_) == left
 

@@ -26,12 +26,12 @@ def test_a_list_has_lower_case_words_once(name: str) -> None:
     assert lexicon(name).issuperset(words)
 
 
-def test_a_list_includes_the_one_it_names() -> None:
+def test_a_list_includes_another_list() -> None:
     """`# with stop_words` adds the stop words to a list."""
     assert lexicon("stop_words") < lexicon("function_words") < lexicon("filler_words")
 
 
-def test_tools_have_one_purpose() -> None:
+def test_interchangeable_tools_have_the_same_purpose() -> None:
     """Tools that are used in place of each other have the same purpose."""
     purposes = tool_purposes()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -212,42 +210,3 @@ def test_the_table_finds_what_comparing_every_pattern_finds(patterns: list[str],
         found = match_cues((str(file),), {"kind": "edit", "paths": [path]}, root=ROOT, moment="tool-before")
 
     assert {match["id"] for match in found} == expected
-
-
-def test_the_readers_load_only_cheap_modules(tmp_path: Path) -> None:
-    """A hook that evaluates cues imports neither `re`, `pathlib`, `typing` nor anything heavier."""
-    table = tmp_path / "x.cues"
-    table.write_bytes(encode_cue_table([memory("1", "command=ls")]))
-    script = (
-        "import sys; before = set(sys.modules)\n"
-        "import lorelog.light.cue_table, lorelog.light.delivery_files\n"
-        "import lorelog.light.delivery_files\n"
-        "lorelog.light.cue_table.match_cues((sys.argv[1],), {'kind': 'run', 'command': 'ls'}, root='/', moment='tool-before')\n"
-        "print(*sorted(set(sys.modules) - before))"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(table)], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-
-    assert (
-        loaded
-        & {
-            "re",
-            "json",
-            "enum",
-            "mmap",
-            "pathlib",
-            "typing",
-            "dataclasses",
-            "hashlib",
-            "sqlite3",
-            "datetime",
-            "subprocess",
-        }
-        == set()
-    )
-    assert {name for name in loaded if name.startswith("lorelog.")} == {
-        "lorelog.core", "lorelog.core.paths", "lorelog.light.quick_json",
-        "lorelog.light", "lorelog.light.cue_table",
-        "lorelog.light.delivery_files", "lorelog.light.shell_command",
-        "lorelog.light.wildcard",
-    }  # fmt: skip

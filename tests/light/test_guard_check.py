@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -281,22 +279,3 @@ def test_a_retired_guard_is_announced_for_some_days(tmp_path: Path) -> None:
     assert "has retired" in guard_notices(file, ROOT, day)[0]
     assert guard_notices(file, "/work/other", day) == []
     assert guard_notices(file, ROOT, "2999-01-01") == []
-
-
-def test_a_hook_loads_little_for_the_check() -> None:
-    """The check imports no module that takes long to import."""
-    code = (
-        "import sys; before = set(sys.modules); import lorelog.light.guard_check;"
-        "print(sorted(set(sys.modules) - before))"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-S", "-c", f"import json, os; {code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-
-    assert not {"re", "pathlib", "typing", "dataclasses", "hashlib", "sqlite3"} & set(
-        json.loads(shown.stdout.replace("'", '"'))
-    )

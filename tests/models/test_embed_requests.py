@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.models.embedding_server import Answer, Request, numbers_of
-from tests.models.vendors import VENDORS, Rig, each_vendor, packed, unpacked
+from tests.models.vendors import VENDORS, Rig, each_vendor, unpacked
 
 from lorelog.core.errors import ConfigError, ModelFault
 from lorelog.core.options import EmbedOptions
@@ -164,19 +163,6 @@ def test_a_server_that_ignores_the_length_is_found_out(rig: Rig) -> None:
 # -- limits ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "most"), [("mistral", 16_384), ("ollama", 16_384), ("voyage", 120_000)])
-def test_no_request_holds_more_tokens_than_the_vendor_takes(name: str, most: int, rig: Rig) -> None:
-    """Long texts are sent in smaller batches than short ones."""
-    vendor = VENDORS[name]
-    server = rig.serve(vendor.well)
-    texts = [f"{number:02} " + "word " * 3000 for number in range(40)]
-    reply = rig.open(vendor, server, query_prefix="", document_prefix="").embed_documents(texts)
-    assert [unpacked(vector) for vector in reply.vectors] == [numbers_of(text) for text in texts]
-    assert max(sum(map(estimate_tokens, vendor.texts(request))) for request in server.requests) <= most
-    assert sum(len(vendor.texts(request)) for request in server.requests) == 40
-
-
 @pytest.mark.parametrize(("name", "most"), [("google", 100), ("mistral", 512), ("voyage", 1000)])
 def test_no_request_holds_more_texts_than_the_vendor_takes(name: str, most: int, rig: Rig) -> None:
     """A batch size beyond the vendor's limit is reduced to it."""
@@ -184,20 +170,6 @@ def test_no_request_holds_more_texts_than_the_vendor_takes(name: str, most: int,
     server = rig.serve(vendor.well)
     rig.open(vendor, server, batch_size=5000).embed_documents(["t"] * 1001)
     assert max(len(vendor.texts(request)) for request in server.requests) == most
-
-
-def test_voyage_numbers_are_taken_where_base64_is_refused(rig: Rig) -> None:
-    """A server that does not know base64 is asked once more without it."""
-    vendor = VENDORS["voyage"]
-
-    def numbers_only(request: Request) -> Answer:
-        if "encoding_format" in request.body:
-            return vendor.saying(400, "encoding_format is not supported")(request)
-        return Answer(body={"data": [{"index": 0, "embedding": [1.0, 2.0, 2.0]}]})
-
-    server = rig.serve(numbers_only)
-    assert unpacked(rig.open(vendor, server).embed_query("q")) == pytest.approx([1 / 3, 2 / 3, 2 / 3])
-    assert packed([1.0]) == "AACAPw=="
 
 
 TEXTS = st.lists(st.text(max_size=60), max_size=30)
@@ -222,12 +194,6 @@ def test_batches_are_as_large_as_limits_allow(texts: list[str], most_texts: int,
     for batch, following in itertools.pairwise(found):
         full = sum(map(estimate_tokens, batch)) + estimate_tokens(following[0]) > max_tokens
         assert len(batch) == most_texts or full
-
-
-@given(st.text(), st.text())
-def test_more_text_has_no_fewer_tokens(one: str, other: str) -> None:
-    """The estimate is at least one and grows with the text."""
-    assert 1 <= estimate_tokens(one) <= estimate_tokens(one + other)
 
 
 def test_the_guess_is_rather_too_many() -> None:

@@ -69,14 +69,14 @@ def test_an_answer_that_drips_is_left(pieces: list[bytes], serve: Callable[[list
     """A reply whose pieces arrive steadily but too late ends at the deadline."""
     endpoint = Endpoint(serve(pieces), 0.5)
     with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.5 s"):
-        endpoint.post("x", b"{}", {})
+        endpoint.post("x", {})
 
 
 def test_the_same_answer_in_time_is_taken(serve: Callable[[list[bytes]], str]) -> None:
     """Pieces that all arrive in time are one reply."""
     for pieces in ([GOOD[:20], GOOD[20:]], [CHUNKED, b"1\r\n{\r\n", b"1\r\n}\r\n0\r\n\r\n"]):
         endpoint = Endpoint(serve(pieces), 20)
-        assert endpoint.post("x", b"{}", {}) == HttpReply(200, b"{}")
+        assert endpoint.post("x", {}) == HttpReply(200, b"{}")
         endpoint.close()
 
 
@@ -97,7 +97,7 @@ def test_a_silent_address_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     endpoint = Endpoint("http://two.test/v1", 4)
     try:
-        reply = endpoint.post("embeddings", b'{"input": ["a"], "encoding_format": "float"}', {})
+        reply = endpoint.post("embeddings", {"input": ["a"], "encoding_format": "float"})
     finally:
         endpoint.close()
         server.stop()
@@ -115,6 +115,13 @@ def test_an_invalid_retry_after_is_replaced(said: str) -> None:
     assert HttpReply(429, b"", said).retry_delay(0.5) == (0.5 if len(said) < 99 else float("1" * 99))
 
 
+def test_googles_own_word_for_the_wait_is_understood() -> None:
+    """Google's retry delay in the body is honoured."""
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.6s"}]
+    body = json.dumps({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": details}}).encode()
+    assert HttpReply(429, body).retry_delay(0.5) == 0.6
+
+
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=80)
 STATUSES = st.sampled_from([200, 302, 400, 401, 402, 404, 422, 429, 500])
 
@@ -122,7 +129,7 @@ STATUSES = st.sampled_from([200, 302, 400, 401, 402, 404, 422, 429, 500])
 @given(KEYS, STATUSES, st.text(max_size=40), st.booleans())
 def test_a_refusal_never_shows_the_key(key: str, status: int, around: str, broken: object) -> None:
     """The key is not shown plain, escaped or in a URL, even in an incomplete reply."""
-    account = Credentials(Endpoint("http://host.test/v1", 1), key, "THE_VARIABLE")
+    account = Endpoint("http://host.test/v1", 1, Credentials(key, "THE_VARIABLE"))
     percent = "".join(f"%{ord(letter):02X}" for letter in key)
     for written in (key, quote(key, safe=""), quote(key), key.replace("/", "\\/"), json.dumps(key), percent):
         body = json.dumps({"error": {"message": f"{around}{written}{around}"}}).encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gc
 import gzip
 import json
 import socket
@@ -153,43 +152,6 @@ def test_a_limit_is_waited_out_as_long_as_the_server_says(vendor: Vendor, rig: R
     assert rig.open(vendor, server).embed_query("q")
     assert time.monotonic() - began >= 0.6
     assert len(server.requests) == 2
-
-
-@pytest.mark.slow
-def test_googles_own_word_for_the_wait_is_understood(rig: Rig) -> None:
-    """Google's retry delay in the body is honoured."""
-    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.6s"}]
-    body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}}
-    server = rig.serve(lambda request: Answer(429, body), VENDORS["google"].well)
-    began = time.monotonic()
-    assert rig.open(VENDORS["google"], server).embed_query("q")
-    assert time.monotonic() - began >= 0.6
-
-
-@pytest.mark.slow
-def test_a_limit_holds_all_requests_back(vendor: Vendor, rig: Rig) -> None:
-    """While one request waits after a 429, no other starts."""
-    parallel, lock, refused = PROVIDERS[vendor.name].parallel_batches, threading.Lock(), threading.Event()
-    arrived: list[float] = []
-
-    def limit_the_first(request: Request) -> Answer:
-        with lock:
-            place = len(arrived)
-            arrived.append(time.monotonic())
-        if place == 0:
-            refused.set()
-            return vendor.saying(429, headers={"Retry-After": "1"})(request)
-        if place < parallel:  # those that were under way already are answered after the refusal
-            refused.wait(20)
-            return Answer(**{**vars(vendor.well(request)), "delay_s": 0.2})
-        return vendor.well(request)
-
-    texts = [f"text {number}" for number in range(12)]
-    embedder = rig.open(vendor, rig.serve(limit_the_first), batch_size=1, **PLAIN)
-    embedder.dimension = 3  # type: ignore[attr-defined]  # as after a first answer: all may go at once
-    reply = embedder.embed_documents(texts)
-    assert [unpacked(vector) for vector in reply.vectors] == [numbers_of(text) for text in texts]
-    assert min(arrived[parallel:]) - arrived[0] >= 0.9
 
 
 @pytest.mark.slow
@@ -636,15 +598,3 @@ def test_a_key_that_no_header_can_carry_is_not_shown(key: str, rig: Rig) -> None
         rig.open(OPENAI, server, api_key=key).embed_query("q")
     assert key not in "".join(traceback.format_exception(caught.value))
     assert server.requests == []
-
-
-@pytest.mark.slow
-def test_closing_leaves_no_socket_open(rig: Rig) -> None:
-    """After close, which may be called twice, no connection is left."""
-    embedder = rig.open(OPENAI, rig.serve(well))
-    embedder.embed_query("q")
-    embedder.close()
-    embedder.close()
-    del embedder
-    gc.collect()  # a socket left open would warn here, and warnings are errors
-    assert not [get_object for get_object in gc.get_objects() if type(get_object).__name__ == "HTTPConnection"]

@@ -13,6 +13,7 @@ from typing import Annotated
 import pytest
 from msgspec import Meta
 from msgspec.structs import replace
+from scripts.derive_options import render_options
 from scripts.generate_reference import render_operations
 
 from lorelog import AsyncLorelog, Lorelog
@@ -24,7 +25,6 @@ from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import OperationRequest
 from lorelog.surfaces.cli import commands
-from lorelog.surfaces.cli.derive import render_options
 from lorelog.surfaces.cli.main import main
 from lorelog.surfaces.cli.parser import command_parser
 from lorelog.surfaces.http.server import serve_in_thread

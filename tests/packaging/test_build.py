@@ -42,7 +42,7 @@ def _can_unshare() -> bool:
     return bool(tool) and subprocess.run([str(tool), "-rn", "true"], capture_output=True, check=False).returncode == 0
 
 
-def test_the_committed_model_is_the_expected_one() -> None:
+def test_the_committed_model_has_its_checksum() -> None:
     """The encoder's files have the SHA-256 that the package states, and weigh at most 40 MB."""
     for name, digest in lorelog_encoder.SHA256.items():
         assert hashlib.sha256((lorelog_encoder.FOLDER / name).read_bytes()).hexdigest() == digest

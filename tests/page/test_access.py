@@ -37,11 +37,11 @@ def log_in(world: PageWorld) -> dict[str, str]:
     assert reply.status == 303
     cookie = reply.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
+    assert "SameSite=strict" in cookie
     return {"Cookie": cookie.partition(";")[0]}
 
 
-def test_what_the_browser_loads_is_small() -> None:
+def test_files_of_the_page_are_small() -> None:
     """All files of the page together have at most 100 KB as they are sent, and 280 KB unpacked, licences aside."""
     files = [path for path in STATIC.rglob("*.*") if path.suffix in {".js", ".css", ".html", ".svg"}]
 
@@ -184,7 +184,7 @@ def test_hostile_memories_stay_text(page: PageWorld) -> None:
 
 
 @pytest.mark.slow
-def test_a_browser_without_login_is_told_what_to_do(page: PageWorld) -> None:
+def test_a_browser_without_login_sees_the_command(page: PageWorld) -> None:
     """Opened without a ticket, the page shows no data and names the command."""
     assert page.browser is not None
     tab = page.browser.open(page.server.url)

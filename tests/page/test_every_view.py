@@ -192,7 +192,7 @@ def test_the_page_outlives_the_daemon(warm: Warm, browser: Browser) -> None:  # 
         process.communicate()
 
 
-def test_a_server_that_restarts_is_told_of(warm: Warm, browser: Browser) -> None:  # noqa: F811
+def test_the_page_reports_a_server_restart(warm: Warm, browser: Browser) -> None:  # noqa: F811
     """While the server is gone, the page says that it is reconnecting; at a new one it says how to log in, and then works."""
     process, address = start_page(warm.project)
     port = urlsplit(address).port

@@ -145,7 +145,7 @@ def _wait_for(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_forgotten_memory_says_that_it_is_forgotten(page: PageWorld) -> None:
+def test_a_forgotten_memory_offers_no_restore(page: PageWorld) -> None:
     """The address of a forgotten memory says that its text was taken out, and offers no restoring; a deleted one's does."""
     page.call("memory.forget", {"ids": [page.ids["pnpm"]], "confirm": True})
     page.call("memory.delete", {"id": page.ids["review"]})
@@ -158,7 +158,9 @@ def test_a_forgotten_memory_says_that_it_is_forgotten(page: PageWorld) -> None:
     tab.wait("[...document.querySelectorAll('main button')].some(e => e.innerText.includes('Restore'))")
 
 
-def test_the_command_line_says_it_too(served: PageWorld, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_command_line_offers_no_restore_either(
+    served: PageWorld, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     """`lorelog show` of a forgotten memory does not offer to restore it."""
     from lorelog.surfaces.cli.main import main
 
@@ -171,7 +173,7 @@ def test_the_command_line_says_it_too(served: PageWorld, monkeypatch: pytest.Mon
     assert "restore" not in said
 
 
-def test_derived_cues_are_told_beside_written_ones(served: PageWorld) -> None:
+def test_derived_cues_are_shown_beside_written_cues(served: PageWorld) -> None:
     """A rule without cues of its own has those that are derived from its text; one with written cues has only these."""
     rule = served.call("memory.add", {"text": "Never run `npm install`; use pnpm.", "type": "preference"})["memory"]
     cookie = log_in(served)

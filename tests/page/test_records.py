@@ -24,7 +24,7 @@ def test_a_task_shows_its_state_and_its_thread(page: PageWorld) -> None:
     assert tab.run("document.querySelector('.records-detail').innerText").count("verified record") >= 1
 
 
-def test_trust_names_its_reason_and_what_it_rests_on(page: PageWorld) -> None:
+def test_trust_shows_its_reason_and_its_verification(page: PageWorld) -> None:
     """A verified record says why it is trusted, and links to the verification."""
     tab = page.open("#/records/evidence")
     tab.wait_text("0 duplicates in 41,000 deliveries")

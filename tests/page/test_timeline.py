@@ -11,7 +11,7 @@ from tests.page.conftest import PageWorld
 pytestmark = pytest.mark.slow
 
 
-def test_days_and_sessions_show_what_was_asked_and_what_came_of_it(page: PageWorld) -> None:
+def test_days_and_sessions_show_requests_and_outcomes(page: PageWorld) -> None:
     """Sessions of both agents stand below their day, with requests, outcomes, failures and what the user corrected."""
     tab = page.open("#/timeline")
     tab.wait_text("Why is the shipment cache stale?")

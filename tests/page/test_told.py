@@ -36,7 +36,7 @@ def press_verb(tab: Tab, text: str, verb: str) -> None:
     )
 
 
-def test_a_session_shows_what_it_was_told(page: PageWorld) -> None:
+def test_a_session_shows_its_deliveries(page: PageWorld) -> None:
     """Each delivery has its time, moment, cue or guard, memories, whether they were used, and its tokens."""
     tab = page.open("#/told")
     tab.wait_text("path=migrations/**")
@@ -155,7 +155,7 @@ def test_a_remark_is_approved_in_other_words(page: PageWorld) -> None:
     assert any("Packages are installed with pnpm" in each["content"] and each["origin"] == "user" for each in listed)
 
 
-def test_refusing_deletes_what_others_wrote(page: PageWorld) -> None:
+def test_refusing_deletes_an_imported_memory(page: PageWorld) -> None:
     """An import that is refused is deleted, and Undo restores it."""
     text = "Tarnfreight answers 200"
     tab = inbox(page, text)

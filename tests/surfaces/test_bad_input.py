@@ -66,126 +66,12 @@ def test_a_bad_file_is_reported_and_the_rest_is_indexed(shell: Shell, good: Path
     check_good_is_found(shell)
 
 
-@pytest.mark.parametrize("content", [b"# Bad\n\ncaf\xe9 kakapo\n", b"# Bad\n\nkakapo\n" + b"\x00" * 4096])
-def test_a_few_bad_bytes_are_noted_and_the_file_is_found(shell: Shell, good: Path, content: bytes) -> None:
-    """A file with a bad byte is indexed, and a note names it and the line."""
-    (good / "notes" / "bad.md").write_bytes(content)
-
-    done = shell("index", "notes")
-
-    assert done.status == 0
-    assert "bad.md has bytes that are not valid UTF-8, the first on line" in done.err
-    assert shell("search", "kakapo", "--json").json["hits"]
-
-
 def test_a_file_that_turns_bad_keeps_its_old_version(shell: Shell, good: Path) -> None:
     """A file that is no longer valid text is still found with its old content."""
     (good / "notes" / "good.md").write_bytes(b"\xff\xfe\x00")
 
     assert shell("index", "notes").status == 1
     check_good_is_found(shell)
-
-
-@pytest.mark.slow
-def test_an_unreadable_file_keeps_its_old_version(shell: Shell, good: Path) -> None:
-    """An unreadable file is named, and its old content is kept."""
-    path = good / "notes" / "good.md"
-    write(path, "# Good\n\nthe walrus woke up\n").chmod(0)
-    write(good / "notes" / "new.md", "fresh otter\n")
-
-    done = run_process(["index", "notes"], good, mortal=True)
-
-    assert done.status == 1
-    assert "good.md" in done.err
-    check_no_traceback(done.err)
-    assert shell("search", "otter", "--json").json["hits"]
-    assert shell("search", "sleeps", "--lane", "lexical", "--json").json["hits"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "text", "chunks"),
-    [
-        ("empty", "", 0),
-        ("1 MB line", " ".join(f"alpha beta {n}." for n in range(60_000)), 600),
-        ("one letter", "a" * 1_000_000, 1),
-        ("4,000 headings", "".join(f"## heading {n}\n\ntext {n}\n\n" for n in range(4_000)), 4_000),
-    ],
-)
-def test_strange_but_good_files_are_indexed(shell: Shell, good: Path, name: str, text: str, chunks: int) -> None:
-    """Empty, huge-lined and many-headed files are indexed without complaint, each chunk under an id of its own."""
-    write(good / "notes" / "strange.md", text)
-
-    done = shell("index", "notes", "--json")
-
-    assert done.status == 0, name
-    assert done.json["problems"] == []
-    assert done.json["chunks"] >= chunks
-    check_good_is_found(shell)
-
-
-@pytest.mark.parametrize(
-    ("file", "said"),
-    [
-        ("[search]\nkk = 3\n", "search.k"),
-        ("[serach]\nk = 3\n", "search"),
-        ('[search]\nk = "three"\n', "search.k"),
-        ("[search\n", "line"),
-        ('[embedding]\nprovider = "bultin"\n', "builtin"),
-        ('[embedding]\napi_key = "sk-very-secret"\n', "env:"),
-    ],
-    ids=["unknown key", "unknown section", "wrong type", "malformed", "unknown provider", "literal key"],
-)
-def test_bad_settings_are_named(
-    shell: Shell, good: Path, home: Path, monkeypatch: pytest.MonkeyPatch, file: str, said: str
-) -> None:
-    """A setting that is wrong is named with its file and the nearest right one; nothing is changed; no secret is shown."""
-    monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")
-    write(home / "config.toml", file)
-
-    done = shell("search", "walrus")
-
-    assert done.status == 1
-    assert said in done.err
-    assert "very-secret" not in done.err
-    check_no_traceback(done.err)
-
-
-@pytest.mark.slow
-def test_a_model_that_fails_leaves_the_old_version(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When embedding fails, replaced text stays as it was, with its vectors; the file and the cause are named; status 1."""
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("LORELOG_EMBEDDING_TIMEOUT_S", "1")
-    shell("index", "notes")
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
-    shell("index", "notes")
-    write(good / "notes" / "good.md", "# Good\n\nthe walrus was replaced by a heron\n")
-    write(good / "notes" / "new.md", "a new otter\n")
-    script = write(
-        good / "broken.py",
-        "import sys\n"
-        "from lorelog.models.embed.fake import FakeEmbedder\n"
-        "from lorelog.core.errors import ModelUnavailable\n"
-        "def fail(self, texts): raise ModelUnavailable('the model is away', hint='call it back')\n"
-        "FakeEmbedder.embed_documents = fail\n"
-        "from lorelog.surfaces.cli.main import main\n"
-        "sys.exit(main(sys.argv[1:]))\n",
-    )
-
-    done = subprocess.run(
-        [*command_line()[:1], str(script), "index", "notes"], cwd=good, capture_output=True, text=True, check=False
-    )
-
-    assert done.returncode == 1
-    assert "good.md" in done.stderr
-    assert "the model is away" in done.stderr
-    assert shell("search", "sleeps", "--lane", "lexical", "--json").json["hits"]
-    assert shell("search", "the walrus sleeps", "--lane", "dense", "--json").json["hits"]
-    assert not shell("search", "heron", "--lane", "lexical", "--json").json["hits"]
-    assert shell("search", "otter", "--lane", "lexical", "--json").json["hits"], "new text does not wait for a model"
-    assert shell("index", "notes").status == 0
-    assert shell("search", "heron", "--lane", "lexical", "--json").json["hits"]
 
 
 def test_k_may_be_huge(shell: Shell, good: Path) -> None:
@@ -390,28 +276,6 @@ def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> Non
         assert shell("status", "index").status == 0
     finally:
         holder.communicate("")
-
-
-def test_a_root_inside_a_root_keeps_its_own_rules(shell: Shell, good: Path) -> None:
-    """Indexing an outer directory respects the rules of an inner root, and removes deleted files from it."""
-    write(good / "notes" / "inner" / "a.md", "inner alpaca\n")
-    write(good / "notes" / "inner" / "skip" / "b.md", "skipped alpaca\n")
-    shell("index", "notes/inner", "!notes/inner/skip")
-
-    shell("index", "notes")
-    assert len(shell("search", "alpaca", "--lane", "lexical", "--json").json["hits"]) == 1
-    (good / "notes" / "inner" / "a.md").unlink()
-    shell("index", "notes")
-
-    assert not shell("search", "alpaca", "--lane", "lexical", "--json").json["hits"]
-
-
-def test_the_weaker_of_two_hits_is_shown(shell: Shell, good: Path) -> None:
-    """A hit at the low end of the scale is a hit."""
-    write(good / "notes" / "other.md", "# Other\n\nthe heron fishes\n")
-    shell("index", "notes")
-
-    assert len(shell("search", "sleeping animals", "--lane", "dense", "--json").json["hits"]) == 2
 
 
 @pytest.mark.parametrize("mtime", [253_402_300_800 + 10**9, -(10**11)])

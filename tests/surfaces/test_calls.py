@@ -154,21 +154,6 @@ def test_ops_tell_everything(shell: Shell) -> None:
     assert shell("ops", "nope").status == 2
 
 
-def test_get_delete_and_restore_at_a_shell(shell: Shell) -> None:
-    """A memory can be shown, deleted, reported as deleted, and restored."""
-    identity = shell("search", "otter", "--json").json["hits"][0]["id"]
-
-    assert "an otter in the river" in shell("show", identity).out
-    assert shell("delete", identity[:8]).status == 0
-    assert shell("search", "otter").out == "Nothing found.\n"
-    hidden = shell("show", identity)
-    assert (hidden.status, "lorelog restore" in hidden.err) == (1, True)
-    assert shell("restore", identity[:8]).status == 0
-    assert "an otter in the river" in shell("show", identity).out
-    assert shell("show", "zzzz").status == 1
-    assert shell("delete", "zzzz").status == 1
-
-
 def test_a_batch_is_killed_without_harm(project: Path) -> None:
     """A closed pipe ends a batch without a traceback."""
     done = run_process(["batch", "--jsonl", "/nonexistent/x.jsonl"], project)

@@ -182,21 +182,6 @@ def test_global_memories_are_seen_from_every_project(
     assert "--all-projects" in nothing.err
 
 
-def test_worktrees_share_one_memory(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A memory added in a linked worktree is stored in the main one and found from both."""
-    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com"]
-    subprocess.run(["git", "init", "-q", "."], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    subprocess.run(["git", "worktree", "add", "-q", "../linked"], check=True, capture_output=True)
-    monkeypatch.chdir(project.parent / "linked")
-
-    reply = shell("add", "worktree wisdom", "--json").json
-    monkeypatch.chdir(project)
-
-    assert reply["source"].startswith(str(project))
-    assert shell("search", "wisdom", "--json").json["hits"]
-
-
 def test_stats_and_reset(shell: Shell, indexed: Path) -> None:
     """`stats` counts the index; `reset` deletes it and keeps the files; `index` rebuilds it."""
     assert shell("status", "index", "--json").json["documents"] == 2
@@ -288,13 +273,3 @@ def test_config_shows_values_with_their_origin(shell: Shell, project: Path, home
     refused = shell("config", "set", "--local", "embedding.base_url", "http://evil.example")
     assert refused.status == 1
     assert "embedding.base_url" in refused.err
-
-
-def test_config_init_writes_a_file_that_chooses_nothing(shell: Shell, project: Path, home: Path) -> None:
-    """A fresh settings file changes no value, and is not overwritten."""
-    before = shell("config", "list", "--json").json
-    assert shell("config", "init").status == 0
-
-    assert (home / "config.toml").exists()
-    assert shell("config", "list", "--json").json == before
-    assert shell("config", "init").status == 1

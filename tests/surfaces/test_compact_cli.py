@@ -65,18 +65,6 @@ def test_llm_none_calls_no_model(written: Path, shell: Shell) -> None:
     assert shell("status", "cost", "--json").json["lines"] == []
 
 
-def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
-    """`lorelog show` of a summary lists its sources, with the ids that its lines cite."""
-    summary = shell("compact", "--json").json["summary"]["memory"]
-    shown = shell("show", summary)
-    listed = [line.split() for line in shown.out.splitlines() if line.startswith("  ")]
-
-    assert [place for _, _, place in listed] == ["notes/2026-03-01.md:1-3", "notes/2026-03-01.md:5-7"]
-    assert all(f"[{item}]" in shown.out for item, _, _ in listed)
-    assert "it summarizes 2 chunks" in shown.err
-    assert "The Redis TTL" in shell("show", listed[0][0]).out
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

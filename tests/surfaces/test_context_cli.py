@@ -213,18 +213,6 @@ def test_init_for_a_tenant_says_what_to_allow(shell: Shell, repository: Path) ->
     assert json.loads((repository / ".lorelog" / "scope.json").read_text("utf-8"))["tenant"] == "work"
 
 
-def test_one_broken_file_leaves_all_others_alone(shell: Shell, repository: Path) -> None:
-    """An incomplete block is an error before anything is written."""
-    (repository / "AGENTS.md").write_text("mine\n", "utf-8")
-    (repository / "CLAUDE.md").write_text("<!-- lorelog:start -->\nold\n", "utf-8")
-    done = shell("init")
-
-    assert done.status == 1
-    assert "CLAUDE.md" in done.err
-    assert (repository / "AGENTS.md").read_text("utf-8") == "mine\n"
-    assert not (repository / ".lorelog").exists()
-
-
 def test_init_follows_links_only_within_the_project(shell: Shell, repository: Path, tmp_path: Path) -> None:
     """If one file links to the other it gets one block; a link out of the project is refused."""
     (repository / "AGENTS.md").write_text("mine\n", "utf-8")

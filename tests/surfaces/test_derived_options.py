@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from msgspec import Meta
+from scripts.derive_options import LIMIT_NAMES, describe_command, render_options
 from tests.surfaces.conftest import Shell
 
 from lorelog.operations.catalogue import all_operations
 from lorelog.operations.operation import Operation, OperationReply, ShellCommand
 from lorelog.operations.requests import OperationRequest
 from lorelog.surfaces.cli import commands
-from lorelog.surfaces.cli.derive import LIMIT_NAMES, describe_command, render_options
 from lorelog.surfaces.cli.parser import command_parser
 
 

@@ -100,18 +100,6 @@ def test_a_malformed_list_of_roots_is_set_aside_and_written_again(
     assert checks(shell) == {}
 
 
-def test_an_addition_is_saved_with_a_damaged_list_of_roots(tenant: Path, shell: Shell) -> None:
-    """With a directory in the place of the list, and with a malformed list, the journal is written and found."""
-    path = tenant / "roots.json"
-    path.write_bytes(b"nonsense")
-    assert shell("add", "the stork returns").status == 0
-    path.unlink()
-    path.mkdir()
-    assert shell("add", "the crane leaves").status == 0
-    assert found(shell, "stork")
-    assert found(shell, "crane")
-
-
 def _overwrite(path: Path) -> None:
     path.write_bytes(b"not a database" * 500)
 

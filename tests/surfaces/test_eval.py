@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -184,15 +183,6 @@ def test_bad_lines_are_reported_and_fail(shell: Shell, project: Path, notes: Pat
     shown = shell("eval", *words)
     assert "q.jsonl:2" in shown.err
     assert "2 lines could not be read" in shown.out
-
-
-def test_questions_may_be_packed(shell: Shell, project: Path, notes: Path) -> None:
-    """A gzipped file of queries is read."""
-    words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
-    packed = project / "q.jsonl.gz"
-    packed.write_bytes(gzip.compress((project / "q.jsonl").read_bytes()))
-
-    assert shell("eval", "--queries", packed, *words[2:]).status == 0
 
 
 @pytest.mark.parametrize("judged", [[], [("q", "badger.md", 0.0)], [("other", "badger.md", 1.0)]])

@@ -31,21 +31,6 @@ def test_a_linked_journal_is_refused(shell: Shell, project: Path) -> None:
     assert not shell("search", "quokka", "--all-projects", "--lane", "lexical", "--json").json["hits"]
 
 
-@pytest.mark.parametrize("linked", [".lorelog", ".lorelog/memory"])
-def test_a_linked_journal_directory_is_refused(shell: Shell, project: Path, linked: str) -> None:
-    """A repository cannot lead new memories out of itself."""
-    elsewhere = project.parent / "elsewhere"
-    (elsewhere / "memory").mkdir(parents=True)
-    (project / linked).parent.mkdir(exist_ok=True)
-    (project / linked).symlink_to(elsewhere)
-
-    done = shell("add", "note")
-
-    assert done.status == 1
-    assert "leads out" in done.err
-    assert list(elsewhere.rglob("*.md")) == []
-
-
 @pytest.mark.slow
 def test_an_editor_that_replaces_the_journal_loses_no_entry(shell: Shell, project: Path) -> None:
     """An entry that was waiting for its turn goes into the file that is there when the turn comes."""

@@ -218,38 +218,6 @@ def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeyp
     assert shell("status", "cost", "--by", "weather").status == 2
 
 
-def test_vectors_over_the_wire_are_in_the_bill(
-    shell: Shell, project: Path, servers: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Indexing with a remote provider reports its tokens; a local one reports none."""
-    write(project / "a.md", "# Otters\n\nOtters sleep in rivers.\n")
-    assert shell("index", ".").status == 0
-    assert shell("status", "cost", "--json").json["lines"] == []
-
-    server = servers()
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
-    assert shell("index", ".").status == 0
-
-    (line,) = shell("status", "cost", "--by", "purpose", "--by", "model", "--json").json["lines"]
-    told = 7 * len(server.requests)  # of each request, whether it is about documents or a question
-    assert (line["purpose"], line["model"], line["tokens_in"]) == ("embedding", "openai/text-embedding-3-small", told)
-
-
-def test_old_keys_are_told(shell: Shell, home: Path) -> None:
-    """Settings and cost mention the new name of [compact]."""
-    write(home / "config.toml", '[compact]\nllm_provider = "openai"\n')
-
-    for words in (["config", "list"], ["config", "get", "llm.provider"], ["status", "cost"]):
-        told = shell(*words)
-        assert told.status == 0
-        assert "compact.llm_provider" in told.err
-        assert "use llm.provider" in told.err
-    assert shell("config", "get", "llm.provider").out == "openai\n"
-    assert "use llm.provider" in shell("status", "cost", "--json").json["notes"][0]
-    assert "is now llm.provider" in shell("config", "get", "compact.llm_provider").err
-
-
 def test_the_key_is_nowhere(
     shell: Shell, home: Path, servers: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -104,15 +104,3 @@ def test_duplicates_names_the_one_to_keep(shell: Shell, identity: str) -> None:
     assert lines[1].split()[0] == "keep"
     assert lines[3].split()[0] == "1.00"
     assert identity[:8] in lines[3]
-
-
-def test_null_takes_back_and_nothing_is_an_error(shell: Shell, identity: str) -> None:
-    """In JSON a null day removes the date, a missing one keeps it, and a request with neither is refused."""
-    assert shell("call", "set_expiry", "--json", json.dumps({"id": identity, "expires": "14d"})).status == 0
-    given = {"id": identity, "review_after": "2020-01-01"}
-    assert shell("call", "set_expiry", "--json", json.dumps(given)).json["expires"] != ""
-    cleared = shell("call", "set_expiry", "--json", json.dumps({"id": identity, "expires": None})).json
-    assert (cleared["expires"], cleared["review_after"]) == ("", "2020-01-01")
-    nothing = shell("call", "set_expiry", "--json", json.dumps({"id": identity}))
-    assert nothing.status == 2
-    assert "neither" in nothing.json["error"]["message"]

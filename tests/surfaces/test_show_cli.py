@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -79,17 +77,6 @@ def test_memds_name_of_the_writer_is_accepted(shell: Shell) -> None:
     assert both.status == 2
     nobody = shell("decide", "spaces", "--json").json["artifact_id"]
     assert "  nobody  " in shell("show", nobody).out
-
-
-def test_imported_memories_keep_their_time(shell: Shell, tmp_path: Path) -> None:
-    """A memory of an OMF document is written into the journal of the day it was made."""
-    items = [{"content": "otters like rivers", "created_at": "2025-03-04T10:11:00Z"}, {"content": "herons fish"}]
-    file = tmp_path / "theirs.json"
-    file.write_text(json.dumps({"omf": "1.0", "memories": items}), "utf-8")
-
-    assert shell("import", file, "--json").json["memories"]["added"] == 2
-    dates = {hit["content"].splitlines()[-1]: hit["date"][:10] for hit in shell("list", "--json").json["memories"]}
-    assert dates == {"otters like rivers": "2025-03-04", "herons fish": date.today().isoformat()}
 
 
 def test_status_fits_one_screen_and_survives_its_parts(

@@ -68,21 +68,6 @@ def test_a_task_is_told_from_start_to_finish(shell: Shell) -> None:
     assert ["writer" in record and bool(record["writer"]) for record in told] == [True] * 3 + [False] * 3
 
 
-def test_a_start_says_all_that_it_was_told(shell: Shell) -> None:
-    """Why, hypothesis, question, expected outputs, data and parent of a task reach its record."""
-    parent = start(shell, "the whole")
-    done = shell(
-        *("task", "start", "a part", "--why", "it matters", "--hypothesis", "h", "--question", "q", "--expect", "x"),
-        *("--expect", "y", "--dataset", "liver@3", "--dataset", "kidney", "--parent", parent, "--session", "s1"),
-    )
-    (told,) = records(shell, typed_id(done))
-
-    said = ("motivation", "hypothesis", "scientific_question", "expected_outputs", "session_id")
-    assert [told[name] for name in said] == ["it matters", "h", "q", ["x", "y"], "s1"]
-    assert told["dataset_refs"] == [{"name": "liver", "version": "3"}, {"name": "kidney"}]
-    assert told["parent_task_id"].startswith(parent)
-
-
 def test_the_only_task_in_progress_is_meant(shell: Shell) -> None:
     """If one task is in progress, TASK may be omitted, and the command prints which one it used."""
     task = start(shell)
@@ -161,18 +146,6 @@ def test_a_task_is_resumed(shell: Shell) -> None:
         (line,) = (line for line in told.out.splitlines() if said in line)
         assert SHORT.search(line)
     assert told.out.startswith("Goal\n")
-
-
-def test_a_decision_is_recorded_and_superseded(shell: Shell) -> None:
-    """`decide` records decision and reason; a later decision can supersede it."""
-    first = typed_id(shell("decide", "TTL of five minutes", "--because", "legal", "--as", "mara"))
-    second = typed_id(shell("decide", "TTL of one minute", "--because", "five were long", "--supersedes", first))
-
-    shown = shell("show", first)
-    assert [word in shown.out for word in ("TTL of five minutes", "because: legal", "Superseded by", second)] == [
-        True
-    ] * 4
-    assert shell("show", second, "--json").json["artifact"]["supersedes"].startswith(first)
 
 
 def test_another_writer_verifies(shell: Shell) -> None:

@@ -82,11 +82,6 @@ def test_a_digest_begins_with_its_text(shell: Shell) -> None:
     assert shell("brief").out.startswith("Project app has")
 
 
-def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
-    """A brief of nothing has neither numbers nor a mark."""
-    assert shell("brief").out == "Nothing is recorded here yet; use 'lorelog task start \"…\"'.\n"
-
-
 def test_a_restored_backup_is_not_called_imported(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,14 +94,6 @@ def test_a_restored_backup_is_not_called_imported(
 
     assert "count as imported text" in shell("import", backup, "--dry-run").err
     assert shell("import", backup, "--restore").err == ""
-
-
-def test_repetitions_are_shown_without_their_times(shell: Shell) -> None:
-    """The heading of a journal entry is a time and does not count as repeated text."""
-    shell("add", "otters swim in the river every morning")
-    shell("add", "otters swim in the river every morning now")
-
-    assert "###" not in shell("duplicates").out
 
 
 def test_operations_are_listed_in_columns(shell: Shell) -> None:

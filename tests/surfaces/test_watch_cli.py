@@ -95,17 +95,6 @@ def test_watch_without_anything_to_watch_says_so(shell: Shell) -> None:
     assert "nothing to index yet" in outcome.err
 
 
-@pytest.mark.slow
-def test_a_quiet_time_that_is_chosen_is_kept(project: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes that come within watch.debounce_ms of each other are one pass."""
-    monkeypatch.setenv("LORELOG_WATCH_DEBOUNCE_MS", "4000")
-    with watching(project, "notes", "--json") as process:
-        next_event(process)
-        for number in range(20):
-            write(notes / f"{number}.md", f"beaver {number}\n")
-        assert next_event(process)["changed"] == 20
-
-
 def test_roots_are_added_listed_and_removed(project: Path, notes: Path, shell: Shell) -> None:
     """Indexed paths are listed with their documents; removed ones leave the index, not the disk."""
     assert shell("index", "--list").out.startswith("Nothing is indexed yet;")
@@ -123,14 +112,6 @@ def test_roots_are_added_listed_and_removed(project: Path, notes: Path, shell: S
     assert shell("index", "--list", "--json").json == {"roots": []}
     again = shell("index", "--remove", "notes")
     assert (again.status, "is not an indexed path" in again.err, "index --list" in again.err) == (1, True, True)
-
-
-def test_a_root_that_is_away_is_listed_as_such(project: Path, notes: Path, shell: Shell) -> None:
-    """A deleted directory stays a root and is listed as missing."""
-    shell("index", "notes")
-    notes.rename(project / "away")
-
-    assert "missing" in shell("index", "--list").out
 
 
 def test_an_empty_directory_is_not_remembered(project: Path, notes: Path, shell: Shell) -> None:

@@ -111,7 +111,7 @@ def load_grammar(name: str) -> Language:
     from tree_sitter import Language
 
     row = LANGUAGES_BY_NAME[name]
-    return Language(getattr(importlib.import_module(row.grammar), row.entry)())
+    return Language(getattr(importlib.import_module(f"tree_sitter_{row.grammar or name}"), row.entry)())
 
 
 @cache
@@ -120,7 +120,7 @@ def load_query(name: str) -> Query | None:
     from tree_sitter import Query
 
     folder = importlib.resources.files("lorelog.code") / "queries"
-    files = [folder / f"{query}.scm" for query in LANGUAGES_BY_NAME[name].queries]
+    files = [folder / f"{query}.scm" for query in LANGUAGES_BY_NAME[name].queries.split()]
     if not files or not all(file.is_file() for file in files):
         return None
     return Query(load_grammar(name), "\n".join(file.read_text("utf-8") for file in files))
@@ -132,7 +132,7 @@ def load_hooks(name: str) -> LanguageHooks:
     module = LANGUAGES_BY_NAME[name].hooks
     if not module:
         return LanguageHooks()
-    hooks: LanguageHooks = importlib.import_module(module).HOOKS[name]
+    hooks: LanguageHooks = importlib.import_module(f"lorelog.code.languages.{module}").HOOKS[name]
     return hooks
 
 

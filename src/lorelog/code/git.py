@@ -13,13 +13,13 @@ or a few Git processes, and the caller caches the results.
 from __future__ import annotations
 
 import os
-import selectors
+import signal
 import subprocess
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from threading import Event, Thread, Timer
+from typing import IO, NamedTuple
 
 _SAFE_OPTIONS = (
     "--no-pager",
@@ -52,7 +52,6 @@ _TIMEOUT_S = 10.0
 _LIST_TIMEOUT_S = 120.0
 _MAX_OUTPUT_BYTES = 64 << 20
 _MAX_LIST_BYTES = 512 << 20
-_CHUNK_BYTES = 1 << 16
 _GITLINK = b"160000"
 
 
@@ -190,61 +189,44 @@ def run_git(
         stderr=subprocess.PIPE,
         start_new_session=True,  # the terminal's signals are not for it
     )
-    printed: tuple[bytes, bytes] | None = None
+    errors: list[bytes] = []
+    is_killed = Event()
+
+    def kill() -> None:
+        is_killed.set()
+        with suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)  # with the programs that it started
+
+    def write() -> None:
+        with suppress(OSError), _open(child.stdin) as stream:  # it may not read everything
+            stream.write(stdin)
+
+    def read_errors() -> None:
+        errors.append(_open(child.stderr).read(max_bytes))
+
+    timer = Timer(timeout_s, kill)
+    helpers = [timer, Thread(target=write, daemon=True), Thread(target=read_errors, daemon=True)]
+    for thread in helpers:
+        thread.start()
     try:
-        printed = _read_output(child, memoryview(stdin), time.monotonic() + timeout_s, max_bytes)
-        if printed is not None:
-            child.wait(timeout=timeout_s)
-    except (OSError, subprocess.TimeoutExpired):
-        printed = None
+        output = _open(child.stdout).read(max_bytes + 1)
+        if len(output) > max_bytes:
+            kill()
+        for thread in helpers[1:]:
+            thread.join()
+        child.wait()
     finally:
+        timer.cancel()
         if child.poll() is None:
-            child.kill()
-            child.wait()
-        for stream in (child.stdin, child.stdout, child.stderr):
-            with suppress(OSError):
-                if stream is not None:
-                    stream.close()
-    return GitResult(None, b"", b"") if printed is None else GitResult(child.returncode, *printed)
+            kill()
+        with child:
+            pass
+    return GitResult(None, b"", b"") if is_killed.is_set() else GitResult(child.returncode, output, errors[0])
 
 
-def _read_output(
-    child: subprocess.Popen[bytes], stdin: memoryview, deadline: float, max_bytes: int
-) -> tuple[bytes, bytes] | None:
-    """Return the output and the error messages of a process; None if it takes too long or prints too much."""
-    if child.stdin is None or child.stdout is None or child.stderr is None:
-        return None
-    pieces: dict[int, list[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
-    size = 0
-    with selectors.DefaultSelector() as selector:
-        selector.register(child.stdout, selectors.EVENT_READ)
-        selector.register(child.stderr, selectors.EVENT_READ)
-        if stdin:
-            os.set_blocking(child.stdin.fileno(), False)
-            selector.register(child.stdin, selectors.EVENT_WRITE)
-        else:
-            child.stdin.close()
-        while selector.get_map():
-            remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0:
-                return None
-            for key, _ in selector.select(remaining_s):
-                if key.fileobj is child.stdin:
-                    with suppress(BrokenPipeError):  # it does not read the rest
-                        stdin = stdin[os.write(key.fd, stdin[:_CHUNK_BYTES]) :]
-                        if stdin:
-                            continue
-                    selector.unregister(child.stdin)
-                    child.stdin.close()
-                elif piece := os.read(key.fd, _CHUNK_BYTES):
-                    pieces[key.fd].append(piece)
-                    size += len(piece)
-                    if size > max_bytes:
-                        return None
-                else:
-                    selector.unregister(key.fileobj)
-    output, errors = (b"".join(parts) for parts in pieces.values())
-    return output, errors
+def _open(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
 
 
 _HEX = frozenset("0123456789abcdef")

@@ -32,12 +32,6 @@ _MAX_QUERY_CHARS = 100
 """Characters of a query that are compared."""
 
 
-def base_name(base: str) -> str:
-    """Return the plain name of a base class: `Base[int]` is `Base`, `abc.ABC` is `ABC`, `ns::Vec<T>` is `Vec`."""
-    words = re.findall(r"[^\W\d][\w$]*", re.split(r"[\[<({]", base, maxsplit=1)[0])
-    return words[-1] if words else base
-
-
 def module_tail(module: str) -> str:
     """Return the last part of a module's name, without a file suffix."""
     last = re.split(r"/|::|\\", module.rstrip("/"))[-1]
@@ -215,16 +209,12 @@ class Tokens:
     @classmethod
     def merge(cls, parts: Iterable[Tokens]) -> Tokens:
         """Merge the tokens of several trees of one file."""
-        first, *others = parts
-        if others:
-            by_start = {
-                start: text for part in (first, *others) for start, text in zip(part.starts, part.texts, strict=True)
-            }
-            first.starts, first.texts = [list(column) for column in zip(*sorted(by_start.items()), strict=True)] or (
-                [],
-                [],
-            )
-        return first
+        merged = cls()
+        by_start = {start: text for part in parts for start, text in zip(part.starts, part.texts, strict=True)}
+        for start in sorted(by_start):
+            merged.starts.append(start)
+            merged.texts.append(by_start[start])
+        return merged
 
     def digest(self, start: int, end: int, name: str) -> str:
         """Return a digest of 16 hexadecimal digits of the tokens between two byte offsets, without `name`."""

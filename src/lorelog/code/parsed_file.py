@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
-from lorelog.code.names import base_name, module_tail
+from lorelog.code.names import module_tail
 from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
 from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
 from lorelog.core.code import FileExtract, NameUse
@@ -52,8 +52,6 @@ class ParsedFile(NamedTuple):
     """The bytes are those of the requested digest; nothing was parsed."""
     missing: bool = False
     symbols: tuple[SymbolRow, ...] = ()
-    bases: tuple[tuple[int, str], ...] = ()
-    """Index of a symbol, and the name of one of its bases."""
     uses: tuple[tuple[str, bytes], ...] = ()
     imports: tuple[ImportRow, ...] = ()
 
@@ -94,35 +92,20 @@ def parse_file(root: str, request: ParseRequest) -> ParsedFile:
 def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: FileExtract) -> ParsedFile:
     """Convert the extract of a file to rows."""
     symbols = extract.symbols[:MAX_PER_FILE]
-    bases = {(index, base_name(base)) for index, symbol in enumerate(symbols) for base in symbol.bases if base}
     imports = tuple(
         (module, module_tail(module), name, alias, line, column)
         for module, name, alias, line, column in extract.imports[:MAX_PER_FILE]
     )
+    rows = tuple(
+        (
+            *(symbol.name, str(symbol.kind), *symbol.span, symbol.name_line, symbol.name_column, symbol.signature),
+            *(symbol.docstring, symbol.visibility, symbol.container, BASES_SEPARATOR.join(symbol.bases), symbol.digest),
+        )
+        for symbol in symbols
+    )
     return ParsedFile(
-        path,
-        stamp,
-        digest,
-        extract.language,
-        extract.lines,
-        extract.broken,
-        symbols=tuple(
-            (
-                symbol.name,
-                str(symbol.kind),
-                *symbol.span,
-                symbol.name_line,
-                symbol.name_column,
-                symbol.signature,
-                symbol.docstring,
-                symbol.visibility,
-                symbol.container,
-                BASES_SEPARATOR.join(symbol.bases),
-                symbol.digest,
-            )
-            for symbol in symbols
-        ),
-        bases=tuple(sorted(bases)),
+        *(path, stamp, digest, extract.language, extract.lines, extract.broken),
+        symbols=rows,
         uses=_pack_by_name(extract),
         imports=imports,
     )
@@ -151,12 +134,10 @@ def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
         stamp = (file_stamp.size, file_stamp.mtime_ns, file_stamp.inode)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SOURCE_BYTES:
             return stamp, None
-        pieces: list[bytes] = []
-        remaining = MAX_SOURCE_BYTES + 1  # it may grow while it is read
-        while remaining > 0 and (piece := os.read(descriptor, min(remaining, 1 << 20))):
-            pieces.append(piece)
-            remaining -= len(piece)
-        return stamp, b"".join(pieces)
+        content = bytearray()  # it may grow while it is read
+        while len(content) <= MAX_SOURCE_BYTES and (piece := os.read(descriptor, 1 << 20)):
+            content += piece
+        return stamp, bytes(content[: MAX_SOURCE_BYTES + 1])
     finally:
         os.close(descriptor)
 
@@ -219,11 +200,10 @@ def receive(read: Callable[[int], bytes]) -> Any:
 
 
 def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
-    pieces: list[bytes] = []
-    while size:
-        piece = read(min(size, 1 << 20))
+    data = bytearray()
+    while len(data) < size:
+        piece = read(min(size - len(data), 1 << 20))
         if not piece:
             return None
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+        data += piece
+    return bytes(data)

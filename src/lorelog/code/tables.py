@@ -24,8 +24,7 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import accumulate
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +64,6 @@ CREATE TABLE symbols (
 );
 CREATE INDEX symbols_by_name ON symbols (name, root);
 CREATE INDEX symbols_by_digest ON symbols (digest, root) WHERE digest <> '';
-CREATE TABLE bases (
-    symbol INTEGER NOT NULL, name INTEGER NOT NULL, root INTEGER NOT NULL, PRIMARY KEY (symbol, name)
-) WITHOUT ROWID;
-CREATE INDEX bases_by_name ON bases (name, root);
 CREATE TABLE uses (
     name INTEGER NOT NULL, root INTEGER NOT NULL, file INTEGER NOT NULL, packed BLOB NOT NULL,
     PRIMARY KEY (name, root, file)
@@ -104,23 +99,16 @@ def pack_numbers(numbers: Iterable[int]) -> bytes:
     return bytes(packed)
 
 
-def unpack_numbers(packed: bytes) -> list[int]:
+def unpack_numbers(packed: bytes) -> Iterator[int]:
     """Decode the numbers that `pack_numbers` encoded."""
-    numbers: list[int] = []
     number = shift = 0
     for byte in packed:
         number |= (byte & 0x7F) << shift
         if byte & 0x80:
             shift += 7
         else:
-            numbers.append(number)
+            yield number
             number = shift = 0
-    return numbers
-
-
-def unpack_deltas(packed: bytes) -> list[int]:
-    """Decode ascending numbers that were encoded as differences."""
-    return list(accumulate(unpack_numbers(packed)))
 
 
 def pack_uses(uses: Iterable[NameUse]) -> bytes:
@@ -130,16 +118,10 @@ def pack_uses(uses: Iterable[NameUse]) -> bytes:
     for use in sorted(uses, key=lambda use: (use.line, use.column)):
         receiver = _RECEIVER_CODES.get(use.receiver, _RECEIVER_AS_TEXT)
         packed.append(_KIND_CODES[use.kind] | (_LOCAL_BIT if use.local else 0) | receiver << 4)
-        for number in (use.line - last, use.column, use.enclosing + 1):
-            left = number
-            while left > 0x7F:
-                packed.append(left & 0x7F | 0x80)
-                left >>= 7
-            packed.append(left)
+        packed += pack_numbers((use.line - last, use.column, use.enclosing + 1))
         if receiver == _RECEIVER_AS_TEXT:
             text = use.receiver.encode("utf-8", "surrogatepass")
-            packed += pack_numbers([len(text)])
-            packed += text
+            packed += pack_numbers([len(text)]) + text
         last = use.line
     return bytes(packed)
 
@@ -195,33 +177,21 @@ _DATABASE = DatabaseSchema(
 )
 
 
-def open_readonly(path: Path) -> sqlite3.Connection | None:
-    """Open code.db without changing anything; return None if it does not exist or has another version."""
-    if not path.is_file():
-        return None
-    db = SqliteFile(path, _DATABASE).open_readonly()
-    if db is not None:
-        db.execute("PRAGMA cache_size = -16384")
-    return db
-
-
 def open_writable(path: Path) -> tuple[sqlite3.Connection, str]:
     """Open or create code.db; the caller holds the writer lock. Also return a note if an unusable file was replaced."""
     file = SqliteFile(path, _DATABASE)
-    note = f"{path.name} was damaged"
+    note = ""
     if Path(f"{path}{_DAMAGE_SUFFIX}").exists():
+        note = f"{path.name} was damaged"
         delete_database(path)
-    else:
-        note = ""
     db = file.open()
     try:
         # Read a page: damage shows here instead of in the middle of a run.
         db.execute("SELECT count(*) FROM roots").fetchone()
-    except sqlite3.OperationalError:
-        db.close()
-        raise
     except sqlite3.DatabaseError as error:
         db.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise
         note = f"{path.name} was damaged ({error})"
         delete_database(path)
         db = file.open()
@@ -233,12 +203,6 @@ def delete_database(path: Path) -> None:
     """Delete code.db. Open readers keep reading the deleted file."""
     sqlite_file.delete_database(path)
     Path(f"{path}{_DAMAGE_SUFFIX}").unlink(missing_ok=True)
-
-
-def mark_damaged(path: Path) -> None:
-    """Make the next writer rebuild code.db."""
-    with suppress(OSError):
-        Path(f"{path}{_DAMAGE_SUFFIX}").touch(mode=0o600)
 
 
 class CodeRoot(Struct, frozen=True):
@@ -366,10 +330,9 @@ class CodeTables:
 
     def root(self, path: str) -> CodeRoot | None:
         """Return a working tree by its real path, without counting its files (`files`, `symbols` are 0)."""
-        rows = self._rows("SELECT path, project, parts, indexed_at, head FROM roots WHERE path = ?", (path,))
-        for real_path, project, parts, indexed_at, head in rows:
-            return CodeRoot(real_path, project, _split_parts(parts), indexed_at=indexed_at, head=head)
-        return None
+        rows = self._rows("SELECT project, parts, indexed_at, head FROM roots WHERE path = ?", (path,))
+        roots = (CodeRoot(path, project, _split_parts(parts), 0, 0, *rest) for project, parts, *rest in rows)
+        return next(roots, None)
 
     def file(self, root: str, path: str) -> CodeFile | None:
         """Return a file by its path relative to its root; None if it is not indexed."""
@@ -533,28 +496,23 @@ class CodeTables:
         return file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE
 
     def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
-        with self._connection() as db:
-            return [] if db is None else db.execute(query, values).fetchall()
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection | None]:
         with self._lock:
             try:
-                try:
-                    status = self.path.stat()
-                except OSError:
+                status = self.path.stat() if self.path.is_file() else None
+                if status is None or self._open_file != (status.st_dev, status.st_ino):
                     self.close()
-                    yield None
-                    return
-                if self._db is None or self._open_file != (status.st_dev, status.st_ino):
-                    self.close()
-                    self._db = open_readonly(self.path)
+                if status is not None and self._open_file is None:
+                    self._db = SqliteFile(self.path, _DATABASE).open_readonly()
                     self._open_file = (status.st_dev, status.st_ino)
-                yield self._db
+                return [] if self._db is None else self._db.execute(query, values).fetchall()
+            except FileNotFoundError:
+                self.close()
+                return []
             except (sqlite3.Error, OSError) as error:
                 self.close()
                 if is_corruption(error):
-                    mark_damaged(self.path)
+                    with suppress(OSError):  # the next writer rebuilds it
+                        Path(f"{self.path}{_DAMAGE_SUFFIX}").touch(mode=0o600)
                 raise translate_error(error, self.path, REBUILD_HINT) from error
 
 
@@ -571,19 +529,9 @@ def _root_filter(column: str, roots: Sequence[str] | None) -> tuple[str, list[st
 
 
 def _symbol_from_row(row: Any) -> Symbol:
-    return Symbol(
-        name=row[1],
-        kind=SymbolKind(row[2]),
-        span=SourceSpan(*row[3:7]),
-        name_line=row[7],
-        name_column=row[8],
-        signature=row[9],
-        docstring=row[10],
-        visibility=row[11],
-        container=row[12],
-        bases=tuple(row[13].split(BASES_SEPARATOR)) if row[13] else (),
-        digest=row[14],
-    )
+    bases = tuple(row[13].split(BASES_SEPARATOR)) if row[13] else ()
+    fields = [row[1], SymbolKind(row[2]), SourceSpan(*row[3:7]), *row[7:13], bases, row[14]]
+    return Symbol(*fields)
 
 
 def _split_parts(text: str) -> tuple[str, ...]:

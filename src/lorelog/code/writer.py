@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from lorelog.code.tables import (
     delete_database,
     open_writable,
     pack_numbers,
-    unpack_deltas,
+    unpack_numbers,
 )
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import FileLock
@@ -133,7 +134,7 @@ class CodeWriter:
             if row is None:
                 return 0
             (count,) = self._db.execute("SELECT count(*) FROM files WHERE root = ?", row).fetchone()
-            for table in ("uses", "symbols", "imports", "bases", "files"):
+            for table in ("uses", "symbols", "imports", "files"):
                 self._db.execute(f"DELETE FROM {table} WHERE root = ?", row)
             self._db.execute("DELETE FROM roots WHERE id = ?", row)
             if not self._db.execute("SELECT count(*) FROM roots").fetchone()[0]:
@@ -175,10 +176,6 @@ class CodeWriter:
             [(first + index, name_ids[symbol[0]], root, *symbol[1:]) for index, symbol in enumerate(file.symbols)],
         )
         self._db.executemany(
-            "INSERT OR IGNORE INTO bases VALUES (?, ?, ?)",
-            [(first + index, name_ids[name], root) for index, name in file.bases],
-        )
-        self._db.executemany(
             "INSERT INTO imports (id, module, tail, name, root, alias, line, column) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (first + index, name_ids[module], name_ids[tail], name_ids[name], root, *rest)
@@ -195,12 +192,11 @@ class CodeWriter:
         root, used = row
         self._db.executemany(
             "DELETE FROM uses WHERE name = ? AND root = ? AND file = ?",
-            [(name, root, file) for name in unpack_deltas(used)],
+            [(name, root, file) for name in accumulate(unpack_numbers(used))],
         )
         first, after = file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE
         self._db.execute("DELETE FROM symbols WHERE id >= ? AND id < ?", (first, after))
         self._db.execute("DELETE FROM imports WHERE id >= ? AND id < ?", (first, after))
-        self._db.execute("DELETE FROM bases WHERE symbol >= ? AND symbol < ?", (first, after))
 
     def _name_ids(self, files: Sequence[ParsedFile]) -> dict[str, int]:
         """Return the ids of all names in some files; new names are added."""
@@ -208,7 +204,6 @@ class CodeWriter:
         names = set(defined)
         for file in files:
             names.update(name for name, _ in file.uses)
-            names.update(name for _, name in file.bases)
             for module, tail, name, *_ in file.imports:
                 names.update((module, tail, name))
         if len(self._names) > _MAX_CACHED_NAMES:

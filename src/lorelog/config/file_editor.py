@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from lorelog.config.schema import SECTIONS, SETTINGS
@@ -37,41 +35,44 @@ def set_value(path: Path, key: str, raw: str, *, project: bool) -> SettingValue:
     value = parse_value(setting, raw)
     if project:
         check_project_value(setting, value, path)
-    plain: object = list(value) if isinstance(value, tuple) else value
-    text, table = read_table(path)
-    content = table.setdefault(setting.section, {})
-    if not isinstance(content, dict):
-        raise ConfigError(f"{setting.section} in {path} must be a section", hint="correct the file by hand")
-    content[setting.field] = plain
-    with _translate_toml_errors(path):
-        import tomlkit  # slow to import, needed only for edits
-
-        document = tomlkit.parse(text)
-        if setting.section not in document:
-            document[setting.section] = tomlkit.table()
-        document[setting.section][setting.field] = plain
-        edited = document.as_string()
-    _replace_verified(path, edited, table, private=not project)
+    _edit(path, setting.section, setting.field, value, project=project)
     return value
 
 
 def unset_value(path: Path, key: str, *, project: bool) -> bool:
     """Remove a key from a file, even an unknown one; return True if it was there."""
-    text, table = read_table(path)
     section, _, field = key.partition(".")
-    content = table.get(section)
+    content = read_table(path)[1].get(section)
     if not isinstance(content, dict) or field not in content:
         find_setting(key)
         return False
-    del content[field]
-    with _translate_toml_errors(path):
+    _edit(path, section, field, None, project=project)
+    return True
+
+
+def _edit(path: Path, section: str, field: str, value: SettingValue | None, *, project: bool) -> None:
+    """Set a value, or remove it if it is None."""
+    text, table = read_table(path)
+    content = table.setdefault(section, {})
+    if not isinstance(content, dict):
+        raise ConfigError(f"{section} in {path} must be a section", hint="correct the file by hand")
+    try:
         import tomlkit  # slow to import, needed only for edits
 
         document = tomlkit.parse(text)
-        document[section].remove(field)
+        if value is None:
+            del content[field]
+            document[section].remove(field)
+        else:
+            plain: object = list(value) if isinstance(value, tuple) else value
+            content[field] = plain
+            if section not in document:
+                document[section] = tomlkit.table()
+            document[section][field] = plain
         edited = document.as_string()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _unsafe_edit_error(path) from error  # a valid file that the library cannot edit
     _replace_verified(path, edited, table, private=not project)
-    return True
 
 
 def render_initial_file(*, project: bool) -> str:
@@ -79,16 +80,14 @@ def render_initial_file(*, project: bool) -> str:
     blocks = [PROJECT_FILE_HEADER if project else USER_FILE_HEADER]
     for section in SECTIONS:
         settings = [setting for setting in _allowed_settings(project=project) if setting.section == section]
-        entries = [_render_commented(setting) for setting in settings]
+        entries = []
+        for setting in settings:
+            about = textwrap.wrap(f"{setting.meaning} Takes {setting.accepts}.", 110, break_on_hyphens=False)
+            lines = [*about, f"{setting.field} = {format_toml(setting.default)}"]
+            entries.append("".join(f"# {line}\n" for line in lines))
         if entries:
             blocks.append(f"[{section}]\n" + "\n".join(entries))
     return "\n".join(blocks)
-
-
-def _render_commented(setting: Setting) -> str:
-    about = f"{setting.meaning} Takes {setting.accepts}."
-    lines = [*textwrap.wrap(about, 110, break_on_hyphens=False), f"{setting.field} = {format_toml(setting.default)}"]
-    return "".join(f"# {line}\n" for line in lines)
 
 
 def write_initial_file(path: Path, *, project: bool, overwrite: bool = False) -> None:
@@ -101,15 +100,6 @@ def write_initial_file(path: Path, *, project: bool, overwrite: bool = False) ->
 
 def _allowed_settings(*, project: bool) -> list[Setting]:
     return [setting for setting in SETTINGS if setting.project_allowed or not project]
-
-
-@contextmanager
-def _translate_toml_errors(path: Path) -> Iterator[None]:
-    """Translate the TOML library's errors for valid files that it cannot edit."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unsafe_edit_error(path) from error
 
 
 def _replace_verified(path: Path, text: str, meant: Table, *, private: bool) -> None:

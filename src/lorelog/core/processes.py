@@ -1,4 +1,4 @@
-"""File locks and detached processes: the only module that calls the operating system for either.
+"""File locks, detached processes and the heap: the only module that calls the operating system for them.
 
 Kept apart from heavier modules because hooks import it. Callers raise their own error, which names the lock's holder.
 
@@ -132,3 +132,12 @@ def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Se
             spawn(setsid=True)
         except NotImplementedError:  # older macOS: a process group of its own survives the host as well
             spawn(setpgroup=0)
+
+
+def trim_heap() -> None:
+    """Return free memory of the heap to the system. Only glibc has a function for it; other allocators do it themselves."""
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

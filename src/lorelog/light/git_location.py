@@ -88,13 +88,13 @@ def is_repository(directory: str) -> bool:
     return bool(_check_git_dir(directory))
 
 
-def read_small_file(file: str) -> str:
+def read_small_file(file: str, max_bytes: int = MAX_SMALL_FILE_BYTES) -> str:
     """Return the content of a small regular file, or an empty string."""
     if not path.isfile(file):  # opening a pipe would block
         return ""
     try:
         with open(file, "rb") as opened:
-            return os.fsdecode(opened.read(MAX_SMALL_FILE_BYTES))
+            return os.fsdecode(opened.read(max_bytes))
     except OSError:
         return ""
 
@@ -142,37 +142,24 @@ def read_head(root: str, folders: tuple[str, str] | None = None) -> tuple[str, s
     # With the `reftable` format this file is a placeholder; the references are in tables that are not read here.
     if name == "refs/heads/.invalid" or not _is_ref_name(name):
         return "", ""
-    return name.removeprefix("refs/heads/"), _resolve_ref(name, own, common)
-
-
-def _resolve_ref(name: str, own: str, common: str) -> str:
+    branch, target = name.removeprefix("refs/heads/"), name
     for _ in range(_MAX_REF_DEPTH):
-        if not _is_ref_name(name):
-            return ""
         # A linked worktree has some references of its own (of a bisection) and shares the rest.
-        content = (read_small_file(path.join(own, name)) or read_small_file(path.join(common, name))).strip()
+        content = (read_small_file(path.join(own, target)) or read_small_file(path.join(common, target))).strip()
         if not content:
-            return _read_packed_ref(name, common)
+            return branch, _read_packed_ref(target, common)
         if not content.startswith("ref:"):
-            return _shorten_commit(content)
-        name = content.removeprefix("ref:").strip()
-    return ""
+            return branch, _shorten_commit(content)
+        target = content.removeprefix("ref:").strip()
+        if not _is_ref_name(target):
+            break
+    return branch, ""
 
 
 def _read_packed_ref(name: str, common: str) -> str:
-    file = path.join(common, "packed-refs")
-    if not path.isfile(file):
-        return ""
-    try:
-        with open(file, "rb") as opened:
-            content = opened.read(_MAX_PACKED_REFS_BYTES)
-    except OSError:
-        return ""
-    suffix = b" " + name.encode("utf-8", "surrogateescape") + b"\n"
-    end = content.find(suffix)
-    if end < 0:
-        return ""
-    return _shorten_commit(content[content.rfind(b"\n", 0, end) + 1 : end].decode("ascii", "replace"))
+    content = read_small_file(path.join(common, "packed-refs"), _MAX_PACKED_REFS_BYTES)
+    end = content.find(f" {name}\n")
+    return _shorten_commit(content[content.rfind("\n", 0, end) + 1 : end]) if end >= 0 else ""
 
 
 def _shorten_commit(text: str) -> str:

@@ -177,7 +177,11 @@ def render_session_start(sources: SessionStartSources, budget: int, today: str) 
             "## Not the user's words", [*_foreign_lines([*cued, *standing]), *((line, "") for line in foreign)], 0.04
         ),
     ]
-    _fill_blocks(blocks, room)
+    left = room  # each block within its share first, then in order as far as room is left
+    for block in blocks:
+        left -= block.fill(min(left, int(room * block.share)))
+    for block in blocks:
+        left -= block.fill(left)
     shown = [line for block in blocks for line in block.shown()]
     text = "\n".join([OPENING_TAG, preface, *(line for line, _ in shown), _STATUS, CLOSING_TAG])
     cue_texts = {str(memory["id"]): str(memory.get("cue", "")) for memory in cued}
@@ -335,15 +339,6 @@ def _list_files(notes: list[dict[str, list[str]]]) -> str:
     files = list(dict.fromkeys(name for name in names if name))
     more = f" +{len(files) - _MAX_FILES_SHOWN}" if len(files) > _MAX_FILES_SHOWN else ""
     return ", ".join(files[:_MAX_FILES_SHOWN]) + more
-
-
-def _fill_blocks(blocks: list[_Block], room: int) -> None:
-    """Choose lines: each block within its share first, then in order as far as room is left."""
-    left = room
-    for block in blocks:
-        left -= block.fill(min(left, int(room * block.share)))
-    for block in blocks:
-        left -= block.fill(left)
 
 
 def _byte_size(*lines: str) -> int:

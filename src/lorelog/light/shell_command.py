@@ -73,9 +73,11 @@ def command_variants(words: list[str], *, through_runners: bool = True) -> list[
         words = [name, *words[1:]]
         variants.append(words)
     if name == "git":
-        bare = _strip_git_options(words)
-        if bare != words:
-            variants.append(bare)
+        start = 1
+        while start < len(words) and words[start].startswith("-"):
+            start += 2 if words[start] in _GIT_VALUE_OPTIONS else 1
+        if 1 < start < len(words):
+            variants.append([words[0], *words[start:]])
     if through_runners:
         variants += _run_by_runner(words)
     return variants
@@ -103,8 +105,16 @@ def matches_variant(pattern: str, words: list[str]) -> bool:
     plain = [word for word in words if not word.startswith("-")]
     if not names or names != plain[: len(names)]:
         return False
-    given = {option for word in words if word.startswith("-") for option in _option_forms(word)}
-    return all(_is_given(option, given) for option in options)
+    given: set[str] = set()  # each option with and without its value, and the letters of a combined short one
+    for word in words:
+        if word.startswith("-"):
+            given |= {word, word.partition("=")[0]}
+            given |= set() if word.startswith("--") else {f"-{letter}" for letter in word[1:] if letter.isalpha()}
+    for option in options:  # `-rf` may also be given as `-r -f`
+        letters = option[1:] if len(option) > 2 and option[1:].isalpha() else ""
+        if option not in given and not (letters and all(f"-{letter}" in given for letter in letters)):
+            return False
+    return True
 
 
 def is_commit(variants: list[list[str]]) -> bool:
@@ -135,22 +145,6 @@ def _join(directory: str, name: str) -> str:
     return f"{directory}/{name}"
 
 
-def _is_given(option: str, given: set[str]) -> bool:
-    """Return True if a command has an option; `-rf` may also be given as `-r -f`."""
-    if option in given:
-        return True
-    letters = option[1:]
-    return len(letters) > 1 and letters.isalpha() and all(f"-{letter}" in given for letter in letters)
-
-
-def _option_forms(word: str) -> list[str]:
-    """Return an option with and without its value, and the letters of a combined short option."""
-    forms = [word, word.partition("=")[0]]
-    if not word.startswith("--"):
-        forms += [f"-{letter}" for letter in word[1:] if letter.isalpha()]
-    return forms
-
-
 def _run_by_runner(words: list[str]) -> list[list[str]]:
     """Return the commands that a runner or an interpreter runs, from the outside in."""
     found: list[list[str]] = []
@@ -167,13 +161,6 @@ def _run_by_runner(words: list[str]) -> list[list[str]]:
         words = [program_name(words[position]), *words[position + 1 :]]
         found.append(words)
     return found
-
-
-def _strip_git_options(words: list[str]) -> list[str]:
-    start = 1
-    while start < len(words) and words[start].startswith("-"):
-        start += 2 if words[start] in _GIT_VALUE_OPTIONS else 1
-    return [words[0], *words[start:]] if start < len(words) else words
 
 
 def _add_command(found: list[list[str]], words: list[str], depth: int) -> None:
@@ -257,7 +244,11 @@ class _ShellScanner:
             elif letter in ";|\n()" or (letter == "&" and not self._is_redirect_sign()):
                 _end_word(words, word)
                 words = self._end_command(words)
-                self._take_separator(letter, depth)
+                self._at += 1
+                if letter == "(" and depth < _MAX_DEPTH:
+                    self.scan(")", depth + 1)
+                elif letter == "\n":
+                    self._skip_heredocs()
             elif letter == "#" and not word:
                 end = text.find("\n", self._at)
                 self._at = size if end < 0 else end
@@ -315,13 +306,6 @@ class _ShellScanner:
         self._at += 1 if letter == "`" else 2
         self.scan("`" if letter == "`" else ")", depth + 1)
         return True
-
-    def _take_separator(self, letter: str, depth: int) -> None:
-        self._at += 1
-        if letter == "(" and depth < _MAX_DEPTH:
-            self.scan(")", depth + 1)
-        elif letter == "\n" and self._heredocs:
-            self._skip_heredocs()
 
     def _is_redirect_sign(self) -> bool:
         """Return True for the `&` of `2>&1` and `&>`."""

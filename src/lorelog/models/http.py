@@ -9,8 +9,8 @@ lost by a gateway. A server that refuses the connection is not retried, so that 
 server is not running. The time limit covers a request with all its retries and pauses, from the moment it gets its
 slot. Redirects are not followed: they could carry a key to another host.
 
-`Credentials` holds the API key, which is sent only to the host of the base URL and removed from any server text that is
-shown, and maps HTTP errors to messages. Without a required key only a server on this machine is used.
+The API key is sent only to the host of the base URL and removed from any server text that is shown. Without a required key
+only a server on this machine is used.
 """
 
 from __future__ import annotations
@@ -49,65 +49,12 @@ class KeyHeader(Struct, frozen=True):
 BEARER_HEADER = KeyHeader()
 
 
-class Credentials:
-    """A key for an endpoint, and the errors that the endpoint's replies stand for."""
+class Credentials(Struct, frozen=True):
+    """A key, the variable that it was read from, and how it is sent."""
 
-    def __init__(self, endpoint: Endpoint, key: str, key_variable: str, header: KeyHeader = BEARER_HEADER) -> None:
-        self._endpoint = endpoint
-        self._key = key.strip()
-        self._key_variable = key_variable
-        self._header = header
-
-    def headers(self) -> dict[str, str]:
-        """Return the headers of a request. Raise ModelUnavailable if the key is missing or malformed."""
-        if self._key:
-            if not (self._key.isascii() and self._key.isprintable()):
-                # http.client would reject it too, but show it.
-                raise ModelUnavailable(
-                    f"the API key for {self._endpoint.host} contains invalid characters",
-                    hint=f"check {self._key_variable}",
-                )
-            return {self._header.name: f"{self._header.scheme}{self._key}"}
-        if self._endpoint.is_loopback or not self._header.required:
-            return {}
-        raise ModelUnavailable(f"no API key for {self._endpoint.host}", hint=f"set {self._key_variable}")
-
-    def error_for_reply(self, reply: HttpReply, doing: str) -> ModelUnavailable | ModelFault:
-        """Return the error for a reply other than 200; `doing` is the refused action, such as "embed with MODEL"."""
-        host, detail = self._endpoint.host, self.server_message(reply.body, raw=True)
-        if reply.status in {401, 403} or b"API_KEY_INVALID" in reply.body:  # Google answers 400 to a wrong key
-            hint = f"check {self._key_variable}" if self._key else f"set {self._key_variable}"
-            return ModelUnavailable(f"{host} refused the API key (HTTP {reply.status}){detail}", hint=hint)
-        if 300 <= reply.status < 400:
-            return ModelFault(
-                f"{host} redirects elsewhere (HTTP {reply.status}); redirects are not followed, to protect the key",
-                hint="set the base URL to the server's real address",
-            )
-        if reply.status == 402:
-            return ModelUnavailable(f"{host} requires payment (HTTP 402){detail}", hint="check your account there")
-        if reply.status == 429:
-            return ModelUnavailable(
-                f"{host} limits the rate of requests (HTTP 429){detail}",
-                hint="wait, or lower the batch size; finished work is kept",
-            )
-        if reply.is_transient:
-            return ModelUnavailable(f"{host} failed (HTTP {reply.status}){detail}", hint="try again later")
-        return ModelFault(
-            f"{host} refused to {doing} (HTTP {reply.status}){detail}", hint="check the model's name and the base URL"
-        )
-
-    def server_message(self, body: bytes, *, raw: bool = False) -> str:
-        """Return the error text in a reply (with `raw`, any text) formatted for a message: one line, without the key."""
-        content = body.decode("utf-8", "replace")
-        text = content if raw else ""
-        with suppress(ValueError, RecursionError):
-            text = _error_message(json.loads(content)) or text
-        if self._key:
-            # As servers repeat it: plain, with backslashes, percent-encoded or escaped as in JSON.
-            forms = (rf"(?:\\?{re.escape(letter)}|%{ord(letter):02x}|\\u00{ord(letter):02x})" for letter in self._key)
-            text = re.sub("".join(forms), "[key]", text, flags=re.IGNORECASE)
-        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-        return f": {text[:200]}" if text else ""
+    key: str
+    variable: str
+    header: KeyHeader = BEARER_HEADER
 
 
 def _error_message(reply: Any) -> str:
@@ -224,11 +171,14 @@ class Endpoint:
         self,
         base_url: str,
         timeout_s: float,
+        credentials: Credentials | None = None,
         *,
         purpose: str = "embedding",
         once: bool = False,
         limiter: RateLimiter | None = None,
     ) -> None:
+        given = credentials or Credentials("", "")
+        self._key, self._key_variable, self._header = given.key.strip(), given.variable, given.header
         self._purpose = purpose
         self._limiter = limiter or RateLimiter()
         self._once = once
@@ -268,11 +218,14 @@ class Endpoint:
         except ValueError:
             return self._name == "localhost"
 
-    def post(self, path: str, payload: bytes, headers: Mapping[str, str], *, urgent: bool = False) -> HttpReply:
-        """Send JSON and return the reply with any status. Raise ModelError if no complete reply arrives.
+    def post(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = {}, *, urgent: bool = False
+    ) -> HttpReply:
+        """Send JSON with the key and return the reply with any status. Raise ModelError if no complete reply arrives.
 
         For an urgent request the time limit includes waiting for a slot.
         """
+        payload, headers = json.dumps(body).encode(), {**headers, **self.headers()}
         deadline = time.monotonic() + self._timeout_s if urgent else 0.0
         pause = FIRST_PAUSE_S
         for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -301,6 +254,57 @@ class Endpoint:
                 time.sleep(wait)
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a request. Raise ModelUnavailable if the key is missing or malformed."""
+        if self._key:
+            if not (self._key.isascii() and self._key.isprintable()):
+                # http.client would reject it too, but show it.
+                raise ModelUnavailable(
+                    f"the API key for {self.host} contains invalid characters",
+                    hint=f"check {self._key_variable}",
+                )
+            return {self._header.name: f"{self._header.scheme}{self._key}"}
+        if self.is_loopback or not self._header.required:
+            return {}
+        raise ModelUnavailable(f"no API key for {self.host}", hint=f"set {self._key_variable}")
+
+    def error_for_reply(self, reply: HttpReply, doing: str) -> ModelUnavailable | ModelFault:
+        """Return the error for a reply other than 200; `doing` is the refused action, such as "embed with MODEL"."""
+        host, detail = self.host, self.server_message(reply.body, raw=True)
+        if reply.status in {401, 403} or b"API_KEY_INVALID" in reply.body:  # Google answers 400 to a wrong key
+            hint = f"check {self._key_variable}" if self._key else f"set {self._key_variable}"
+            return ModelUnavailable(f"{host} refused the API key (HTTP {reply.status}){detail}", hint=hint)
+        if 300 <= reply.status < 400:
+            return ModelFault(
+                f"{host} redirects elsewhere (HTTP {reply.status}); redirects are not followed, to protect the key",
+                hint="set the base URL to the server's real address",
+            )
+        if reply.status == 402:
+            return ModelUnavailable(f"{host} requires payment (HTTP 402){detail}", hint="check your account there")
+        if reply.status == 429:
+            return ModelUnavailable(
+                f"{host} limits the rate of requests (HTTP 429){detail}",
+                hint="wait, or lower the batch size; finished work is kept",
+            )
+        if reply.is_transient:
+            return ModelUnavailable(f"{host} failed (HTTP {reply.status}){detail}", hint="try again later")
+        return ModelFault(
+            f"{host} refused to {doing} (HTTP {reply.status}){detail}", hint="check the model's name and the base URL"
+        )
+
+    def server_message(self, body: bytes, *, raw: bool = False) -> str:
+        """Return the error text in a reply (with `raw`, any text) formatted for a message: one line, without the key."""
+        content = body.decode("utf-8", "replace")
+        text = content if raw else ""
+        with suppress(ValueError, RecursionError):
+            text = _error_message(json.loads(content)) or text
+        if self._key:
+            # As servers repeat it: plain, with backslashes, percent-encoded or escaped as in JSON.
+            forms = (rf"(?:\\?{re.escape(letter)}|%{ord(letter):02x}|\\u00{ord(letter):02x})" for letter in self._key)
+            text = re.sub("".join(forms), "[key]", text, flags=re.IGNORECASE)
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+        return f": {text[:200]}" if text else ""
 
     def close(self) -> None:
         with self._lock:
@@ -374,20 +378,11 @@ class Endpoint:
                 connection.close()
 
     def _read(self, response: HTTPResponse) -> bytes:
-        """Read the body in pieces, to stop at the size limit."""
-        pieces: list[bytes] = []
-        size = 0
-        while not response.isclosed():
-            piece = response.read1(1 << 16)
-            if not piece:
-                break
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_REPLY_BYTES:
-                raise ModelFault(f"{self.host} sent more than {MAX_REPLY_BYTES >> 20} MiB")
+        body = response.read(MAX_REPLY_BYTES + 1)
+        if len(body) > MAX_REPLY_BYTES:
+            raise ModelFault(f"{self.host} sent more than {MAX_REPLY_BYTES >> 20} MiB")
         if response.length:
             raise _ConnectionBroken(f"{response.length} bytes of the reply are missing")
-        body = b"".join(pieces)
         # Not requested, but some gateways compress for everyone.
         if response.headers.get("Content-Encoding", "").strip().lower() not in {"gzip", "x-gzip", "deflate"}:
             return body

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -23,9 +23,6 @@ from lorelog.core.ports import Completion
 from lorelog.models.chat.remote import ChatAdapter, ChatRequest, RemoteLanguageModel, make_completion, make_messages
 from lorelog.models.embed.remote import EmbeddingAdapter, EmbedResponse, RemoteEmbedder
 from lorelog.models.http import HttpReply, KeyHeader, MalformedReply, nested_object, sum_counts
-
-if TYPE_CHECKING:
-    from lorelog.models.ollama_container import OllamaContainer
 
 PORT = 11434
 
@@ -61,27 +58,25 @@ class _Server:
         self._model = model
 
     def send(self, post: Callable[[], HttpReply], host: str) -> HttpReply:
-        reply = self._send_managed(self._container, post) if self._container else post()
+        container = self._container
+        if container is not None:
+            container.ensure(self._model)
+        try:
+            reply = post()
+        except ModelUnavailable:
+            if container is None or container.is_reachable():
+                raise
+            container.ensure(self._model, recheck=True)  # it was stopped in the meantime
+            reply = post()
+        if reply.status == 404 and container is not None and container.pull(self._model):
+            reply = post()
+        if reply.status == 200 and container is not None:
+            container.record_use()
         if reply.status == 404 and b"not found" in reply.body:
             raise ModelUnavailable(
                 f"the Ollama server at {host} does not have the model {self._model}",
                 hint=f"run: ollama pull {self._model}",
             )
-        return reply
-
-    def _send_managed(self, container: OllamaContainer, post: Callable[[], HttpReply]) -> HttpReply:
-        container.ensure(self._model)
-        try:
-            reply = post()
-        except ModelUnavailable:
-            if container.is_reachable():
-                raise
-            container.ensure(self._model, recheck=True)  # it was stopped in the meantime
-            reply = post()
-        if reply.status == 404 and container.pull(self._model):
-            reply = post()
-        if reply.status == 200:
-            container.record_use()
         return reply
 
 

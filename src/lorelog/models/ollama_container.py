@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import OllamaOptions
 from lorelog.core.paths import home_folder
-from lorelog.core.processes import acquire_file_lock, spawn_detached, try_file_lock
+from lorelog.core.processes import FileLock, spawn_detached
 
 READY_TIMEOUT_S = 30.0
 _POLL_S = 0.5
@@ -192,35 +192,22 @@ class OllamaContainer:
         finally:
             self._lock.release()
 
-    @contextmanager
-    def _process_lock(self) -> Iterator[None]:
-        """Hold the lock among processes to start, stop or pull."""
+    def _process_lock(self) -> FileLock:
+        """Return the lock among processes to start, stop or pull."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise ModelUnavailable(f"Ollama cannot be started: {error}") from error
-        try:
-            if not acquire_file_lock(descriptor, _LOCK_TIMEOUT_S):
-                raise ModelUnavailable(
-                    f"another process has been starting Ollama for more than {_LOCK_TIMEOUT_S:g} s",
-                    hint="try again later",
-                )
-            yield
-        finally:
-            os.close(descriptor)
+        busy = f"another process has been starting Ollama for more than {_LOCK_TIMEOUT_S:g} s"
+        return FileLock(self._folder / "lock", ModelUnavailable(busy, hint="try again later"), _LOCK_TIMEOUT_S)
 
     def _start_keeper(self) -> None:
         """Start the process that stops the idle container, unless one runs or the container should stay."""
         if not self._options.idle_s or not sys.executable:
             return
         with suppress(OSError):
-            descriptor = os.open(self._folder / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                if not try_file_lock(descriptor):
-                    return
-            finally:
-                os.close(descriptor)
+            with FileLock(self._folder / "keeper.lock", BlockingIOError()):
+                pass  # no keeper runs
             words = (str(self._folder), self._options.container, f"{self._options.idle_s:g}")
             null_files = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
             spawn_detached([sys.executable, "-P", "-m", KEEPER_MODULE, *words], _child_environment(), null_files)
@@ -238,28 +225,25 @@ _MIN_SLEEP_S = 0.05
 
 def stop_when_idle(folder: Path, container: str, idle_s: float) -> None:
     """Wait until the container has been idle for `idle_s`, stop it, and return."""
-    keeper = os.open(folder / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if not try_file_lock(keeper):
-        os.close(keeper)
-        return
-    while True:
-        left = idle_s - _idle_seconds(folder)
-        if left > 0:
-            time.sleep(min(max(left, _MIN_SLEEP_S), _MAX_SLEEP_S))
-            continue
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with ExitStack() as stack:
         try:
-            acquire_file_lock(lock)
-            if _idle_seconds(folder) < idle_s:
-                continue  # used while waiting for the lock
-            with suppress(ModelUnavailable):  # without Docker the container does not run either
-                if is_running(container):
-                    run_docker("rm", "-f", container)
-            (folder / "started").unlink(missing_ok=True)
-            os.close(keeper)
+            stack.enter_context(FileLock(folder / "keeper.lock", BlockingIOError()))
+        except BlockingIOError:
             return
-        finally:
-            os.close(lock)
+        while True:
+            left = idle_s - _idle_seconds(folder)
+            if left > 0:
+                time.sleep(min(max(left, _MIN_SLEEP_S), _MAX_SLEEP_S))
+                continue
+            with FileLock(folder / "lock"):
+                if _idle_seconds(folder) < idle_s:
+                    continue  # used while waiting for the lock
+                with suppress(ModelUnavailable):  # without Docker the container does not run either
+                    if is_running(container):
+                        run_docker("rm", "-f", container)
+                (folder / "started").unlink(missing_ok=True)
+                stack.close()
+                return
 
 
 def _idle_seconds(folder: Path) -> float:

@@ -113,7 +113,7 @@ def resident_bytes() -> int:
 
 
 class ShellCommand(Struct, frozen=True):
-    """A command that calls an operation. Its options are derived from the fields of the request (`surfaces.cli.derive`)."""
+    """A command that calls an operation. Its options are derived from the fields of the request (`scripts/derive_options.py`)."""
 
     words: str
     """The command, and its verb if it has one: `task start`."""

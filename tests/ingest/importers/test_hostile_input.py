@@ -54,7 +54,7 @@ def test_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
         assert words in reasons
 
 
-def test_a_truncated_export_gives_what_is_whole(tmp_path: Path) -> None:
+def test_a_truncated_export_gives_its_complete_conversations(tmp_path: Path) -> None:
     """The conversations before the break of a truncated export are read, and the break is named."""
     text = json.dumps([chatgpt_conversation(), chatgpt_conversation(title="Second")])
     items = read("chatgpt", write(tmp_path / "conversations.json", text[:-20]))
@@ -217,7 +217,7 @@ def test_words_are_accepted_by_journals(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", "x", 1e30, -5, True, "9999-01-01", float("nan"), float("inf"), [], {}])
-def test_times_that_are_none(value: object) -> None:
+def test_values_that_are_not_past_times(value: object) -> None:
     """A value that is not a time of the past is no date."""
     assert parse_time(value) is None
 

@@ -39,7 +39,7 @@ def by_name(kind: Kind) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=by_name)
-def test_secrets_are_gone_wherever_they_stand(kind: Kind) -> None:
+def test_secrets_are_redacted_in_every_context(kind: Kind) -> None:
     """A secret of each kind is replaced in each of its contexts, and the text around it stays."""
     for seed in range(ROUNDS):
         secret = kind.make(Random(seed))
@@ -82,7 +82,7 @@ def test_secrets_in_any_prose_are_gone(kind: Kind, before: str, after: str, seed
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)
-def test_what_only_looks_secret_stays(text: str) -> None:
+def test_lookalikes_stay(text: str) -> None:
     """Hashes, ids, paths, identifiers, public keys, images and ordinary code stay unchanged."""
     assert redact(text).text == text
     assert redact(f"Before it.\n  {text}\nAfter it.").kinds == {}
@@ -99,7 +99,7 @@ def test_placeholders_stay(value: str, place: str) -> None:
 
 @settings(deadline=None)
 @given(st.text())
-def test_any_text_is_taken(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     """Any text is accepted, and redacting it again changes nothing."""
     once = redact(text).text
 
@@ -163,7 +163,7 @@ def test_plain_words_stay(text: str) -> None:
         ("", ""),
     ],
 )
-def test_what_is_private_is_never_kept(text: str, left: str) -> None:
+def test_private_text_is_removed(text: str, left: str) -> None:
     """Text between private tags is removed: any case, nested, with attributes, and to the end if unclosed."""
     assert redact(text).text == left
 
@@ -175,7 +175,7 @@ def test_nothing_opened_as_private_survives(text: str) -> None:
     assert "<private>" not in redact(text).text
 
 
-def test_what_is_around_a_secret_stays_readable() -> None:
+def test_text_around_a_secret_stays() -> None:
     """Names, users, schemes and everything else on the line stay."""
     random = Random(1)
     key, other = some(random, LETTERS, 32), some(random, LETTERS, 32)

@@ -73,7 +73,7 @@ def test_a_second_import_adds_nothing(engine: Engine) -> None:
     assert files_of(engine) == before
 
 
-def test_what_was_deleted_does_not_come_back(engine: Engine) -> None:
+def test_a_deleted_memory_is_not_imported_again(engine: Engine) -> None:
     """A memory that was imported and then deleted is not imported again, even after the import was taken back."""
     batch = take(engine, entry("The otter sleeps.")).batch
     engine.memories().delete(engine.search("otter").hits[0].id)
@@ -180,7 +180,7 @@ def test_personal_sources_go_to_the_home(engine: Engine) -> None:
     assert take(engine, entry("Global."), to_global=True).to_global == 1
 
 
-def test_undo_takes_back_exactly_one_import(engine: Engine) -> None:
+def test_undo_removes_exactly_one_import(engine: Engine) -> None:
     """Taking an import back leaves every file as it was before, and what other imports and the user wrote."""
     engine.memories().add([NewMemory("My own note about otters.")])
     take(engine, entry("First import, otter."))
@@ -201,7 +201,7 @@ def test_undo_takes_back_exactly_one_import(engine: Engine) -> None:
         engine.importer().undo(batch)
 
 
-def test_undo_keeps_what_was_edited(engine: Engine) -> None:
+def test_undo_keeps_edited_entries(engine: Engine) -> None:
     """An entry that was edited since is kept and named; the rest is removed; put back, it can be taken back, too."""
     batch = take(engine, entry("Keep me, otter."), entry("Remove me, otter.")).batch
     (path,) = engine.place.journals.rglob("*.md")
@@ -313,7 +313,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
     second=st.lists(texts, min_size=1, max_size=4, unique_by=str.strip),
     edited=st.booleans(),
 )
-def test_any_text_can_be_taken_back(
+def test_any_import_can_be_undone(
     tmp_path_factory: pytest.TempPathFactory, first: list[str], second: list[str], *, edited: bool
 ) -> None:
     """Whatever the texts are, taking a batch back removes its entries and no others, from a file that has both."""

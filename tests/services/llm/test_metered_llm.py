@@ -47,7 +47,7 @@ def gate(folder: Path, model: Any, daily_tokens: int = 100_000, window_tokens: i
     return MeteredLlm(model, Receipts.of_tenant(folder), LlmBudget(daily_tokens, 60.0, window_tokens, "/p"))
 
 
-def test_a_call_is_allowed_then_asked_then_written_down(tmp_path: Path) -> None:
+def test_a_call_has_two_receipts(tmp_path: Path) -> None:
     """The model is asked what it is to be asked, and two lines tell who, for what, whose and how it went."""
     model = ScriptedLanguageModel()
     way = gate(tmp_path, model, window_tokens=9000)
@@ -80,7 +80,7 @@ def test_a_call_is_allowed_then_asked_then_written_down(tmp_path: Path) -> None:
         (KeyboardInterrupt(), "failed", True),
     ],
 )
-def test_what_a_model_raises_is_raised_and_accounted_for(
+def test_an_error_of_a_model_is_raised_and_recorded(
     tmp_path: Path, error: BaseException, outcome: str, *, charged: bool
 ) -> None:
     """What may have been charged for counts in full, what was not does not count, and the caller learns what happened."""
@@ -112,9 +112,7 @@ def test_a_caller_can_reject_an_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("told", "counted"), [((0, 0), 0), ((0, 20), 20), ((100, 0), 100), ((100, 20), 120)])
-def test_what_a_model_tells_of_one_side_only_counts_in_full_on_the_other(
-    tmp_path: Path, told: tuple[int, int], counted: int
-) -> None:
+def test_an_unknown_side_of_the_usage_counts_in_full(tmp_path: Path, told: tuple[int, int], counted: int) -> None:
     """An Ollama that had the question in its cache says nothing of it: what it might have been is spent."""
     gate(tmp_path, ScriptedLanguageModel(tokens=told)).ask("compact", "s", "t", 500)
 
@@ -123,7 +121,7 @@ def test_what_a_model_tells_of_one_side_only_counts_in_full_on_the_other(
     assert ended["tokens_in"] + ended["tokens_out"] == counted + unsaid
 
 
-def test_what_does_not_fit_is_not_asked(tmp_path: Path) -> None:
+def test_a_text_beyond_the_window_is_not_sent(tmp_path: Path) -> None:
     """A model that would read a part of it silently is not asked at all; what just fits is."""
     model = ScriptedLanguageModel()
     cost = gate(tmp_path, model).max_cost("s", "word " * 2000, 500)

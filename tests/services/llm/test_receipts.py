@@ -86,7 +86,7 @@ def test_a_call_is_written_down_before_and_after(receipts: Receipts, tmp_path: P
     assert receipts.spent_today() == 120
 
 
-def test_what_may_exceed_the_limit_is_not_begun(receipts: Receipts, clock: ReceiptClock) -> None:
+def test_a_call_that_may_exceed_the_limit_is_refused(receipts: Receipts, clock: ReceiptClock) -> None:
     """A call that might cost more than is left is refused, and tomorrow there is as much as ever."""
     assert is_refused(receipts, 1, limit=0)
     reserved(receipts, 700)
@@ -189,7 +189,7 @@ def test_vectors_of_long_ago_are_not_read_again(
     assert len(read) < 10
 
 
-def test_a_log_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_an_unreadable_log_is_an_error(tmp_path: Path) -> None:
     """Whoever asks what was spent is told that nobody knows, and not that it was nothing."""
     (tmp_path / "r.jsonl").symlink_to(tmp_path / "r.jsonl")
     for path in (tmp_path, tmp_path / "r.jsonl"):
@@ -198,8 +198,10 @@ def test_a_log_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: Path)
 
 
 def test_after_failures_in_a_row_there_is_a_pause(receipts: Receipts, clock: ReceiptClock) -> None:
-    """Three failures stop all calls of a model for a quarter of an hour; then one may try, and if it fails the pause begins anew."""
-    for _ in range(MAX_FAILURES):
+    """Three failures in a row stop a model for a quarter of an hour; then one call may try, and a failure begins the pause again."""
+    for outcome in ("fault", "fault", "ok", "fault", "fault"):
+        receipts.settle(reserved(receipts, 10), CallOutcome(outcome, 0, 0, 1.0))
+    for _ in range(MAX_FAILURES - 2):
         receipts.settle(reserved(receipts, 10), CallOutcome("timeout", 0, 0, 60.0))
 
     assert is_left_alone(receipts)
@@ -212,15 +214,7 @@ def test_after_failures_in_a_row_there_is_a_pause(receipts: Receipts, clock: Rec
     reserved(receipts, 10)
 
 
-def test_only_failures_in_a_row_pause_the_model(receipts: Receipts) -> None:
-    """Only failures in a row count."""
-    for word in ("fault", "fault", "ok", "fault", "fault"):
-        receipts.settle(reserved(receipts, 10), CallOutcome(word, 0, 0, 1.0))
-
-    reserved(receipts, 10)
-
-
-def test_what_cannot_be_accounted_for_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_without_a_receipt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that cannot be written, or is held by another, is an error before anything is asked; so is a link."""
     (tmp_path / "elsewhere").write_text("", "utf-8")
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere")
@@ -261,7 +255,7 @@ def test_the_limit_that_was_reached_is_named(receipts: Receipts) -> None:
         assert key in raised.value.hint
 
 
-def test_all_calls_of_some_days_can_be_told(receipts: Receipts, clock: ReceiptClock) -> None:
+def test_calls_of_some_days_are_listed(receipts: Receipts, clock: ReceiptClock) -> None:
     """A call is told once, as it ended; one that never did with what it reserved."""
     compact = ModelCall("compact", "openai", "m", project="/q")
     reserved(receipts, 300)
@@ -272,12 +266,12 @@ def test_all_calls_of_some_days_can_be_told(receipts: Receipts, clock: ReceiptCl
     receipts.record(ModelCall(PURPOSE_EMBEDDING, "openai", "e"), CallOutcome("ok", 9, 0, 0.5))
 
     later = [
-        CallUsage("2026-03-06", compact, "ok", 100, 20, 1.5),
-        CallUsage("2026-03-07", ASKED, "started", 70, 0, 0.0),
-        CallUsage("2026-03-07", ModelCall(PURPOSE_EMBEDDING, "openai", "e"), "ok", 9, 0, 0.5),
+        CallUsage("ok", 100, 20, 1.5, day="2026-03-06", call=compact),
+        CallUsage("started", 70, 0, 0.0, day="2026-03-07", call=ASKED),
+        CallUsage("ok", 9, 0, 0.5, day="2026-03-07", call=ModelCall(PURPOSE_EMBEDDING, "openai", "e")),
     ]
     assert list(receipts.usage_since("2026-03-06").calls) == later
-    first = CallUsage("2026-03-05", ASKED, "started", 300, 0, 0.0)
+    first = CallUsage("started", 300, 0, 0.0, day="2026-03-05", call=ASKED)
     assert receipts.usage_since("2026-01-01") == UsageSummary((first, *later))
 
 
@@ -295,7 +289,7 @@ def test_lines_of_before_are_of_notes(receipts: Receipts, tmp_path: Path) -> Non
     assert receipts.spent_today() == 540
     assert is_refused(receipts, 461)
     errand = ModelCall(PURPOSE_NOTE, "", "claude/haiku", "claude", "")
-    assert receipts.usage_since("2026-03-05").calls == (CallUsage("2026-03-05", errand, "ok", 500, 40, 2.0),)
+    assert receipts.usage_since("2026-03-05").calls == (CallUsage("ok", 500, 40, 2.0, day="2026-03-05", call=errand),)
 
 
 def test_nothing_spent_is_nothing(tmp_path: Path) -> None:

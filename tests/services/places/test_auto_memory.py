@@ -114,7 +114,7 @@ def test_files_of_the_project_and_of_the_person_are_found(claude: Path, project:
     }
 
 
-def test_a_worktree_shares_what_its_repository_has(claude: Path, project: Path) -> None:
+def test_a_worktree_shares_the_files_of_its_repository(claude: Path, project: Path) -> None:
     """Both directories' memories belong to the one project; a file that both have is taken from the main one."""
     write(project / "CLAUDE.md", "main")
     for words in (["add", "-A"], ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "x"]):
@@ -221,7 +221,7 @@ def test_they_leave_and_return_with_their_files(claude: Path, project: Path) -> 
     assert indexed(project) == {str(path): str(project) for path in (memory, agents)}
 
 
-def test_a_root_that_someone_chose_decides_about_what_lies_in_it(claude: Path, project: Path) -> None:
+def test_a_chosen_root_decides_about_files_inside_it(claude: Path, project: Path) -> None:
     """Where the whole repository is indexed, its exclusions hold for CLAUDE.md too; hidden ones are found all the same."""
     write(project / "CLAUDE.md", "excluded")
     hidden = write(project / ".claude" / "CLAUDE.md", "hidden")
@@ -233,9 +233,7 @@ def test_a_root_that_someone_chose_decides_about_what_lies_in_it(claude: Path, p
     assert set(indexed(project)) == {str(hidden), str(readme)}
 
 
-def test_another_directory_of_claude_code_is_heeded(
-    claude: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_claude_config_dir_is_used(claude: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CLAUDE_CONFIG_DIR moves it, for Claude Code and for us."""
     moved = project.parent / "elsewhere"
     write(claude / "CLAUDE.md", "not this one")

@@ -29,32 +29,24 @@ def said_by_git(place: Path) -> tuple[str, str]:
     return git(place, "branch", "--show-current"), git(place, "rev-parse", "HEAD")[:12]
 
 
-def test_a_branch_and_its_commit(repository: Path) -> None:
-    """The current branch, with slashes, and the first twelve digits of its commit."""
+COMMIT = ("commit", "-q", "--allow-empty", "-m", "two")
+HEADS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "main": (),
+    "fix/cache": (("checkout", "-q", "-b", "fix/cache"), COMMIT),
+    "": (("checkout", "-q", "--detach"),),
+    "packed": (("branch", "x/packed"), ("checkout", "-q", "-b", "packed"), COMMIT, ("pack-refs", "--all")),
+}
+
+
+@pytest.mark.parametrize("branch", HEADS)
+def test_branch_and_commit_are_those_of_git(repository: Path, branch: str) -> None:
+    """The current branch, if there is one, and the first twelve digits of its commit, packed or not."""
+    for words in HEADS[branch]:
+        git(repository, *words)
+
+    assert (repository / ".git" / "refs" / "heads" / "main").exists() == (branch != "packed")
     assert read_head(str(repository)) == said_by_git(repository)
-    git(repository, "checkout", "-q", "-b", "fix/cache")
-    git(repository, "commit", "-q", "--allow-empty", "-m", "two")
-
-    assert read_head(str(repository)) == said_by_git(repository)
-    assert read_head(str(repository))[0] == "fix/cache"
-
-
-def test_packed_references(repository: Path) -> None:
-    """A commit that only `packed-refs` knows is found, and not that of a branch whose name ends alike."""
-    git(repository, "branch", "x/main")
-    git(repository, "commit", "-q", "--allow-empty", "-m", "two")
-    git(repository, "pack-refs", "--all")
-
-    assert not (repository / ".git" / "refs" / "heads" / "main").exists()
-    assert read_head(str(repository)) == said_by_git(repository)
-
-
-def test_a_detached_head_has_no_branch(repository: Path) -> None:
-    """Without a branch the commit is told alone."""
-    git(repository, "checkout", "-q", "--detach")
-
-    assert read_head(str(repository)) == said_by_git(repository)
-    assert read_head(str(repository))[0] == ""
+    assert read_head(str(repository))[0] == branch
 
 
 def test_a_linked_worktree_has_its_own_head(repository: Path, tmp_path: Path) -> None:
@@ -67,13 +59,6 @@ def test_a_linked_worktree_has_its_own_head(repository: Path, tmp_path: Path) ->
     git(repository, "pack-refs", "--all")
     assert read_head(str(linked)) == said_by_git(linked)
     assert find_worktree(str(linked)) == (str(repository), str(linked), True)
-
-
-def test_before_the_first_commit_there_is_a_branch_only(tmp_path: Path) -> None:
-    """A new repository has a branch without a commit."""
-    git(tmp_path, "init", "-q", "-b", "trunk")
-
-    assert read_head(str(tmp_path)) == ("trunk", "")
 
 
 def test_a_submodule_has_its_own_head(repository: Path, tmp_path: Path) -> None:
@@ -90,17 +75,19 @@ def test_a_submodule_has_its_own_head(repository: Path, tmp_path: Path) -> None:
     "head",
     ["", "nonsense", "ref: refs/heads/../../../secret", "ref: /etc/passwd", "ref: refs/heads/.invalid", "\0", "a" * 39],
 )
-def test_a_strange_head_says_nothing(repository: Path, head: str) -> None:
+def test_a_malformed_head_has_no_branch_or_commit(repository: Path, head: str) -> None:
     """What Git would not write is passed over, and leads to no file outside."""
     (repository / ".git" / "HEAD").write_text(head + "\n", "utf-8")
 
     assert read_head(str(repository)) == ("", "")
 
 
-def test_no_repository_has_no_head(tmp_path: Path) -> None:
-    """A plain directory, or none, has neither branch nor commit."""
+def test_heads_without_a_commit(tmp_path: Path) -> None:
+    """A plain directory, or none, has neither branch nor commit; a new repository has a branch."""
     assert read_head(str(tmp_path)) == ("", "")
     assert read_head("/nowhere/at/all") == ("", "")
+    git(tmp_path, "init", "-q", "-b", "trunk")
+    assert read_head(str(tmp_path)) == ("trunk", "")
 
 
 def test_references_that_name_each_other_come_to_an_end(repository: Path) -> None:

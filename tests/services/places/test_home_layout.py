@@ -108,7 +108,7 @@ def test_a_migration_killed_after_any_step_is_completed(
     assert not Path(first_layout_folder(home)).exists()
 
 
-def test_what_both_layouts_hold_is_kept(home: Path) -> None:
+def test_files_of_both_layouts_are_kept(home: Path) -> None:
     """A file that an older process wrote after the migration is kept beside the new one; derived files and locks are not."""
     old, new = Path(first_layout_folder(home)) / "default", Path(tenant_folder(home, "default"))
     for folder, text in ((old, "old"), (new, "new")):
@@ -189,7 +189,7 @@ def test_a_home_that_cannot_be_written_is_reported(home: Path, monkeypatch: pyte
     assert "data/NAME" in raised.value.hint
 
 
-def test_a_deleted_cache_is_said_and_rebuilt(home: Path, tmp_path: Path) -> None:
+def test_a_deleted_cache_is_reported_and_rebuilt(home: Path, tmp_path: Path) -> None:
     """After the cache was deleted under an open engine, a search says what to do, and `index` finds everything again."""
     (tmp_path / "p").mkdir()
     with open_memory(home, tmp_path / "p") as memory:

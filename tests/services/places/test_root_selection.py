@@ -164,7 +164,7 @@ def test_paths_that_select_nothing_are_a_mistake(world: TwoDirectories, paths: l
         world.given(*paths)
 
 
-def test_known_roots_inside_a_given_one_come_along(world: TwoDirectories) -> None:
+def test_known_roots_inside_a_given_root_are_indexed_with_it(world: TwoDirectories) -> None:
     """Roots known below a given path are indexed with it, as they were filed and without what they leave out."""
     inner = Root(
         str(world.make("here", "notes", "inner")), "/another", (str(world.here / "notes/inner/x"),), ("*.tmp",)
@@ -213,7 +213,7 @@ def test_a_bare_index_takes_journals_paths_and_known_roots(world: TwoDirectories
     assert found[mine.path] == mine
 
 
-def test_journals_that_are_not_there_are_not_taken(world: TwoDirectories) -> None:
+def test_missing_journals_are_not_selected(world: TwoDirectories) -> None:
     """A project without journals is indexed without a complaint about them."""
     configured = world.make("here", "docs")
 
@@ -240,7 +240,7 @@ def test_configured_paths_lie_where_they_lie(world: TwoDirectories) -> None:
     }
 
 
-def test_nothing_to_index_is_said_with_what_to_do(world: TwoDirectories) -> None:
+def test_a_project_without_roots_is_refused_with_a_command(world: TwoDirectories) -> None:
     """Where a project knows nothing, a bare index is refused with the command that begins."""
     others = Root(str(world.make("repository", "docs")), str(world.repository))
 

@@ -27,7 +27,7 @@ def allow(home: Path, *tenants: str) -> None:
     (home / "config.toml").write_text(f"[scope]\ntenants = {json.dumps(tenants)}\n", "utf-8")
 
 
-def test_an_allowed_tenant_is_taken(tmp_path: Path, home: Path) -> None:
+def test_an_allowed_tenant_is_used(tmp_path: Path, home: Path) -> None:
     """From the directory and from below it, the tenant that the file names holds."""
     scope(tmp_path, tenant="work")
     allow(home, "work")
@@ -94,7 +94,7 @@ def test_an_explicit_tenant_leaves_the_file_out(tmp_path: Path, home: Path, monk
     assert settings_at(resolve_location(project=below)).tenant() == "third"
 
 
-def test_the_nearest_file_speaks(tmp_path: Path, home: Path) -> None:
+def test_the_nearest_file_counts(tmp_path: Path, home: Path) -> None:
     """An inner scope file takes the place of an outer one."""
     scope(tmp_path, tenant="outer")
     inner = tmp_path / "inner"
@@ -104,7 +104,7 @@ def test_the_nearest_file_speaks(tmp_path: Path, home: Path) -> None:
     assert settings_at(resolve_location(project=inner)).tenant() == "inner"
 
 
-def test_a_persons_home_is_not_asked(home: Path) -> None:
+def test_a_scope_file_in_the_home_is_ignored(home: Path) -> None:
     """What lies in the home directory itself speaks for nobody: every directory is below it."""
     scope(home.parent, tenant="work")
     below = home.parent / "projects"

@@ -64,7 +64,7 @@ def test_worktrees_and_directories_inside_have_the_name_of_theirs(tmp_path: Path
     assert shared_name(str(tmp_path / "main" / "part")) == "git:example.org/team/app//part"
 
 
-def test_what_has_no_remote_is_known_here_alone(tmp_path: Path) -> None:
+def test_a_project_without_a_remote_has_no_shared_name(tmp_path: Path) -> None:
     """Neither a directory, nor a repository without remote, nor one that is gone has a name; what is of no project has one."""
     (tmp_path / "plain").mkdir()
     assert shared_name(str(tmp_path / "plain")) == ""

@@ -68,26 +68,7 @@ def test_files_that_come_change_and_go_are_followed(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_whole_directories_are_followed(project: Path) -> None:
-    """Directories that are made, moved, moved out, moved in and deleted take their files with them."""
-    notes = project / "notes"
-    kept = (notes / "a.md", "otter")
-    with Watch(project) as watch:
-        write(notes / "deep" / "er" / "x.md", "heron")
-        watch.sees(kept, (notes / "deep" / "er" / "x.md", "heron"))
-        (notes / "deep").rename(notes / "sea")
-        watch.sees(kept, (notes / "sea" / "er" / "x.md", "heron"))
-        (notes / "sea").rename(project / "away")
-        watch.sees(kept)
-        (project / "away").rename(notes / "back")
-        watch.sees(kept, (notes / "back" / "er" / "x.md", "heron"))
-        watch.sees(kept, write(notes / "back" / "er" / "x.md", "heron, edited"))
-        shutil.rmtree(notes / "back")
-        watch.sees(kept)
-
-
-@pytest.mark.slow
-def test_what_editors_leave_about_makes_no_pass(project: Path) -> None:
+def test_files_of_editors_are_ignored(project: Path) -> None:
     """Swap files, backups, temporary and hidden files, and files that are no Markdown are not followed."""
     notes = project / "notes"
     with Watch(project) as watch:
@@ -146,7 +127,7 @@ def test_a_deleted_cache_is_rebuilt(project: Path, home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_root_that_is_one_file_is_followed(project: Path) -> None:
+def test_a_single_file_is_followed(project: Path) -> None:
     """A file indexed by itself is followed through edits, atomic saves, deletion and return; its neighbours are not."""
     single = project / "single.md"
     write(single, "heron")
@@ -196,7 +177,7 @@ def test_a_root_that_is_created_again_is_watched(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_root_that_is_registered_later_is_followed_and_one_that_is_removed_is_not(project: Path) -> None:
+def test_roots_are_added_and_removed_while_watching(project: Path) -> None:
     """What others add to the list of roots, or take out, holds for a watcher that is running."""
     kept = (project / "notes" / "a.md", "otter")
     more = write(project / "more" / "x.md", "heron")
@@ -264,7 +245,7 @@ def test_a_tree_inside_another_is_heard_with_it(paths: list[str], kept: list[str
 # -- what events miss ----------------------------------------------------------------------------------------------------
 
 
-def test_what_changed_before_is_found_at_the_start(project: Path) -> None:
+def test_earlier_changes_are_found_at_the_start(project: Path) -> None:
     """Changes made while nobody watched are followed when someone does."""
     edited = write(project / "notes" / "a.md", "otter, edited before")
     with Watch(project) as watch:
@@ -272,7 +253,7 @@ def test_what_changed_before_is_found_at_the_start(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_reconcile_repairs_what_events_missed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reconcile_finds_changes_without_events(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no event at all, the comparison that is due after watch.reconcile_s finds what changed."""
     monkeypatch.setattr("lorelog.services.watch.watcher._EventListener._listen", lambda self: self._stopped.wait())
     monkeypatch.setenv("LORELOG_WATCH_RECONCILE_S", "0.3")
@@ -283,7 +264,7 @@ def test_a_reconcile_repairs_what_events_missed(project: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_a_reconcile_of_what_has_not_changed_writes_nothing(project: Path) -> None:
+def test_a_reconcile_without_changes_writes_nothing(project: Path) -> None:
     """Comparing makes no pass, takes no lock and leaves the index as it is."""
     with engine_in(project) as engine:
         before = engine.store.revision()
@@ -438,7 +419,7 @@ def test_without_enough_watches_roots_are_compared_instead(project: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_settings_file_that_is_broken_is_told_and_others_are_followed(project: Path) -> None:
+def test_a_broken_settings_file_is_reported_and_others_are_followed(project: Path) -> None:
     """One project's mistake is reported, and does not keep others from being followed."""
     other = project.parent / "other"
     write(other / "x.md", "heron")

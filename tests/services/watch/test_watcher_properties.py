@@ -57,7 +57,7 @@ def carry_out(top: Path, step: Step) -> None:
 @pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps, steps)
-def test_the_index_becomes_what_a_new_one_would_be(
+def test_the_index_equals_a_new_index(
     home: Path, monkeypatch: pytest.MonkeyPatch, first: list[Step], second: list[Step]
 ) -> None:
     """Whatever was done to the files, in one burst or two, the index that followed equals one made anew."""

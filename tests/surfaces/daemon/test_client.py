@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,26 +17,6 @@ from lorelog.light.daemon_connection import (
     version_key,
 )
 from lorelog.operations.catalogue import all_operations
-
-HEAVY = {"socket", "selectors", "typing", "dataclasses", "inspect", "subprocess", "pathlib", "contextlib", "asyncio"}
-ASK = "from lorelog.light.daemon_client import call_daemon; call_daemon('memory.stats', {}); import sys, json; "
-TELL = "print(json.dumps(sorted(sys.modules)))"
-
-
-def loaded(code: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout))
-
-
-def test_the_warm_way_loads_little(warm: Warm) -> None:
-    """A call loads no heavy part of the standard library, no other package, and no other room of lorelog."""
-    warm.start()
-    new = loaded(ASK + TELL) - loaded("import sys, json; " + TELL)
-
-    assert {name for name in new if name.partition(".")[0] in HEAVY} == set()
-    ours = {name for name in new if name.startswith("lorelog.")}
-    assert {name.split(".")[1] for name in ours} == {"core", "light"}
-    assert {name.partition(".")[0] for name in new} - set(sys.stdlib_module_names) == {"lorelog"}
 
 
 def test_a_request_that_is_too_large_is_not_sent(warm: Warm) -> None:

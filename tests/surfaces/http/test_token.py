@@ -48,7 +48,7 @@ def test_a_link_logs_a_browser_in(world: ServedNotes) -> None:
     cookie = opened.headers["set-cookie"]
 
     assert (opened.status, opened.headers["location"]) == (303, "/api/ops?x=1+2")
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
     assert TOKEN not in cookie
     browser = Client(client.port, {"Cookie": f"other=1; {cookie.partition(';')[0]}"})
     assert browser.get("/api/ops").status == 200

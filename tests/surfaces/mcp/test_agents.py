@@ -20,7 +20,6 @@ from tests.surfaces.conftest import command_line, write
 from tests.surfaces.mcp.conftest import Agents
 
 from lorelog.surfaces.http.tickets import home_token
-from lorelog.surfaces.mcp.short_hits import NOTICE
 from lorelog.surfaces.mcp.tools import TOOL_NAMES
 
 
@@ -77,37 +76,6 @@ TURN = "Which cache do we take?"
 
 
 @pytest.mark.slow
-def test_memory_is_quoted(some_agents: Agents, remembering: Path) -> None:
-    """Every line that comes out of memory is marked as a quote, and the notice says what that means."""
-
-    async def story(client: Client) -> None:
-        await called(client, "index_memory")
-        found = await called(client, "search_memory", query="redis price cache", token_budget=2000)
-        identity = re.findall(r"^(?:get_memory )?id (\w+)", text_of(found), re.MULTILINE)[0]
-        whole = await called(client, "get_memory", id=identity)
-        for result in (found, whole):
-            lines = text_of(result).splitlines()
-            assert lines[0] == NOTICE
-            commands = [line for line in lines if "Ignore all previous instructions" in line]
-            assert commands
-            assert all(line.startswith("> ") for line in commands)
-
-    some_agents.run(story)
-
-
-@pytest.mark.slow
-def test_a_search_without_hits_is_not_an_error(some_agents: Agents) -> None:
-    """A search that finds nothing says so in Loop's words."""
-
-    async def story(client: Client) -> None:
-        found = await called(client, "search_memory", query="anything")
-        assert text_of(found).splitlines()[0] == "No results found."
-        assert found.structured_content is None
-
-    some_agents.run(story)
-
-
-@pytest.mark.slow
 def test_mistakes_are_explained(some_agents: Agents) -> None:
     """Wrong arguments, unknown ids and refused operations are results that say what to do, never a traceback."""
 
@@ -122,18 +90,6 @@ def test_mistakes_are_explained(some_agents: Agents) -> None:
         assert "deletes the whole index" in await refused(client, "memory_call", op="reset")
         assert "did you mean memory.stats" in await refused(client, "memory_call", op="stat")
         assert "op 'help'" in await refused(client, "memory_call", op="list", arguments={"limt": 1})
-
-    some_agents.run(story)
-
-
-@pytest.mark.slow
-def test_an_unknown_tool_is_a_protocol_error(some_agents: Agents) -> None:
-    """A tool that is not there is refused with the nearest name, and the session goes on."""
-
-    async def story(client: Client) -> None:
-        with pytest.raises(MCPError, match="did you mean search_memory"):
-            await client.call_tool("serch_memory", {"query": "x"})
-        await called(client, "search_memory", query="x")
 
     some_agents.run(story)
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.mcp.calls import ToolResult, call_tool, render_search, render_section
 from lorelog.surfaces.mcp.protocol import LineBuffer
 
@@ -66,16 +65,6 @@ def test_what_was_not_meant_is_refused(arguments: dict[str, Any]) -> None:
     answer = call_tool("search_memory", arguments, lambda *_: {})
     assert answer.failed
     assert answer.structured["error"]["code"] == "usage"
-
-
-def test_a_memory_of_an_agent_says_so(project: Path) -> None:
-    """What an agent adds carries its origin."""
-    dispatcher = Dispatcher()
-    caller = ClientIdentity(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_HOME": str(project / "home")})
-    answer = call_tool("add_memory", {"text": "x"}, lambda op, given: dispatcher.call(op, given, caller))
-    assert not answer.failed
-    (journal,) = (project / ".lorelog" / "memory").iterdir()
-    assert "origin:agent" in journal.read_text("utf-8")
 
 
 def hit(text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from queue import Queue
 from typing import Any
 
 import pytest
-from tests.surfaces.conftest import Shell, command_line, run_process
+from tests.surfaces.conftest import Shell, command_line
 
 from lorelog.core.errors import DaemonError
 from lorelog.surfaces.mcp.protocol import MAX_MESSAGE_BYTES
@@ -332,10 +332,3 @@ def test_the_proxy_loads_little(project: Path) -> None:
         timeout=300,
     )
     assert done.stdout.strip() == "[]"
-
-
-def test_help_needs_nothing(project: Path) -> None:
-    """`lorelog mcp --help` shows what a host is told."""
-    done = run_process(["mcp", "--help"], project)
-    assert done.status == 0
-    assert "claude mcp add lorelog" in done.out

@@ -76,9 +76,8 @@ def extract_python(
         walk.walk(root)
     walk.resolve_assignments()
     comments, blocks = frozenset({"comment"}), frozenset({"block"})
-    tokens = Tokens.merge(
-        read_tokens(root, source, comments, blocks=blocks, silent=walk.docstrings)[0] for root in roots
-    )
+    read = [read_tokens(root, source, comments, blocks=blocks, silent=walk.docstrings)[0] for root in roots]
+    tokens = Tokens.merge(read) if len(read) > 1 else read[0]
     # A class that was parsed in parts is defined several times; the first one is kept.
     first: dict[int, int] = {}
     for index, definition in enumerate(walk.definitions):
@@ -123,15 +122,13 @@ def _definition_head(source: SourceText, start: int, end: int) -> str:
 def _find_docstring(body: Node | None) -> Node | None:
     """Return the string that a body starts with."""
     statements = body.named_children[:8] if body is not None else []
-    first = next((statement for statement in statements if statement.type != "comment"), None)
-    return _string_statement(first) if first is not None else None
+    return next((_string_statement(statement) for statement in statements if statement.type != "comment"), None)
 
 
 def _string_statement(statement: Node) -> Node | None:
     """Return the string that a statement consists of, or None."""
-    if statement.type != "expression_statement" or statement.named_child_count != 1:
-        return None
-    inner = statement.named_child(0)
+    is_single = statement.type == "expression_statement" and statement.named_child_count == 1
+    inner = statement.named_child(0) if is_single else None
     return inner if inner is not None and inner.type in ("string", "concatenated_string") else None
 
 
@@ -405,8 +402,7 @@ class PythonVisitor:
                 visits.append((child, READ, inner))
                 continue
             target, *values = child.named_children
-            hints = loop_hints(target, values[0], self.source) if values else {}
-            for name, hint in hints.items():
+            for name, hint in loop_hints(target, values[0] if values else None, self.source).items():
                 add_hint(inner, name, node.start_byte, hint)
             visits += [(target, BIND, inner), *((value, READ, outside) for value in values)]
             outside = inner
@@ -422,12 +418,11 @@ class PythonVisitor:
             self._leave_blocks(node.start_byte)
             self._blocks.append((node.start_byte, node.end_byte))
         for before, after in pairwise(children):
-            if after.type == "expression_statement" and before.type == "expression_statement":
-                docstring = _string_statement(after)
-                assignment = before.named_child(0) if docstring is not None else None
-                if docstring is not None and assignment is not None and assignment.type == "assignment":
-                    self._attribute_docs[assignment.start_byte] = docstring
-                    self.docstrings.add(docstring.start_byte)
+            docstring = _string_statement(after) if before.type == "expression_statement" else None
+            assignment = before.named_child(0) if docstring is not None else None
+            if docstring is not None and assignment is not None and assignment.type == "assignment":
+                self._attribute_docs[assignment.start_byte] = docstring
+                self.docstrings.add(docstring.start_byte)
         self._push(children, READ, scope)
 
     visit_module = visit_block
@@ -469,12 +464,11 @@ class PythonVisitor:
     def visit_if_statement(self, node: Node, mode: int, scope: PythonScope, statement: Node | None) -> None:
         """Visit `if`, `elif`, `while`, `assert` or `and`: a type check in front holds for the rest."""
         children = node.named_children
+        condition, end = node, node.end_byte
         if children and node.type != "boolean_operator":
             body = node.child_by_field_name("consequence") or node.child_by_field_name("body")
-            end = body.end_byte if body is not None else len(self.source.data)
-            narrow_types(scope.binder(), children[0], end, self.source)
-        elif children:
-            narrow_types(scope.binder(), node, node.end_byte, self.source)
+            condition, end = children[0], body.end_byte if body is not None else len(self.source.data)
+        narrow_types(scope.binder(), condition, end, self.source)
         self._push(children, mode, scope, statement)
 
     visit_elif_clause = visit_while_statement = visit_assert_statement = visit_boolean_operator = visit_if_statement

@@ -14,6 +14,7 @@ counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _MAX_SCOPES = 200
-_MAX_HINT_SCOPES = 50
 _MAX_CONDITIONS = 20
 _MAX_HINTS = 50
 _WRAPPERS = frozenset({"parenthesized_expression", "await"})
@@ -80,21 +80,27 @@ class PythonScope(Struct, eq=False):
     def is_local(self, name: str) -> bool:
         """Return True if a name is a local variable of a function."""
         if name not in self.local_names:
-            self.local_names[name] = self._find_local(name)
+            self.local_names[name] = False
+            for scope in self.chain():
+                if scope.kind is ScopeKind.MODULE or name in scope.globals:
+                    break
+                is_bound = name in scope.bound or name in scope.shared
+                if scope.kind is ScopeKind.CLASS:
+                    if scope is self and is_bound:
+                        break
+                elif is_bound and name not in scope.nonlocals:
+                    self.local_names[name] = name not in scope.shared
+                    break
         return self.local_names[name]
 
-    def _find_local(self, name: str) -> bool:
+    def chain(self) -> Iterator[PythonScope]:
+        """Yield this scope and the scopes around it."""
         scope: PythonScope | None = self
         for _ in range(_MAX_SCOPES):
-            if scope is None or scope.kind is ScopeKind.MODULE or name in scope.globals:
-                return False
-            if scope.kind is ScopeKind.CLASS:
-                if scope is self and (name in scope.bound or name in scope.shared):
-                    return False
-            elif name not in scope.nonlocals and (name in scope.bound or name in scope.shared):
-                return name not in scope.shared
+            if scope is None:
+                return
+            yield scope
             scope = scope.parent
-        return False
 
     def binder(self, *skipped: ScopeKind) -> PythonScope:
         """Return the scope in which an assignment binds a name: heads and some other kinds of scopes are skipped."""
@@ -105,12 +111,9 @@ class PythonScope(Struct, eq=False):
 
     def class_of(self, name: str) -> PythonScope | None:
         """Return the class of `name` if it is the instance parameter of an enclosing method."""
-        scope: PythonScope | None = self
-        for _ in range(_MAX_SCOPES):
-            if scope is None or scope.self_name == name or name in scope.bound:
-                return scope.owner if scope is not None and scope.self_name == name else None
-            scope = scope.parent
-        return None
+        around = (scope for scope in self.chain() if scope.self_name == name or name in scope.bound)
+        scope = next(around, None)
+        return scope.owner if scope is not None and scope.self_name == name else None
 
 
 def assignment_hint(statement: Node | None, target: Node, source: SourceText) -> str:
@@ -127,9 +130,8 @@ def assignment_hint(statement: Node | None, target: Node, source: SourceText) ->
 def expression_hint(node: Node | None, source: SourceText) -> str:
     """Return the hint for a call of a dotted name, or for a dotted name."""
     for _ in range(3):
-        if node is None or node.type not in _WRAPPERS or node.named_child_count != 1:
-            break
-        node = node.named_child(0)
+        if node is not None and node.type in _WRAPPERS and node.named_child_count == 1:
+            node = node.named_child(0)
     if node is None:
         return ""
     is_call = node.type == "call"
@@ -220,15 +222,12 @@ def add_hint(scope: PythonScope, name: str, end: int, hint: str) -> None:
 def hint_at(scope: PythonScope, receiver: str, start: int) -> str:
     """Return the hint at a byte for the variable that a receiver starts with."""
     name = receiver.partition(".")[0]
-    around: PythonScope | None = scope
-    for _ in range(_MAX_HINT_SCOPES):
-        if around is None or around.kind is ScopeKind.MODULE:
-            return ""
+    for around in scope.chain():
+        if around.kind is ScopeKind.MODULE:
+            break
         if name in around.hints:
-            return max(
-                ((end, hint) for end, hint in around.hints[name][-_MAX_HINTS:] if end <= start), default=(0, "")
-            )[1]
+            known = [(end, hint) for end, hint in around.hints[name][-_MAX_HINTS:] if end <= start]
+            return max(known, default=(0, ""))[1]
         if name in around.bound and around.kind is not ScopeKind.CLASS:
-            return ""
-        around = around.parent
+            break
     return ""

@@ -16,97 +16,50 @@ class LanguageSpec(Struct, frozen=True):
     """How to detect and to parse a language."""
 
     name: str
-    grammar: str
-    """Module of the grammar."""
-    suffixes: tuple[str, ...]
-    names: tuple[str, ...] = ()
+    suffixes: str
+    hooks: str = ""
+    """Module of this package whose `HOOKS` has the rules that queries cannot express, by language."""
+    queries: str = ""
+    """Files of `queries/`, which are joined; none for Python, which is walked by hand."""
+    names: str = ""
     """Whole file names, for files without a suffix."""
-    shebangs: tuple[str, ...] = ()
+    shebangs: str = ""
     """Programs in a `#!` line, without version."""
+    grammar: str = ""
+    """Name of the grammar's module, if it is not the language's."""
     entry: str = "language"
     """Function of the module that returns the grammar."""
-    queries: tuple[str, ...] = ()
-    """Files of `queries/`, which are joined; none for Python, which is walked by hand."""
-    hooks: str = ""
-    """Module whose `HOOKS` has the rules that queries cannot express, by language."""
 
 
-_C_SUFFIXES = (".c", ".h", ".inc")
-_CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".hpp", ".hh", ".hxx", ".h++", ".ipp", ".tpp", ".inl", ".cu", ".cuh")
-_RUBY_NAMES = ("Rakefile", "Gemfile", "Guardfile", "Vagrantfile", "Podfile", "Fastfile", "Brewfile")
-_BASH_NAMES = (".bashrc", ".bash_profile", ".bash_aliases", ".profile", ".zshrc", "PKGBUILD")
+_CPP = ".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .ipp .tpp .inl .cu .cuh"
+_RUBY = "Rakefile Gemfile Guardfile Vagrantfile Podfile Fastfile Brewfile"
+_BASH = ".bashrc .bash_profile .bash_aliases .profile .zshrc PKGBUILD"
 
 LANGUAGES: tuple[LanguageSpec, ...] = (
-    LanguageSpec("python", "tree_sitter_python", (".py", ".pyi", ".pyw"), ("SConstruct", "SConscript"), ("python", "pypy")),
-    LanguageSpec(
-        "javascript",
-        "tree_sitter_javascript",
-        (".js", ".jsx", ".mjs", ".cjs"),
-        shebangs=("node", "nodejs", "bun"),
-        queries=("javascript", "jsx", "ecmascript"),
-        hooks="lorelog.code.languages.javascript",
-    ),
-    LanguageSpec(
-        "typescript",
-        "tree_sitter_typescript",
-        (".ts", ".mts", ".cts"),
-        shebangs=("deno", "ts-node", "tsx"),
-        entry="language_typescript",
-        queries=("typescript", "ecmascript", "declare"),
-        hooks="lorelog.code.languages.javascript",
-    ),
-    LanguageSpec(
-        "tsx",
-        "tree_sitter_typescript",
-        (".tsx",),
-        entry="language_tsx",
-        queries=("typescript", "jsx", "ecmascript", "declare"),
-        hooks="lorelog.code.languages.javascript",
-    ),
-    LanguageSpec("go", "tree_sitter_go", (".go",), queries=("go",), hooks="lorelog.code.languages.native"),
-    LanguageSpec("rust", "tree_sitter_rust", (".rs",), queries=("rust",), hooks="lorelog.code.languages.native"),
-    LanguageSpec("java", "tree_sitter_java", (".java",), queries=("java",), hooks="lorelog.code.languages.managed"),
-    LanguageSpec("c", "tree_sitter_c", _C_SUFFIXES, queries=("c",), hooks="lorelog.code.languages.native"),
-    LanguageSpec("cpp", "tree_sitter_cpp", _CPP_SUFFIXES, queries=("cpp", "c"), hooks="lorelog.code.languages.native"),
-    LanguageSpec("csharp", "tree_sitter_c_sharp", (".cs", ".csx"), queries=("csharp",), hooks="lorelog.code.languages.managed"),
-    LanguageSpec(
-        "ruby",
-        "tree_sitter_ruby",
-        (".rb", ".rake", ".gemspec", ".ru"),
-        _RUBY_NAMES,
-        ("ruby", "jruby"),
-        queries=("ruby",),
-        hooks="lorelog.code.languages.scripting",
-    ),
-    LanguageSpec(
-        "php",
-        "tree_sitter_php",
-        (".php", ".phtml", ".php5"),
-        shebangs=("php",),
-        entry="language_php",
-        queries=("php",),
-        hooks="lorelog.code.languages.scripting",
-    ),
-    LanguageSpec("kotlin", "tree_sitter_kotlin", (".kt", ".kts"), queries=("kotlin",), hooks="lorelog.code.languages.managed"),
-    LanguageSpec("swift", "tree_sitter_swift", (".swift",), queries=("swift",), hooks="lorelog.code.languages.native"),
-    LanguageSpec("scala", "tree_sitter_scala", (".scala", ".sc", ".sbt"), queries=("scala",), hooks="lorelog.code.languages.managed"),
-    LanguageSpec(
-        "bash",
-        "tree_sitter_bash",
-        (".sh", ".bash", ".zsh", ".ksh", ".bats"),
-        _BASH_NAMES,
-        ("sh", "bash", "dash", "zsh", "ksh"),
-        queries=("bash",),
-        hooks="lorelog.code.languages.scripting",
-    ),
-    LanguageSpec("sql", "tree_sitter_sql", (".sql", ".ddl"), queries=("sql",), hooks="lorelog.code.languages.scripting"),
-    LanguageSpec("lua", "tree_sitter_lua", (".lua",), shebangs=("lua", "luajit"), queries=("lua",), hooks="lorelog.code.languages.scripting"),
+    LanguageSpec("python", ".py .pyi .pyw", names="SConstruct SConscript", shebangs="python pypy"),
+    LanguageSpec("javascript", ".js .jsx .mjs .cjs", "javascript", "javascript jsx ecmascript", shebangs="node nodejs bun"),
+    LanguageSpec("typescript", ".ts .mts .cts", "javascript", "typescript ecmascript declare", "", "deno ts-node tsx", entry="language_typescript"),
+    LanguageSpec("tsx", ".tsx", "javascript", "typescript jsx ecmascript declare", grammar="typescript", entry="language_tsx"),
+    LanguageSpec("go", ".go", "native", "go"),
+    LanguageSpec("rust", ".rs", "native", "rust"),
+    LanguageSpec("java", ".java", "managed", "java"),
+    LanguageSpec("c", ".c .h .inc", "native", "c"),
+    LanguageSpec("cpp", _CPP, "native", "cpp c"),
+    LanguageSpec("csharp", ".cs .csx", "managed", "csharp", grammar="c_sharp"),
+    LanguageSpec("ruby", ".rb .rake .gemspec .ru", "scripting", "ruby", _RUBY, "ruby jruby"),
+    LanguageSpec("php", ".php .phtml .php5", "scripting", "php", "", "php", entry="language_php"),
+    LanguageSpec("kotlin", ".kt .kts", "managed", "kotlin"),
+    LanguageSpec("swift", ".swift", "native", "swift"),
+    LanguageSpec("scala", ".scala .sc .sbt", "managed", "scala"),
+    LanguageSpec("bash", ".sh .bash .zsh .ksh .bats", "scripting", "bash", _BASH, "sh bash dash zsh ksh"),
+    LanguageSpec("sql", ".sql .ddl", "scripting", "sql"),
+    LanguageSpec("lua", ".lua", "scripting", "lua", "", "lua luajit"),
 )  # fmt: skip
 
 LANGUAGES_BY_NAME: dict[str, LanguageSpec] = {language.name: language for language in LANGUAGES}
-_BY_SUFFIX = {suffix: language.name for language in LANGUAGES for suffix in language.suffixes}
-_BY_FILE_NAME = {name: language.name for language in LANGUAGES for name in language.names}
-_BY_PROGRAM = {program: language.name for language in LANGUAGES for program in language.shebangs}
+_BY_SUFFIX = {suffix: language.name for language in LANGUAGES for suffix in language.suffixes.split()}
+_BY_FILE_NAME = {name: language.name for language in LANGUAGES for name in language.names.split()}
+_BY_PROGRAM = {program: language.name for language in LANGUAGES for program in language.shebangs.split()}
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?env\s+(?:-\S+\s+|\w+=\S*\s+)*(\S+)|#!\s*(\S+)")
 _CPLUSPLUS = re.compile(

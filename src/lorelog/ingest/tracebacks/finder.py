@@ -1,12 +1,10 @@
 """Find errors in program output: stack traces of several languages, compiler and test runner messages.
 
-Text arrives line by line and may be long, interleaved and prefixed. A log line has up to two prefixes before its body.
-The source (a container, a host's journal) passed it on; the lines of each source form a text of their own. The stamp is
-the program's own prefix (time, level, thread, logger); lines of a stack trace often have no stamp.
-
-A line that begins an error opens a block, and later lines go to the youngest open block that they can belong to: same
-source, and no stamp or the same. A message without a stack is held back for a few lines, because the stack may follow.
-Most lines of most logs are none of this, and cost one substring search.
+Text may be long, interleaved and prefixed. A log line has up to two prefixes before its body. The source (a container,
+a host's journal) passed it on; the lines of each source form a text of their own. The stamp is the program's own prefix
+(time, level, thread, logger); lines of a stack trace often have no stamp. So the lines that may belong to an error are
+those of its source without a stamp, or with the stamp of its first line. Most lines of most logs are none of this, and
+cost one substring search.
 
 A signature identifies equal errors: type, message and functions, without numbers, addresses, ids, paths and line numbers. Names stay: a
 missing key `a` is not a missing key `b`, and error codes such as `E0308` are names. Only the innermost functions of a stack count, without
@@ -18,13 +16,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.session import LocatedTrace, StackFrame, StackTrace
@@ -32,15 +28,11 @@ from lorelog.ingest.tracebacks import may_contain_error
 from lorelog.ingest.tracebacks.blocks import (
     LOOKBACK_LINES,
     PYTEST_SECTION,
-    RUST_HASH,
-    BlockStep,
-    PytestBlock,
-    TraceBlock,
+    ErrorLines,
+    LogLine,
+    find_reader,
+    is_pytest_error,
     message_trace,
-    open_at_frames,
-    open_message,
-    open_panic,
-    open_python_traceback,
     single_line_trace,
 )
 
@@ -70,18 +62,6 @@ _LEVEL_WORD = re.compile(rf"\b{_LEVEL}\b")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
-class LogLine(Struct, frozen=True):
-    """A log line, split into prefixes and body."""
-
-    source: str
-    """The container or host that passed the line on; empty if there is none."""
-    stamp: str
-    """The program's prefix without numbers and level, shared by lines that belong together; empty if there is none."""
-    body: str
-    is_severe: bool = False
-    """True if the prefix has an error level."""
-
-
 def clean_line(line: str) -> str:
     """Return a line without its line end and terminal escape sequences."""
     line = line.rstrip("\r\n")
@@ -89,27 +69,23 @@ def clean_line(line: str) -> str:
     return _ANSI.sub("", line) if "\x1b" in line else line
 
 
-def parse_log_line(line: str) -> LogLine:
+def parse_log_line(line: str, number: int = 0) -> LogLine:
     """Split a clean line into source, stamp and body."""
     source, rest = "", line
     if prefix := _SOURCE_PREFIX.match(line):
         source, rest = prefix[prefix.lastindex] if prefix.lastindex else "", line[prefix.end() :]
     stamp = _STAMP.match(rest)
     if stamp is None or stamp.end() == 0:
-        return LogLine(source, "", rest)
+        return LogLine(source, "", rest, number=number)
     head = stamp[0]
     body = rest[stamp.end() :]
     body = body[1:] if body[:1] == " " and not head.endswith(" ") else body
     key = _LEVEL_WORD.sub("", re.sub(r"\d+", "0", head)).strip()
-    return LogLine(source, key or "-", body, is_severe=bool(_SEVERE_WORD.search(head)))
+    return LogLine(source, key or "-", body, is_severe=bool(_SEVERE_WORD.search(head)), number=number)
 
 
 MAX_LINE_CHARS = 100_000
 """Longer lines are truncated."""
-_MAX_OPEN_BLOCKS = 16
-_MAX_FOREIGN_LINES = 200
-"""Lines of other output after which a block counts as ended."""
-_MAX_SECTIONS = 1_000
 _MAX_TEXT_CHARS = 400_000
 _MAX_SHOWN_CHARS = 2_000
 _MAX_FRAMES = 40
@@ -127,14 +103,7 @@ def find_traces(text: str, limit: int = 100) -> list[LocatedTrace]:
         text = f"{text[:_MAX_TEXT_CHARS]}\n{text[-_MAX_TEXT_CHARS:]}"
     if not may_contain_error(text):
         return []
-    recognizer = TraceRecognizer()
-    traces: list[LocatedTrace] = []
-    for line in text.split("\n"):
-        traces += recognizer.feed(line)
-        if len(traces) >= limit:
-            break
-    traces += recognizer.end()
-    return sorted(traces, key=attrgetter("first_line"))[:limit]
+    return sorted(_TraceFinder(text.split("\n")).find(limit), key=attrgetter("first_line"))[:limit]
 
 
 def shorten_trace(located: LocatedTrace) -> LocatedTrace:
@@ -152,177 +121,119 @@ def shorten_trace(located: LocatedTrace) -> LocatedTrace:
     return replace(located, trace=short, text=text)
 
 
-class _OpenBlock(Struct):
-    """A block, and the lines it accepts."""
-
-    block: TraceBlock
-    line: LogLine
-    first: int
-    last: int
-    foreign_lines: int = 0
-
-
-class TraceRecognizer:
-    """Reads lines and returns errors as they end. Its memory is bounded, however long the text is."""
-
-    def __init__(self) -> None:
-        self._open_blocks: list[_OpenBlock] = []
-        self._pending_messages: list[tuple[str, LocatedTrace]] = []
-        """Messages that may precede a stack, with their sources."""
-        self._recent_lines: deque[tuple[int, str]] = deque(maxlen=LOOKBACK_LINES)
-        """Lines that do not belong to an error yet."""
+class _TraceFinder:
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._parsed: dict[int, LogLine] = {}
+        self._taken: set[int] = set()
+        """Numbers of lines that are part of an error."""
         self._section = ""
         self._sections: set[str] = set()
-        self._number = 0
+        """Tests whose failure pytest has printed in full: its summary repeats them."""
 
-    def feed(self, line: str) -> Sequence[LocatedTrace]:
-        """Read the next line and return the errors that it ended."""
-        self._number += 1
-        if not self._open_blocks and not may_contain_error(line):
-            self._recent_lines.append((self._number, line))
-            return self._expired_messages() if self._pending_messages else ()
-        text = clean_line(line[:MAX_LINE_CHARS])
-        ended = self._expired_messages()
-        if not self._dispatch_line(parse_log_line(text), ended):
-            self._recent_lines.append((self._number, text))
-        return ended
-
-    def end(self) -> Sequence[LocatedTrace]:
-        """Return the errors that the end of the text ended."""
-        ended = [trace for opened in self._open_blocks for trace in self._finish(opened)]
-        ended += [message for _, message in self._pending_messages]
-        self._open_blocks, self._pending_messages = [], []
-        return sorted(ended, key=attrgetter("first_line"))
-
-    # -- a line ------------------------------------------------------------------------------------------------------
-
-    def _dispatch_line(self, line: LogLine, ended: list[LocatedTrace]) -> bool:
-        """Pass a line to the block it belongs to, or open one; return True if it is now part of a block."""
-        for opened in reversed(self._open_blocks.copy()):
-            if opened.line.source != line.source or line.stamp not in {"", opened.line.stamp}:
-                opened.foreign_lines += 1
+    def find(self, limit: int) -> list[LocatedTrace]:
+        """Return the errors, in no particular order."""
+        traces: list[LocatedTrace] = []
+        messages: list[tuple[str, LocatedTrace]] = []
+        for number, text in enumerate(self._lines, 1):
+            if number in self._taken or not may_contain_error(text):
                 continue
-            opened.block.is_interrupted = opened.foreign_lines > 0
-            step = opened.block.take(line.body)
-            if step in {BlockStep.TAKEN, BlockStep.LAST}:
-                opened.last, opened.foreign_lines = self._number, 0
-                if step is BlockStep.LAST:
-                    ended += self._close(opened)
-                return True
-            opened.foreign_lines += 1
-            if step is BlockStep.ENDED:
-                ended += self._close(opened)
-        for opened in [block for block in self._open_blocks if block.foreign_lines > _MAX_FOREIGN_LINES]:
-            ended += self._close(opened)
-        return self._try_open(line, ended)
+            if len(traces) + len(messages) >= limit:
+                break
+            line = self._line(number)
+            if section := PYTEST_SECTION.match(line.body):
+                self._section = section["name"]
+            elif inline := self._traces_in_line(line):
+                traces += inline
+            elif block := self._read_block(line):
+                traces.append(block)
+                # A message just before is the head of the error, or the log line that announces it.
+                near = range(block.first_line - 1, block.last_line + 1)
+                messages = [
+                    (source, kept) for source, kept in messages if source != line.source or kept.last_line not in near
+                ]
+            elif trace := self._single_line(line):
+                located = LocatedTrace(trace, line.body, number, number)
+                if trace.frames:
+                    traces.append(located)
+                else:
+                    messages.append((line.source, located))
+        return [*traces, *(message for _, message in messages)]
 
-    def _try_open(self, line: LogLine, ended: list[LocatedTrace]) -> bool:
-        section = PYTEST_SECTION.match(line.body)
-        if section:
-            self._section = section["name"]
-            return False
-        if inline := self._traces_in_line(line):
-            ended += inline
-            return True
-        before = self._lines_before(line) if line.body.lstrip().startswith(("at ", "Caused by")) else []
-        block = self._open(line.body, [body for _, body in before])
-        if block is None:
-            trace = None if line.body.lstrip().startswith("at ") else single_line_trace(line.body)
-            if trace is None and line.is_severe and line.body.strip():
-                trace = message_trace(line.body)
-            if trace is not None and not trace.frames:  # a stack may follow
-                self._pending_messages.append((line.source, self._locate(trace, line.body)))
-            # pytest's summary repeats errors it has printed
-            elif trace is not None and (trace.language != "python" or trace.frames[0].function not in self._sections):
-                ended.append(self._locate(trace, line.body))
-            return False
-        first = before[-block.lines_before][0] if block.lines_before else self._number
-        # A pending message of the same source just before is the block's head, or the log line that announces it.
-        own = {number for number, _ in before[-block.lines_before :]} if block.lines_before else set()
-        lines = {*own, first}
-        self._pending_messages = [
-            (source, message)
-            for source, message in self._pending_messages
-            if source != line.source or not {message.last_line, message.last_line + 1} & lines
-        ]
-        self._open_blocks.append(_OpenBlock(block, line, first, self._number))
-        if len(self._open_blocks) > _MAX_OPEN_BLOCKS:
-            ended += self._close(self._open_blocks[0])
-        return True
+    def _line(self, number: int) -> LogLine:
+        if number not in self._parsed:
+            text = clean_line(self._lines[number - 1][:MAX_LINE_CHARS])
+            self._parsed[number] = parse_log_line(text, number)
+        return self._parsed[number]
 
-    def _open(self, body: str, before: Sequence[str]) -> TraceBlock | None:
-        if body.lstrip().startswith("at "):
-            return open_at_frames(body, before)
-        return open_python_traceback(body) or open_panic(body, before) or open_message(body, self._section)
+    def _read_block(self, line: LogLine) -> LocatedTrace | None:
+        """Read the error that a line begins."""
+        is_late = line.body.lstrip().startswith(("at ", "Caused by"))
+        found = find_reader(line.body, self._lines_before(line) if is_late else (), self._section)
+        if found is None:
+            return None
+        read, before = found
+        lines = ErrorLines([*before, line], self._lines_after(line))
+        trace = read(lines)
+        if trace is None:
+            return None
+        if is_pytest_error(line.body):
+            self._sections.add(self._section.replace("::", "."))
+        numbers = [number for number, _ in lines.taken]
+        self._taken.update(numbers)
+        return LocatedTrace(trace, "\n".join(lines.bodies), numbers[0], numbers[-1])
 
-    def _lines_before(self, line: LogLine) -> list[tuple[int, str]]:
-        """Return the earlier lines of the same source, back to the last one with another stamp."""
-        lines: list[tuple[int, str]] = []
-        for number, text in reversed(self._recent_lines):
-            earlier = parse_log_line(clean_line(text[:MAX_LINE_CHARS]))
-            if earlier.source == line.source:
-                lines.append((number, earlier.body))
+    def _single_line(self, line: LogLine) -> StackTrace | None:
+        trace = None if line.body.lstrip().startswith("at ") else single_line_trace(line.body)
+        if trace is None and line.is_severe and line.body.strip():
+            trace = message_trace(line.body)
+        is_repeated = trace and trace.language == "python" and trace.frames[0].function in self._sections
+        return None if is_repeated else trace
+
+    def _lines_after(self, first: LogLine) -> Iterator[LogLine]:
+        """Yield the later lines that may belong to an error."""
+        for number in range(first.number + 1, len(self._lines) + 1):
+            line = self._line(number)
+            if line.source == first.source and line.stamp in {"", first.stamp} and number not in self._taken:
+                yield line
+
+    def _lines_before(self, line: LogLine) -> list[LogLine]:
+        """Return the last lines of the same source that are not part of an error, back to one with another stamp."""
+        lines: list[LogLine] = []
+        for number in range(line.number - 1, max(0, line.number - LOOKBACK_LINES - 1), -1):
+            earlier = self._line(number)
+            if earlier.source == line.source and number not in self._taken:
+                lines.append(earlier)
                 if earlier.stamp not in {"", line.stamp}:
                     break
         return lines[::-1]
 
-    def _expired_messages(self) -> list[LocatedTrace]:
-        """Remove and return the messages that no stack has followed for `LOOKBACK_LINES` lines."""
-        oldest = self._number - LOOKBACK_LINES
-        expired = [message for _, message in self._pending_messages if message.last_line < oldest]
-        if expired:
-            self._pending_messages = [pending for pending in self._pending_messages if pending[1].last_line >= oldest]
-        return expired
-
-    def _close(self, opened: _OpenBlock) -> Iterator[LocatedTrace]:
-        self._open_blocks.remove(opened)
-        yield from self._finish(opened)
-
-    def _finish(self, opened: _OpenBlock) -> Iterator[LocatedTrace]:
-        if isinstance(opened.block, PytestBlock) and self._section:
-            if len(self._sections) >= _MAX_SECTIONS:
-                self._sections.clear()
-            self._sections.add(self._section.replace("::", "."))
-        trace = opened.block.trace()
-        if trace is not None:
-            yield LocatedTrace(trace, "\n".join(opened.block.lines), opened.first, opened.last)
-
-    def _locate(self, trace: StackTrace, text: str) -> LocatedTrace:
-        return LocatedTrace(trace, text, self._number, self._number)
-
-    # -- whole stacks within a line ----------------------------------------------------------------------------------
-
     def _traces_in_line(self, line: LogLine) -> list[LocatedTrace]:
         """Return the errors of a line that contains a whole stack: JSON, or text with escaped line breaks."""
-        body = line.body.lstrip()
-        if body.startswith("{") and body.rstrip().endswith("}"):
-            return self._traces_in_json(body)
-        if "\\n" in body and ("Traceback (most recent" in body or re.search(r"\\n(?:\\t| +)at ", body)):
+        body = line.body.strip()
+        found: list[LocatedTrace] = []
+        if body.startswith("{") and body.endswith("}"):
+            found = _traces_in_json(body)
+        elif "\\n" in body and ("Traceback (most recent" in body or re.search(r"\\n(?:\\t| +)at ", body)):
             unescaped = body.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
             start = max(0, unescaped.find("Traceback (most recent"))
-            traces = find_traces(unescaped[start:], 5)
-            return [self._at_current_line(located) for located in traces if located.trace.frames]
-        return []
+            found = [located for located in find_traces(unescaped[start:], 5) if located.trace.frames]
+        return [replace(located, first_line=line.number, last_line=line.number) for located in found]
 
-    def _traces_in_json(self, body: str) -> list[LocatedTrace]:
-        try:
-            entry = json.loads(body)
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(entry, dict):
-            return []
-        for text in _stack_texts(entry):
-            traces = [located for located in find_traces(text, 5) if located.trace.frames or located.trace.causes]
-            if traces:
-                return [self._at_current_line(located) for located in traces]
-        level = str(entry.get("level") or entry.get("severity") or entry.get("levelname") or "")
-        text = next((entry[key] for key in ("message", "msg", "error", "log") if isinstance(entry.get(key), str)), "")
-        if text.strip() and level.lower() in _SEVERE_JSON_LEVELS:
-            return [self._locate(message_trace(text), text)]
-        return []
 
-    def _at_current_line(self, located: LocatedTrace) -> LocatedTrace:
-        return replace(located, first_line=self._number, last_line=self._number)
+def _traces_in_json(body: str) -> list[LocatedTrace]:
+    try:
+        entry = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    for text in _stack_texts(entry):
+        traces = [located for located in find_traces(text, 5) if located.trace.frames or located.trace.causes]
+        if traces:
+            return traces
+    level = str(entry.get("level") or entry.get("severity") or entry.get("levelname") or "")
+    text = next((entry[key] for key in ("message", "msg", "error", "log") if isinstance(entry.get(key), str)), "")
+    is_severe = text.strip() and level.lower() in _SEVERE_JSON_LEVELS
+    return [LocatedTrace(message_trace(text), text, 1, 1)] if is_severe else []
 
 
 def _stack_texts(entry: dict[str, Any]) -> Iterable[str]:
@@ -343,28 +254,36 @@ MAX_FUNCTIONS = 8
 _MAX_MESSAGE_CHARS = 2_000
 _DIGEST_CHARS = 12
 _SIGNATURE_MAX_CAUSES = 4
-_CLOSURE = re.compile(r"(?<=\.func)\d+(?:\.\d+)*|\$\d+(?=$|[.$])|(?<=lambda\$)\d+|(?<=\{closure#)\d+(?=\})")
-_ARGUMENTS = re.compile(r"\((?!\*)[^()]*\)$")
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", re.IGNORECASE)
-_ID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b0x[0-9a-f]+\b", re.IGNORECASE)
-_PATH = re.compile(
-    r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*"
-    r"|(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1"
-    r"|(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*"
-    r"|(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+"
+_GENERATED_SUFFIX = re.compile(
+    r"::h[0-9a-f]{16}$|\((?!\*)[^()]*\)$|(?<=\.func)\d+(?:\.\d+)*|\$\d+(?=$|[.$])|(?<=lambda\$)\d+|(?<=\{closure#)\d+(?=\})"
 )
-"""A path of Windows, in quotes, absolute, or relative with a suffix."""
-_HEX = re.compile(r"(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", re.IGNORECASE)
-_NUMBER = re.compile(
-    r"(?<![A-Za-z_\d])(?:\d+(?:\.\d+)?(?=(?:ns|us|µs|ms|s|m|h|d|B|kB|KB|MB|GB|KiB|MiB|GiB|px|x|th|st|nd|rd|%)(?![A-Za-z]))"
-    r"|[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d]))"
-)
-_PATH_LOCATION = re.compile(r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)")
-
+"""Suffixes that a compiler adds to a function's name, and its arguments."""
 _MAX_ROUNDS = 20
-_SUBSTITUTIONS = (
-    *((_URL, "<url>"), (_ID, "#"), (_PATH, "<path>"), (_HEX, "#"), (_NUMBER, "#")),
-    (_PATH_LOCATION, "<path>"),
+_SUBSTITUTIONS = tuple(
+    (re.compile(source), mark)
+    for source, mark in (
+        (r"(?i)\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", "<url>"),
+        (r"(?i)\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b0x[0-9a-f]+\b", "#"),
+        # a path of Windows, in quotes, absolute, or relative with a suffix
+        (
+            (
+                r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*"
+                r"|(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1"
+                r"|(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*"
+                r"|(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+"
+            ),
+            "<path>",
+        ),
+        (r"(?i)(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", "#"),
+        (
+            (
+                r"(?<![A-Za-z_\d])(?:\d+(?:\.\d+)?(?=(?:ns|us|µs|ms|s|m|h|d|B|kB|KB|MB|GB|KiB|MiB|GiB|px|x|th|st|nd|rd|%)(?![A-Za-z]))"
+                r"|[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d]))"
+            ),
+            "#",
+        ),
+        (r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)", "<path>"),
+    )
 )
 
 
@@ -415,8 +334,10 @@ def message_headline(message: str) -> str:
 
 def function_name(frame: StackFrame) -> str:
     """Return a frame's function without compiler-generated suffixes and arguments."""
-    name = RUST_HASH.sub("", frame.function.strip())
-    return _CLOSURE.sub("", _ARGUMENTS.sub("", name))
+    name = frame.function.strip()
+    for _ in range(2):  # the suffix of a closure may be before its arguments
+        name = _GENERATED_SUFFIX.sub("", name)
+    return name
 
 
 def _digest(parts: list[str]) -> str:

@@ -18,7 +18,6 @@ into a header and never into the URL, which logs would keep.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -82,13 +81,13 @@ class RemoteLanguageModel:
         self._window_tokens = options.window_tokens
         base_url = options.base_url or adapter.base_url
         # A connection that broke while a reply was written is not retried: the request may have been charged.
-        self._endpoint = Endpoint(base_url, options.timeout_s, purpose="language model", once=True)
-        self._credentials = Credentials(self._endpoint, options.api_key, options.key_variable, adapter.key)
+        credentials = Credentials(options.api_key, options.key_variable, adapter.key)
+        self._endpoint = Endpoint(base_url, options.timeout_s, credentials, purpose="language model", once=True)
         self._variants = adapter.variants
 
     def check(self) -> None:
         """Raise ModelUnavailable if the key is missing or malformed. Sends nothing."""
-        self._credentials.headers()
+        self._endpoint.headers()
 
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
         # Most servers reject a lone surrogate in JSON.
@@ -103,7 +102,7 @@ class RemoteLanguageModel:
         finally:
             self._endpoint.close()  # the next call is minutes away: an open connection would be stale
         if reply.status != 200:
-            error = self._credentials.error_for_reply(reply, f"write with {self.model}")
+            error = self._endpoint.error_for_reply(reply, f"write with {self.model}")
             hint = "wait a while, or choose another model" if reply.status == 429 else error.hint
             # A reply lost by a gateway may have been charged; any other refusal is not.
             error_type = ModelFault if reply.status in GATEWAY_FAILURES else ModelUnavailable
@@ -114,9 +113,7 @@ class RemoteLanguageModel:
             raise ModelFault(f"{self._endpoint.host} ({self.model}) answered {fault}") from fault
 
     def _post(self, request: ChatRequest) -> HttpReply:
-        path = self._adapter.path(self.model)
-        headers = {**self._adapter.headers, **self._credentials.headers()}
-        return self._endpoint.post(path, json.dumps(self._adapter.body(request)).encode(), headers)
+        return self._endpoint.post(self._adapter.path(self.model), self._adapter.body(request), self._adapter.headers)
 
 
 def make_completion(text: object, tokens_in: int, tokens_out: int, *, cut: bool) -> Completion:

@@ -35,7 +35,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as foreign
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ids import blake2b
 from lorelog.core.ports import Vector
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import acquire_file_lock, trim_heap
 from lorelog.models.embed.families import PromptPrefixes, find_family, prefixes_from_prompts
 from lorelog.models.embed.wordpiece import WordPieceTokenizer
 from lorelog.models.in_process import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE, ModelFiles, fingerprint_weights
@@ -153,7 +153,12 @@ class OptimizedModel:
     def _key(self) -> str:
         """Return a hash of everything that a copy depends on. Models of one shape have one size, and may have one time."""
         weights = (str(self._weights), fingerprint_weights(self._weights), self._weights.stat().st_mtime_ns)
-        parts = (3, onnxruntime.__version__, *_processor(), *weights, self._is_exact)
+        features = b""  # of the processor, where Linux tells them
+        with suppress(OSError), Path("/proc/cpuinfo").open("rb") as file:
+            lines = file.read(8192).splitlines()
+            features = next((line for line in lines if line.startswith((b"flags", b"Features"))), b"")
+        processor = (sys.platform, os.uname().machine, features.decode("ascii", "replace"))
+        parts = (3, onnxruntime.__version__, *processor, *weights, self._is_exact)
         return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
     def _open_copy(self, key: str) -> Any:
@@ -183,7 +188,7 @@ class OptimizedModel:
                 copy = new.rename(self._folder / f"{key}-{new.stat().st_size}-{_file_size(mapped)}.onnx")
                 for other in {*self._folder.glob("*.onnx"), *self._folder.glob("*.weights")} - {copy, mapped}:
                     other.unlink()
-            _trim_heap()
+            trim_heap()  # 70 MB of the session that wrote it
             return open_session(copy, is_optimized=True, is_exact=self._is_exact)
         except _FILE_ERRORS:
             with suppress(OSError):
@@ -200,26 +205,8 @@ class OptimizedModel:
         return all(path.stat().st_mtime_ns == written_at for path in (copy, mapped) if path.exists())
 
 
-def _trim_heap() -> None:
-    """Return the memory of the session that wrote a copy (70 MB) to the system, where the allocator has a function for it."""
-    import ctypes
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
 def _file_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _processor() -> tuple[str, ...]:
-    """Return the processor's architecture, and its features where Linux tells them."""
-    features = b""
-    with suppress(OSError), Path("/proc/cpuinfo").open("rb") as file:
-        lines = file.read(8192).splitlines()
-        features = next((line for line in lines if line.startswith((b"flags", b"Features"))), b"")
-    return sys.platform, os.uname().machine, features.decode("ascii", "replace")
 
 
 def open_session(

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import array
 import binascii
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -185,9 +184,11 @@ class RemoteEmbedder:
             self._dimensions if self._dimensions != default_size else 0,
         )
         self._endpoint = Endpoint(
-            options.base_url or adapter.base_url, options.timeout_s, limiter=RateLimiter(parallel_batches)
+            options.base_url or adapter.base_url,
+            options.timeout_s,
+            Credentials(options.api_key, options.key_variable, adapter.key),
+            limiter=RateLimiter(parallel_batches),
         )
-        self._credentials = Credentials(self._endpoint, options.api_key, options.key_variable, adapter.key)
         self._batch_size = min(options.batch_size or adapter.max_texts, adapter.max_texts)
         self._lock = Lock()
         self._packed = True
@@ -226,7 +227,7 @@ class RemoteEmbedder:
 
     def check(self) -> str:
         """Return the server's host for a message. Raise ModelUnavailable if a key is missing. Opens no connection."""
-        self._credentials.headers()
+        self._endpoint.headers()
         return f" at {self._endpoint.host}"
 
     def close(self) -> None:
@@ -300,23 +301,20 @@ class RemoteEmbedder:
                 head = self._embed([texts[0][: len(texts[0]) // 2]], is_query=is_query)
                 return _BatchResult(vectors=head.vectors, tokens=head.tokens, truncated=1)
         if reply.status != 200:
-            error = self._credentials.error_for_reply(reply, f"embed with {self._name}")
+            error = self._endpoint.error_for_reply(reply, f"embed with {self._name}")
             if isinstance(error, ModelFault) and (reply.status in {400, 422} or reply.status >= 500):
                 raise _TextRejected(error)
             raise error
         try:
             return self._read(reply, len(texts))
         except MalformedReply as fault:
-            detail = self._credentials.server_message(reply.body)
+            detail = self._endpoint.server_message(reply.body)
             error = ModelFault(f"{self._endpoint.host} ({self._name}) answered {fault}{detail}")
             raise (_TextRejected(error) if isinstance(fault, NonFiniteEmbedding) else error) from fault
 
     def _post(self, texts: Sequence[str], *, is_query: bool) -> HttpReply:
         request = EmbedRequest(self._name, texts, is_query, self._requested, self._packed)
-        payload = json.dumps(self._adapter.body(request)).encode()
-        return self._endpoint.post(
-            self._adapter.path(self._name), payload, self._credentials.headers(), urgent=is_query
-        )
+        return self._endpoint.post(self._adapter.path(self._name), self._adapter.body(request), urgent=is_query)
 
     def _read(self, reply: HttpReply, expected: int) -> _BatchResult:
         response = self._adapter.read(parse_object(reply.body, "JSON without a list of embeddings"))

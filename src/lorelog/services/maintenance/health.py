@@ -9,14 +9,15 @@ import json
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError, plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
-from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
+from lorelog.core.ports import REPAIR_NOTE, Embedder, Store
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.ingest.files import read_text, scan
 from lorelog.services.indexing.run import IndexJob
@@ -30,6 +31,9 @@ _MAX_SHOWN = 10
 _MAX_CHUNKS = 50_000
 """Above this, duplicates are not searched: that reads every chunk."""
 
+_passed = partial(HealthCheck, ok=True)
+_failed = partial(HealthCheck, ok=False)
+
 
 def check_health(
     store: Store,
@@ -41,42 +45,51 @@ def check_health(
     due: Callable[[], Sequence[str]] = tuple,
 ) -> HealthReply:
     """Return all checks. A fault of the index is a failed check, not an error."""
-    checks: list[HealthCheck] = []
     coverage = VectorCoverage(0, 0)
-    try:
-        stats = store.stats()
-        coverage = store.coverage(Filters())
-        checks.append(_check_index(stats, roots))
-        checks.append(_check_vectors(store, embedder, coverage))
-        checks += _check_reembedding(store)
+    twice: tuple[tuple[str, ...], ...] = ()
+
+    def check_index() -> Iterator[HealthCheck]:
+        nonlocal coverage, twice
+        stats, coverage = store.stats(), store.coverage(Filters())
+        existing = sum(1 for root in roots if root.exists())
+        if stats.documents or not existing:
+            sizes = f"{plural(stats.documents, 'document')}, {plural(stats.chunks, 'chunk')}"
+            yield _passed("index", message=sizes)
+        else:
+            paths = "1 path is" if existing == 1 else f"{existing:,} paths are"
+            message = f"the index is empty, although {paths} registered: it is new or was deleted"
+            yield _failed("index", message=message, hint="lorelog index")
+        yield _check_vectors(store, embedder, coverage)
+        yield from _check_reembedding(store)
         at, _, damage = store.get_note(REPAIR_NOTE).partition(" ")
         if damage:  # repaired: nothing needs to be done
-            message = f"damaged files were rebuilt on {at[:10]}: {damage}"
-            checks.append(HealthCheck("repairs", ok=True, message=message))
+            yield _passed("repairs", message=f"damaged files were rebuilt on {at[:10]}: {damage}")
         twice = _find_duplicates(store, duplicates) if duplicates and stats.chunks <= _MAX_CHUNKS else ()
-    except LorelogError as error:
-        checks.append(HealthCheck("index", ok=False, message=error.message, hint=error.hint))
-        twice = ()
-    checks += _check_roots(roots)
-    try:
-        hidden = len(list(tombstones.all()))
-        damage = tombstones.damage()
-        checks.append(HealthCheck("deletions", ok=not damage, message=damage or f"{hidden:,} in force"))
-    except LorelogError as error:
-        checks.append(HealthCheck("deletions", ok=False, message=error.message, hint=error.hint))
-    checks.append(_check_review(due))
+
+    def check_deletions() -> Iterator[HealthCheck]:
+        hidden, damage = len(list(tombstones.all())), tombstones.damage()
+        yield HealthCheck("deletions", ok=not damage, message=damage or f"{hidden:,} in force")
+
+    def check_review() -> Iterator[HealthCheck]:
+        count = len(due())  # a memory that is due is not a fault of the index
+        subject = "1 memory is" if count == 1 else f"{count:,} memories are" if count else "no memory is"
+        yield _passed("review", message=f"{subject} due for review", hint="lorelog list --due" if count else "")
+
+    checks = [
+        *_run("index", check_index()),
+        *_check_roots(roots),
+        *_run("deletions", check_deletions()),
+        *_run("review", check_review()),
+    ]
     return HealthReply(all(check.ok for check in checks), tuple(checks), coverage, twice)
 
 
-def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
-    existing = sum(1 for root in roots if root.exists())
-    if not stats.documents and existing:
-        paths = "1 path is" if existing == 1 else f"{existing:,} paths are"
-        message = f"the index is empty, although {paths} registered: it is new or was deleted"
-        return HealthCheck("index", ok=False, message=message, hint="lorelog index")
-    return HealthCheck(
-        "index", ok=True, message=f"{plural(stats.documents, 'document')}, {plural(stats.chunks, 'chunk')}"
-    )
+def _run(name: str, checks: Iterable[HealthCheck]) -> Iterator[HealthCheck]:
+    """Yield checks; an error of ours is a failed one."""
+    try:
+        yield from checks
+    except LorelogError as error:
+        yield _failed(name, message=error.message, hint=error.hint)
 
 
 def failed_files(store: Store, job: IndexJob) -> list[FileProblem]:
@@ -97,62 +110,47 @@ def failed_files(store: Store, job: IndexJob) -> list[FileProblem]:
     return problems
 
 
-def check_files(store: Store, job: IndexJob) -> list[HealthCheck]:
+def check_files(store: Store, job: IndexJob) -> Iterator[HealthCheck]:
     """Return a failed check for each file that could not be indexed, up to a number."""
-    try:
+
+    def check() -> Iterator[HealthCheck]:
         problems = failed_files(store, job)
-    except LorelogError as error:
-        return [HealthCheck("files", ok=False, message=error.message, hint=error.hint)]
-    shown = [HealthCheck("file", ok=False, message=each.message, hint=each.hint) for each in problems[:_MAX_SHOWN]]
-    if len(problems) > len(shown):
-        message = f"{len(problems) - len(shown):,} more files cannot be indexed"
-        shown.append(HealthCheck("file", ok=False, message=message, hint="lorelog index names all of them"))
-    return shown
+        for problem in problems[:_MAX_SHOWN]:
+            yield _failed("file", message=problem.message, hint=problem.hint)
+        if len(problems) > _MAX_SHOWN:
+            message = f"{len(problems) - _MAX_SHOWN:,} more files cannot be indexed"
+            yield _failed("file", message=message, hint="lorelog index names all of them")
 
-
-def _check_review(due: Callable[[], Sequence[str]]) -> HealthCheck:
-    """Return the number of memories due for review, which is not a fault of the index."""
-    try:
-        count = len(due())
-    except LorelogError as error:
-        return HealthCheck("review", ok=False, message=error.message, hint=error.hint)
-    if not count:
-        return HealthCheck("review", ok=True, message="no memory is due for review")
-    subject = "1 memory is" if count == 1 else f"{count:,} memories are"
-    return HealthCheck("review", ok=True, message=f"{subject} due for review", hint="lorelog list --due")
+    return _run("files", check())
 
 
 def _check_vectors(store: Store, embedder: Embedder | None, coverage: VectorCoverage) -> HealthCheck:
     if embedder is None:
-        return HealthCheck("vectors", ok=True, message="no model is configured: keyword search only")
+        return _passed("vectors", message="no model is configured: keyword search only")
     if not store.serves_model():
         state = store.reembed_state()
-        if state.is_outdated:
-            return HealthCheck(
+        if state.is_outdated:  # an update leaves this, and searches say it
+            return _passed(
                 "vectors",
-                ok=True,  # an update leaves this, and searches say it
                 message=f"{state.own} replaces {state.served}; until its vectors are made, texts are found by keywords only",
                 hint="the daemon makes them; 'lorelog index' does it now",
             )
-        return HealthCheck(
-            "vectors", ok=False, message="the index has vectors of another model", hint="lorelog index --reembed"
-        )
+        return _failed("vectors", message="the index has vectors of another model", hint="lorelog index --reembed")
     missing = coverage.chunks - coverage.with_vectors
-    if missing:
-        return HealthCheck(
+    if missing:  # an interrupted run leaves this, and searches say it
+        return _passed(
             "vectors",
-            ok=True,  # an interrupted run leaves this, and searches say it
             message=f"{plural(missing, 'chunk')} without a vector so far, found by keywords only",
             hint="the daemon makes the rest; 'lorelog index' does it now",
         )
-    return HealthCheck("vectors", ok=True, message="every chunk has a vector")
+    return _passed("vectors", message="every chunk has a vector")
 
 
-def _check_reembedding(store: Store) -> list[HealthCheck]:
-    """Return the state of an unfinished change of models."""
+def _check_reembedding(store: Store) -> Iterator[HealthCheck]:
+    """Yield the state of an unfinished change of models."""
     state = store.reembed_state()
     if not state.begun or state.declined == state.begun:
-        return []
+        return
     lacking = (
         f"{plural(state.waiting, 'text')} without a vector of it so far" if state.waiting else "it is not in use yet"
     )
@@ -161,15 +159,15 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
         with store.run(wait_s=0):
             pass
     except StoreBusy:
-        return [HealthCheck("change", ok=True, message=f"{what}; an index run is working on it")]
+        yield _passed("change", message=f"{what}; an index run is working on it")
+        return
     except StoreError:
         pass  # the store is not writable, so no run is active
     goes_on = "'lorelog index' continues it"
     if state.begun != state.own:
         provider, _, model = state.begun.partition("/")
         goes_on = f"{goes_on} under embedding.provider {provider!r} and embedding.model {model!r}"
-    hint = f"{goes_on}, 'lorelog index --reembed --drop-old' discards it"
-    return [HealthCheck("change", ok=False, message=what, hint=hint)]
+    yield _failed("change", message=what, hint=f"{goes_on}, 'lorelog index --reembed --drop-old' discards it")
 
 
 def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
@@ -184,7 +182,7 @@ def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
         for root in roots
         if not root.exists()
     ]
-    return gone or [HealthCheck("roots", ok=True, message=f"{len(roots):,} registered, all exist")]
+    return gone or [_passed("roots", message=f"{len(roots):,} registered, all exist")]
 
 
 def _find_duplicates(store: Store, limit: int) -> tuple[tuple[str, ...], ...]:
@@ -214,98 +212,71 @@ _REQUIRED_FIELDS = {
 """Fields without which a line of these files cannot be read."""
 
 
-def check_home(workspace: Workspace, roots: Roots, records: RecordStore) -> list[HealthCheck]:
-    """Return the checks of a tenant's files."""
+def check_home(workspace: Workspace, roots: Roots, records: RecordStore) -> Iterator[HealthCheck]:
+    """Yield the checks of a tenant's files."""
+
+    def check_ledger() -> Iterator[HealthCheck]:
+        missing = records.ledger.missing_end()
+        if missing:
+            hint = "restore it from a backup; 'lorelog ledger check' names what is missing"
+            yield _failed("ledger", message=missing, hint=hint)
+        elif records.exists():
+            yield _passed("ledger", message="ends with the last record written")
+
+    def check_roots_file() -> Iterator[HealthCheck]:
+        if damage := roots.damage():
+            yield _failed("roots", message=damage, hint="'lorelog index' keeps it aside and writes it again")
+
     if not workspace.home.exists():
-        return [HealthCheck("home", ok=True, message=f"{workspace.home} does not exist yet")]
-    return [
-        _check_disk(workspace.home),
-        _check_access(workspace),
-        *_check_privacy(workspace.home),
-        *_check_ledger(records),
-        *_check_roots_file(roots),
-        *_check_logs(workspace),
-    ]
+        yield _passed("home", message=f"{workspace.home} does not exist yet")
+        return
+    yield _check_disk(workspace.home)
+    yield _check_access(workspace)
+    if workspace.home.stat().st_mode & 0o077:  # a home that only its owner can enter protects all of it
+        yield _check_privacy(workspace.home)
+    yield from _run("ledger", check_ledger())
+    yield from _run("roots", check_roots_file())
+    # Lines that cannot be read are skipped by whatever reads the file.
+    paths = [path for path in sorted(workspace.tenant_folder.glob("*.jsonl")) if not path.name.startswith("ledger")]
+    paths += sorted((workspace.tenant_folder / "deliveries").glob("*.jsonl"))[:_MAX_FILES]
+    for path in (*paths, workspace.cache_folder / "open-tasks.jsonl"):
+        if bad := _find_bad_lines(path):
+            hint = "correct or delete it: each line is one JSON object"
+            yield _failed("file", message=f"{path} has {bad}", hint=hint)
 
 
 def _check_disk(home: Path) -> HealthCheck:
     try:
         free = shutil.disk_usage(home).free
     except OSError as error:
-        return HealthCheck("disk", ok=False, message=f"{home} cannot be examined: {error.strerror}")
+        return _failed("disk", message=f"{home} cannot be examined: {error.strerror}")
     amount = f"{free / 1e6:,.0f} MB" if free < 1e10 else f"{free / 1e9:,.0f} GB"
     if free >= MIN_FREE_BYTES:
-        return HealthCheck("disk", ok=True, message=f"{amount} free")
-    return HealthCheck(
-        "disk",
-        ok=False,
-        message=f"only {amount} are free on the disk of {home}; {MIN_FREE_BYTES / 1e6:,.0f} MB are needed to work safely",
-        hint="free some space, or set LORELOG_HOME to another disk",
-    )
+        return _passed("disk", message=f"{amount} free")
+    needed = f"{MIN_FREE_BYTES / 1e6:,.0f} MB are needed to work safely"
+    hint = "free some space, or set LORELOG_HOME to another disk"
+    return _failed("disk", message=f"only {amount} are free on the disk of {home}; {needed}", hint=hint)
 
 
 def _check_access(workspace: Workspace) -> HealthCheck:
-    folders = (workspace.home, workspace.tenant_folder, workspace.cache_folder)
-    for folder in folders:
+    for folder in (workspace.home, workspace.tenant_folder, workspace.cache_folder):
         if folder.exists() and not folder.is_dir():
-            return HealthCheck("home", ok=False, message=f"{folder} is a file, not a directory", hint="move it away")
+            return _failed("home", message=f"{folder} is a file, not a directory", hint="move it away")
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-            return HealthCheck(
-                "home",
-                ok=False,
-                message=f"{folder} is read-only: searches work, and nothing new is remembered",
-                hint="make it writable, or set LORELOG_HOME to another folder",
-            )
-    return HealthCheck("home", ok=True, message=f"{workspace.home} is writable")
+            message = f"{folder} is read-only: searches work, and nothing new is remembered"
+            return _failed("home", message=message, hint="make it writable, or set LORELOG_HOME to another folder")
+    return _passed("home", message=f"{workspace.home} is writable")
 
 
-def _check_privacy(home: Path) -> list[HealthCheck]:
-    """Warn of files that other users can read. A home that only its owner can enter protects all of them."""
-    if not home.stat().st_mode & 0o077:
-        return []
+def _check_privacy(home: Path) -> HealthCheck:
+    """Warn of files that other users can read."""
     files_in_home = (Path(folder, name) for folder, _, names in os.walk(home) for name in names)
     exposed = []
     for path in islice(files_in_home, _MAX_FILES):
         with suppress(OSError):
             exposed += [path] if path.lstat().st_mode & 0o044 else []
     files = f"; {len(exposed):,} files in it can be read by them, such as {exposed[0]}" if exposed else ""
-    message = f"other users can enter {home}{files}"
-    return [HealthCheck("privacy", ok=True, message=message, hint=f"chmod 700 {home}")]
-
-
-def _check_ledger(records: RecordStore) -> list[HealthCheck]:
-    try:
-        missing = records.ledger.missing_end()
-    except LorelogError as error:
-        return [HealthCheck("ledger", ok=False, message=error.message, hint=error.hint)]
-    if missing:
-        hint = "restore it from a backup; 'lorelog ledger check' names what is missing"
-        return [HealthCheck("ledger", ok=False, message=missing, hint=hint)]
-    return [HealthCheck("ledger", ok=True, message="ends with the last record written")] if records.exists() else []
-
-
-def _check_roots_file(roots: Roots) -> list[HealthCheck]:
-    try:
-        damage = roots.damage()
-    except LorelogError as error:
-        return [HealthCheck("roots", ok=False, message=error.message, hint=error.hint)]
-    hint = "'lorelog index' keeps it aside and writes it again"
-    return [HealthCheck("roots", ok=False, message=damage, hint=hint)] if damage else []
-
-
-def _check_logs(workspace: Workspace) -> list[HealthCheck]:
-    """Name lines that cannot be read. They are skipped by whatever reads the file."""
-    paths = [path for path in sorted(workspace.tenant_folder.glob("*.jsonl")) if not path.name.startswith("ledger")]
-    paths += sorted((workspace.tenant_folder / "deliveries").glob("*.jsonl"))[:_MAX_FILES]
-    paths += [workspace.cache_folder / "open-tasks.jsonl"]
-    checks = []
-    for path in paths:
-        bad = _find_bad_lines(path)
-        if bad:
-            message = f"{path} has {bad}"
-            hint = "correct or delete it: each line is one JSON object"
-            checks.append(HealthCheck("file", ok=False, message=message, hint=hint))
-    return checks
+    return _passed("privacy", message=f"other users can enter {home}{files}", hint=f"chmod 700 {home}")
 
 
 def _find_bad_lines(path: Path) -> str:

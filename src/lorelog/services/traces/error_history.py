@@ -42,13 +42,10 @@ _MAX_FILES = 20
 _MAX_HINTS = 2
 _MIN_MENTION_SHARE = 0.6
 """Share of an error's distinctive words that a text must contain to be about it."""
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 _ERROR_WORDS = frozenset(
     "error errors failed failure exception panic test file path line none null true false command exit code status found directory".split()
 )
-_GENERIC_TYPES = frozenset(
-    {"error", "exception", "panic", "fatal", "fatal error", "test failure", "err", "bash", "sh", ""}
-)
+_GENERIC_TYPES = {"error", "exception", "panic", "fatal", "fatal error", "test failure", "err", "bash", "sh", ""}
 
 
 class ErrorHistorySources(Struct, frozen=True):
@@ -131,11 +128,10 @@ def find_error_hints(
         for fix in _find_fixes(occurrences, sources)
     ]
     if not hints:
-        by_turn = {error.memory: error for error in occurrences if error.memory}
+        signatures = {error.memory: error.signature for error in occurrences if error.memory}
         for turn in _find_related_turns(occurrences, sources):
             anchor = turn.memory.chunk.anchor
-            error = by_turn.get(anchor.memory if anchor else "")
-            signature = error.signature if error else trace_signature(trace)
+            signature = signatures.get(anchor.memory if anchor else "") or trace_signature(trace)
             hints.append(ErrorHint(signature=signature, at=turn.at, files=(), memory=turn.memory))
     return [hint for hint in hints if hint.files or hint.memory is not None][:_MAX_HINTS]
 
@@ -178,32 +174,24 @@ def parse_error(text: str) -> StackTrace:
 
 def _find_known_errors(trace: StackTrace, sources: ErrorHistorySources) -> list[KnownError]:
     """Return matching earlier errors, best match first."""
-    groups = sources.tables.groups(TraceFilter(projects=sources.projects, limit=_MAX_COMPARED))
     signature, family = trace_signature(trace), trace_family(trace)
     causes = {trace_family(cause) for cause in trace.causes}
     words = _words(trace)
     rated: list[tuple[float, KnownError]] = []
-    for group in groups:
+    for group in sources.tables.groups(TraceFilter(projects=sources.projects, limit=_MAX_COMPARED)):
+        rating, match = 0.0, MATCH_SIMILAR
+        types = {bare_type(trace.type).lower(), bare_type(group.type).lower()}
         if group.signature == signature:
-            rated.append((3.0, KnownError(group, MATCH_EXACT)))
+            rating, match = 3.0, MATCH_EXACT
         elif group.family == family or group.family in causes:
-            rated.append((2.0, KnownError(group, MATCH_SAME_MESSAGE)))
-        else:
-            similarity = _message_similarity(trace, words, group)
-            if similarity >= _MIN_SIMILARITY:
-                rated.append((similarity, KnownError(group, MATCH_SIMILAR)))
+            rating, match = 2.0, MATCH_SAME_MESSAGE
+        elif len(types) == 1 or not types.isdisjoint(_GENERIC_TYPES):  # not two different specific types
+            theirs = _words(StackTrace(group.language, group.type, group.message))
+            rating = len(words & theirs) / len(words | theirs) if len(words & theirs) > 1 else 0.0
+        if rating >= _MIN_SIMILARITY:
+            rated.append((rating, KnownError(group, match)))
     rated.sort(key=lambda pair: (-pair[0], -pair[1].group.last_at))
     return [error for _, error in rated[:_MAX_GROUPS]]
-
-
-def _message_similarity(trace: StackTrace, words: frozenset[str], group: ErrorGroup) -> float:
-    """Return the share of common words, 0 to 1; 0 for two different specific types."""
-    types = {bare_type(trace.type).lower(), bare_type(group.type).lower()}
-    if len(types) > 1 and types.isdisjoint(_GENERIC_TYPES):
-        return 0.0
-    theirs = _words(StackTrace(group.language, group.type, group.message))
-    both = words | theirs
-    return len(words & theirs) / len(both) if both and len(words & theirs) > 1 else 0.0
 
 
 def _words(trace: StackTrace) -> frozenset[str]:
@@ -211,7 +199,7 @@ def _words(trace: StackTrace) -> frozenset[str]:
     text = f"{'' if kind.lower() in _GENERIC_TYPES else kind} {normalize_message(trace.message)}"
     return frozenset(
         word
-        for word in map(str.lower, _WORD.findall(text))
+        for word in re.findall(r"[a-z_][a-z0-9_]{2,}", text.lower(), re.ASCII)
         if word not in _ERROR_WORDS and word not in lexicon("function_words")
     )
 
@@ -233,14 +221,8 @@ def _find_related_turns(occurrences: Iterable[TracedError], sources: ErrorHistor
         for id_, is_after in ((error.memory, False), (sources.tables.turn_after(error), True)):
             memory = sources.get(id_) if id_ and id_ not in turns else None
             if memory is not None:
-                turns[id_] = RelatedTurn(
-                    memory=memory,
-                    session=error.session,
-                    host=error.host,
-                    branch=error.branch,
-                    at=error.at,
-                    is_after=is_after,
-                )
+                origin = {"session": error.session, "host": error.host, "branch": error.branch}
+                turns[id_] = RelatedTurn(memory=memory, at=error.at, is_after=is_after, **origin)
     return list(turns.values())[:_MAX_TURNS]
 
 
@@ -259,10 +241,8 @@ def _find_fixes(occurrences: Iterable[TracedError], sources: ErrorHistorySources
 def _mentions(hit: Hit, trace: StackTrace) -> bool:
     """Return True if a text contains most of the error's distinctive words."""
     words = _words(replace(trace, message=message_headline(trace.message)))
-    if not words:
-        return False
     text = hit.content.lower()
-    return sum(word in text for word in words) / len(words) >= _MIN_MENTION_SHARE
+    return bool(words) and sum(word in text for word in words) / len(words) >= _MIN_MENTION_SHARE
 
 
 def _hit_kind(hit: Hit) -> str:

@@ -17,7 +17,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,14 +61,10 @@ class TraceStore:
     def append_line(self, line: Mapping[str, Any]) -> None:
         """Append a recorded call to the spool. Raise OSError."""
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        if (
-            len(text) < _MAX_LINE_BYTES
-            and self._append(text + b"\n") > _ABSORB_BYTES
-            and _absorb_lock.acquire(blocking=False)
-        ):
-            threading.Thread(
-                target=_absorb_spool, args=(self.path, self.options), name="lorelog-traces", daemon=True
-            ).start()
+        size = self._append(text + b"\n") if len(text) < _MAX_LINE_BYTES else 0
+        if size > _ABSORB_BYTES and _absorb_lock.acquire(blocking=False):
+            given = (self.path, self.options)
+            threading.Thread(target=_absorb_spool, args=given, name="lorelog-traces", daemon=True).start()
 
     def close(self) -> None:
         """Close the tables; the next call opens them again. May be called twice."""
@@ -102,12 +98,8 @@ def _absorb_spool(path: Path, options: TraceOptions) -> None:
     from lorelog.services.traces.tables import TraceTables
 
     try:
-        with suppress(LorelogError, OSError):
-            tables = TraceTables(path, options)
-            try:
-                tables.absorb_spool()
-            finally:
-                tables.close()
+        with suppress(LorelogError, OSError), closing(TraceTables(path, options)) as tables:
+            tables.absorb_spool()
     finally:
         _absorb_lock.release()
 
@@ -167,12 +159,6 @@ def summarize_arguments(arguments: object) -> str:
     return json.dumps(summary, ensure_ascii=False) if summary else ""
 
 
-def count_results(reply: Mapping[str, Any]) -> str:
-    """Return the lengths of the lists in a reply, as JSON."""
-    counts = {name: len(value) for name, value in reply.items() if isinstance(value, list)}
-    return json.dumps(counts) if counts else ""
-
-
 def _call_line(event: CallEvent) -> dict[str, Any]:
     seconds, outcome = event.seconds, event.outcome
     given = event.arguments if isinstance(event.arguments, Mapping) else {}
@@ -186,26 +172,23 @@ def _call_line(event: CallEvent) -> dict[str, Any]:
         "session": session if isinstance(session, str) and _SINGLE_WORD.fullmatch(session) else "",
     }
     if not isinstance(outcome, BaseException):
-        return line | {"out": count_results(outcome)}
+        counts = {name: len(value) for name, value in outcome.items() if isinstance(value, list)}
+        return line | {"out": json.dumps(counts) if counts else ""}
     if isinstance(outcome, LorelogError):
         # Without quoted user text; single words are kept.
         message = _QUOTED_TEXT.sub(
             lambda match: match[0] if _SINGLE_WORD.fullmatch(match[2]) else f"{match[1]}…{match[1]}", outcome.message
         )
         return line | {"failed": True, "error": f"{outcome.code}: {message}"[:_MAX_ERROR_CHARS]}
-    return line | {"failed": True} | _error_fields(outcome)
-
-
-def _error_fields(error: BaseException) -> dict[str, str]:
-    """Return the traceback of an internal error: rare enough that importing redaction does not matter."""
+    # An internal error: rare enough that importing redaction does not matter.
     import traceback
 
     from lorelog.ingest.redaction.redact import redact
 
-    trace = redact("".join(traceback.format_exception(error))[-_MAX_TRACE_CHARS:]).text
-    return {
-        "error": redact(f"{type(error).__name__}: {error}"[:_MAX_TRACE_CHARS]).text[:_MAX_ERROR_CHARS],
-        "trace": trace,
+    return line | {
+        "failed": True,
+        "error": redact(f"{type(outcome).__name__}: {outcome}"[:_MAX_TRACE_CHARS]).text[:_MAX_ERROR_CHARS],
+        "trace": redact("".join(traceback.format_exception(outcome))[-_MAX_TRACE_CHARS:]).text,
     }
 
 

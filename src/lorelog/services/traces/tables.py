@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.json import decode, encode
@@ -52,6 +52,7 @@ _OUTPUT_SUFFIX = re.compile(
 )
 
 RedactText = Callable[[str], str]
+Traced = TypeVar("Traced")
 
 
 class _Trace(Struct, frozen=True, kw_only=True):
@@ -156,8 +157,8 @@ _DATABASE = DatabaseSchema(
 )
 _ABANDONED_S = 60.0
 """Age after which a renamed spool file counts as abandoned."""
-
-
+_SPOOL_TEXTS = {"project": "project", "session": "session", "input": "in", "output": "out", "error": "error"}
+"""Fields of a call, and their names in the spool."""
 _DAY_MS = 86_400_000
 _TRIM_EVERY = 500
 """Rows added between two checks of the size."""
@@ -215,8 +216,6 @@ class TraceTables:
                 self._db.close()
             self._db = None
 
-    # -- writing -----------------------------------------------------------------------------------------------------
-
     def add(self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = ()) -> tuple[int, int]:
         """Store new calls and errors; return the number of each that was new. Raise StoreError."""
         now = int(time.time() * 1000)
@@ -226,14 +225,12 @@ class TraceTables:
         }
         if not any(rows.values()):
             return 0, 0
-        new = []
+        new: list[int] = []
         with self._write_transaction() as db:
             for table, values in rows.items():
-                before = db.total_changes
-                if values:
-                    places = _placeholders(len(values[0]))
-                    db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values)
-                new.append(db.total_changes - before)
+                places = _placeholders(len(values[0])) if values else ""
+                done = db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values) if values else None
+                new.append(done.rowcount if done else 0)
         self._added += sum(new)
         if self._added >= _TRIM_EVERY:
             self.trim()
@@ -242,8 +239,10 @@ class TraceTables:
     def absorb_spool(self) -> None:
         """Move the spool to the tables. Files that cannot be stored now stay in the spool."""
         for path in _take_spool_files(self.path.with_name(SPOOL_FILE)):
-            with _read_spool_file(path) as entries:
-                self.add(*entries)
+            with suppress(FileNotFoundError), path.open("rb") as file:
+                acquire_file_lock(file.fileno())  # waits for the last writer; later ones see that the file is gone
+                self.add(*_parse_spool(file.read()))
+                path.unlink(missing_ok=True)
 
     def trim(self) -> None:
         """Drop rows that are too old, and the oldest ones above the size limit."""
@@ -254,21 +253,17 @@ class TraceTables:
             db.execute("DELETE FROM calls WHERE kept < ?", (before,))
             db.execute("DELETE FROM errors WHERE kept < ?", (before,))
             for _ in range(64):
-                pages = [
-                    db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-                ]
-                if (pages[0] - pages[1]) * pages[2] <= self.options.megabytes * 1_000_000:
+                used, free, size, calls, errors = db.execute(
+                    "SELECT page_count, freelist_count, page_size, (SELECT count(*) FROM calls), (SELECT count(*) FROM errors)"
+                    " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+                ).fetchone()
+                if (used - free) * size <= self.options.megabytes * 1_000_000:
                     break
-                calls, errors = (
-                    db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("calls", "errors")
-                )
                 table, count = ("calls", calls) if calls > min(errors, _MIN_CALLS) else ("errors", errors)
                 oldest = f"SELECT id FROM {table} ORDER BY kept, at LIMIT ?"
                 db.execute(f"DELETE FROM {table} WHERE id IN ({oldest})", (count // 4 + 1,))
         with self._translate_errors(), self._lock:
             self._open().executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
-
-    # -- reading -----------------------------------------------------------------------------------------------------
 
     def calls(self, filter_: TraceFilter) -> tuple[list[TracedCall], int]:
         """Return calls, newest first, and their total number."""
@@ -278,18 +273,19 @@ class TraceTables:
             values += [filter_.tool, len(filter_.tool) + 1, f"{filter_.tool}."]
         if filter_.errors_only:
             where.append("failed")
-        rows = self._select(
-            f"{_CALL_COLUMNS} FROM calls", where, values, f"ORDER BY at DESC, id DESC LIMIT {filter_.limit}"
-        )
-        return [_call_from_row(row) for row in rows], self._count("calls", where, values)
+        return self._newest("calls", where, values, filter_.limit, _call_from_row)
 
     def errors(self, filter_: TraceFilter) -> tuple[list[TracedError], int]:
         """Return errors, newest first, and their total number."""
-        where, values = _error_conditions(filter_)
-        rows = self._select(
-            f"{_ERROR_COLUMNS} FROM errors", where, values, f"ORDER BY at DESC, id DESC LIMIT {filter_.limit}"
-        )
-        return [_error_from_row(row) for row in rows], self._count("errors", where, values)
+        return self._newest("errors", *_error_conditions(filter_), filter_.limit, _error_from_row)
+
+    def _newest(
+        self, table: str, where: list[str], values: list[object], limit: int, build: Callable[[Sequence[Any]], Traced]
+    ) -> tuple[list[Traced], int]:
+        columns = _CALL_COLUMNS if table == "calls" else _ERROR_COLUMNS
+        rows = self._select(f"{columns} FROM {table}", where, values, f"ORDER BY at DESC, id DESC LIMIT {limit}")
+        count = self._select(f"count(*) FROM {table}", where, values)
+        return [build(row) for row in rows], int(count[0][0]) if count else 0
 
     def groups(self, filter_: TraceFilter) -> list[ErrorGroup]:
         """Return errors grouped by signature, last seen first."""
@@ -336,10 +332,6 @@ class TraceTables:
         names = "SELECT memory FROM calls UNION SELECT memory FROM errors"
         return [memory for (memory,) in self._query(names, ()) if memory_key(memory) in deleted] if deleted else []
 
-    def _count(self, table: str, where: Sequence[str], values: Sequence[object]) -> int:
-        rows = self._select(f"count(*) FROM {table}", where, values)
-        return int(rows[0][0]) if rows else 0
-
     def _query(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._lock:
             with suppress(StoreError, OSError):
@@ -348,8 +340,6 @@ class TraceTables:
                 return []
             with self._translate_errors():
                 return self._open(to_read=True).execute(statement, values).fetchall()
-
-    # -- the file ----------------------------------------------------------------------------------------------------
 
     def _open(self, *, to_read: bool = False) -> sqlite3.Connection:
         if self._db is not None and (to_read or not self._is_read_only):
@@ -442,9 +432,6 @@ def _error_from_row(row: Sequence[Any]) -> TracedError:
     return TracedError(trace=trace, **dict(zip(names, values, strict=True)))
 
 
-# -- the spool ---------------------------------------------------------------------------------------------------------
-
-
 def _take_spool_files(spool: Path) -> Iterator[Path]:
     """Rename the spool, and yield its files; those that a killed process left first."""
     for path in sorted(spool.parent.glob(f"{SPOOL_FILE}.*")):
@@ -458,51 +445,27 @@ def _take_spool_files(spool: Path) -> Iterator[Path]:
         yield mine
 
 
-@contextmanager
-def _read_spool_file(path: Path) -> Iterator[tuple[list[TracedCall], list[TracedError]]]:
-    """Yield the calls and errors of a renamed spool file, and delete it; if the block raises, it stays and is read again.
-
-    Incomplete lines are ignored.
-    """
-    calls: list[TracedCall] = []
-    errors: list[TracedError] = []
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        yield calls, errors
-        return
-    with file:
-        acquire_file_lock(file.fileno())  # waits for the last writer; later ones see that the file is gone
-        for line in file.read().split(b"\n"):
-            with suppress(ValueError, LookupError, TypeError):
-                entry = json.loads(line)
-                call = TracedCall(
-                    id=str(entry["id"]),
-                    at=int(entry["at"]),
-                    source=OPERATION,
-                    project=str(entry.get("project", "")),
-                    session=str(entry.get("session", "")),
-                    tool=str(entry["op"]),
-                    input=str(entry.get("in", "")),
-                    output=str(entry.get("out", "")),
-                    error=str(entry.get("error", "")),
-                    failed=bool(entry.get("failed")),
-                    duration_ms=float(entry["ms"]),
-                )
-                calls.append(call)
-                if entry.get("trace"):
-                    errors += _errors_of_operation(call, str(entry["trace"]))
-        yield calls, errors
-        with suppress(OSError):
-            path.unlink()
-
-
-def _errors_of_operation(call: TracedCall, text: str) -> Iterator[TracedError]:
+def _parse_spool(data: bytes) -> tuple[list[TracedCall], list[TracedError]]:
+    """Return the calls of a spool file, and their errors. Incomplete lines are ignored."""
     from lorelog.ingest.tracebacks.finder import find_traces
 
-    origin = {"source": call.source, "project": call.project, "session": call.session}
-    for located in find_traces(text, 1):
-        yield _traced_error(located, str, id=f"{call.id}e", at=call.at, command=call.tool, **origin)
+    calls: list[TracedCall] = []
+    errors: list[TracedError] = []
+    for line in data.split(b"\n"):
+        with suppress(ValueError, LookupError, TypeError):
+            entry = json.loads(line)
+            texts: dict[str, Any] = {name: str(entry.get(key, "")) for name, key in _SPOOL_TEXTS.items()}
+            id_, at, tool = str(entry["id"]), int(entry["at"]), str(entry["op"])
+            duration, failed = float(entry["ms"]), bool(entry.get("failed"))
+            calls.append(
+                TracedCall(id=id_, at=at, source=OPERATION, tool=tool, failed=failed, duration_ms=duration, **texts)
+            )
+            origin = {"source": OPERATION, "project": texts["project"], "session": texts["session"]}
+            errors += (
+                _traced_error(located, str, id=f"{id_}e", at=at, command=tool, **origin)
+                for located in find_traces(str(entry.get("trace", "")), 1)
+            )
+    return calls, errors
 
 
 def _traced_error(located: LocatedTrace, clean: RedactText, **fields: Any) -> TracedError:

@@ -61,33 +61,26 @@ _TYPES = {"int": int, "float": float, "fraction": fraction}
 
 def declare(parser: argparse.ArgumentParser, name: str) -> dict[str, Any]:
     """Declare the arguments of a command and its verbs. Return what is derived from operations, by words."""
-    derived = read_derived(name)
-    configure = getattr(load_module(name), "configure", None)
+    derived, module = read_derived(name), load_module(name)
+    own: dict[str, dict[str, str]] = getattr(module, "ARGUMENTS", {})
     parser.default_verb = DEFAULT_VERBS.get(name, "")  # type: ignore[attr-defined]
-    if name in derived and not configure:
-        _declare_derived(parser, derived[name])
-        return derived
-    configure = configure or (None if derived else find_function(name, "configure"))
-    if configure:
+    if configure := getattr(module, "configure", None):
         configure(parser)
         return derived
-    default = f"{name} {DEFAULT_VERBS.get(name, '')}"
-    configure_default = find_function(default, "configure")
-    if configure_default and default not in derived:  # the others call an operation
-        summary = (configure_default.__doc__ or "").removesuffix(".")
-        configure_default(add_verb(parser, DEFAULT_VERBS[name], summary[:1].lower() + summary[1:], {}))
-    for words, command in derived.items():
-        _declare_derived(add_verb(parser, words.partition(" ")[2], command["summary"], {}), command)
+    known = [*(words for words in own if words not in derived), *derived]
+    verbs = [words for words in known if words.startswith(f"{name} ")]
+    for words in verbs or [name]:
+        command, declared = derived.get(words), own.get(words, {})
+        verb = parser
+        if verbs:
+            verb = _add_verb(parser, words.partition(" ")[2], command["summary"] if command else declared[""])
+        add_arguments(verb, command["arguments"] if command else ())
+        add_options(verb, declared)
+        if configure := find_function(words, "configure"):
+            configure(verb)
+        if command:
+            add_shared(verb, "json", "project", "tenant", "daemon")
     return derived
-
-
-def _declare_derived(parser: argparse.ArgumentParser, command: dict[str, Any]) -> None:
-    """Declare the arguments that are derived from an operation, those of the shell alone, and those of all commands."""
-    add_arguments(parser, command["arguments"])
-    configure = find_function(command["words"], "configure")
-    if configure:
-        configure(parser)
-    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def search_filters() -> list[Any]:
@@ -151,32 +144,41 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
         option.is_global = f"--{name}" in GLOBAL_OPTIONS  # type: ignore[attr-defined]
 
 
-def add_options(parser: Any, declared: dict[str, str], *shared: str) -> None:
-    """Declare arguments of the shell by their form and help, then shared ones.
+def add_options(parser: Any, declared: dict[str, str]) -> None:
+    """Declare arguments of the shell alone by their form and help.
 
-    `--dry-run` is a flag; `-n --lines N` takes a number, `--who ID` any text, and `--to URI!` is required; `ids ID+`, `path PATH?`
-    and `words REMOTE*` have no name on the command line.
+    `--dry-run` is a flag; `-n --lines N` takes a number, `--wait SECONDS` a fraction of one, `--who ID` any text, `--format {text,tsv}`
+    one of the words, and `--tag T...` may be repeated; `--to URI!` is required. `ids ID+`, `path PATH?` and `words REMOTE*` have
+    no name on the command line; `to_global --global` has another one. `shared` names options of several commands, `settings`
+    adds those that change a setting, and an empty form has the help of a verb.
     """
     for form, text in declared.items():
-        *names, last = form.split()
-        metavar = last.rstrip("!?*+")
+        *names, last = form.split() or [""]
+        metavar = last.rstrip("!?*+.")
         options: dict[str, Any] = {"help": text}
-        if last.startswith("-"):
-            names, options["action"] = [*names, last], "store_true"
-        else:
-            options |= {"metavar": metavar, "type": int if metavar == "N" else None}
-            if names[0].startswith("-"):
+        if form == "shared":
+            add_shared(parser, *text.split())
+        elif form == "settings":
+            add_setting_options(parser, chunking=text == "chunking")
+        elif last.startswith("-"):
+            if names and not names[0].startswith("-"):
+                options["dest"] = names.pop(0)
+            parser.add_argument(*names, last, action="store_true", **options)
+        elif form:
+            options |= {"metavar": metavar, "type": {"N": int, "SECONDS": float}.get(metavar)}
+            if last.startswith("{"):
+                options |= {"metavar": None, "choices": tuple(last.strip("{}").split(","))}
+            if last.endswith("..."):
+                options |= {"action": "append", "default": []}
+            elif names[0].startswith("-"):
                 options["required"] = last.endswith("!")
             elif metavar != last:
                 options["nargs"] = last[-1]
-        parser.add_argument(*names, **options)
-    add_shared(parser, *shared)
+            parser.add_argument(*names, **options)
 
 
-def add_verb(
-    parser: argparse.ArgumentParser, name: str, help_text: str, declared: dict[str, str], *shared: str
-) -> argparse.ArgumentParser:
-    """Declare a verb of a command and its arguments, with the command's formatter: argparse's default one imports `shutil`."""
+def _add_verb(parser: argparse.ArgumentParser, name: str, help_text: str) -> argparse.ArgumentParser:
+    """Declare a verb of a command, with the command's formatter: argparse's default one imports `shutil`."""
     if not hasattr(parser, "verbs"):
         parser.verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")  # type: ignore[attr-defined]
     verb: argparse.ArgumentParser = parser.verbs.add_parser(  # type: ignore[attr-defined]
@@ -186,7 +188,6 @@ def add_verb(
         formatter_class=parser.formatter_class,
         allow_abbrev=False,
     )
-    add_options(verb, declared, *shared)
     return verb
 
 

@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 def command_parser(name: str) -> CommandParser:
     """Return the parser of a command, with its help."""
     parser = CommandParser(prog=f"lorelog {name}", formatter_class=CommandHelpFormatter, allow_abbrev=False)
-    derived = declare(parser, name)
+    derived, module = declare(parser, name), load_module(name)
     words = next(iter(derived)) if len(derived) == 1 else name
-    is_group = len(derived) > 1
-    functions = [] if is_group else [find_function(words, prefix) for prefix in ("run", "show", "configure")]
-    module = load_module(name)
+    functions = [] if len(derived) > 1 else [find_function(words, prefix) for prefix in ("run", "show")]
     texts = [
         getattr(module, "HELP", {}).get(name),
         *(function.__doc__ for function in functions if function),
         module.__doc__ if module else derived[name]["summary"],
     ]
     parser.description = cleandoc(next(filter(None, texts), ""))
+    for verb, verb_parser in (parser._verbs() or {}).items():
+        text = getattr(find_function(f"{name} {verb}", "run"), "__doc__", "") or ""
+        if "\n" in text:
+            verb_parser.description = cleandoc(text)
     return parser
 
 

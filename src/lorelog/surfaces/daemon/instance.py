@@ -14,9 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from lorelog.core import VERSION
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import acquire_file_lock, trim_heap
 from lorelog.light.daemon_connection import (
     AF_UNIX,
     LOOPBACK,
@@ -54,7 +55,8 @@ class InstanceLock:
         except OSError as error:
             raise DaemonError(f"cannot listen on {path}: {error.strerror or error}") from error
         listener.setblocking(False)
-        self._write_pid()
+        with suppress(OSError):
+            write_atomic(self.address.pid, f"{os.getpid()}\n".encode(), durable=False)
         with suppress(OSError):  # tells the process that started this daemon without waiting that it listens
             Path(self.address.start_marker).unlink()
         clear_marker(self.address)  # of a previous daemon
@@ -98,11 +100,6 @@ class InstanceLock:
         status = os.fstat(self._descriptor)
         return _file_identity(self.address.lock) == (status.st_dev, status.st_ino)
 
-    def _write_pid(self) -> None:
-        with suppress(OSError), open(self.address.pid, "w", encoding="ascii", opener=_open_private) as file:
-            os.fchmod(file.fileno(), 0o600)  # an existing file may have another mode
-            file.write(f"{os.getpid()}\n")
-
 
 def _bind_unix(path: str) -> socket.socket:
     listener = socket.socket(AF_UNIX, socket.SOCK_STREAM)
@@ -128,10 +125,6 @@ def _bind_loopback(path: str) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _file_identity(path: str) -> tuple[int, int]:
@@ -161,15 +154,12 @@ def trim_memory(*, mapped: bool = False) -> None:
     import ctypes
     import gc
 
-    libc = ctypes.CDLL(None)
     gc.collect()
-    trim = getattr(libc, "malloc_trim", None)  # glibc only; other allocators do it themselves
-    if trim is not None:
-        trim(0)
+    trim_heap()
     if mapped and sys.platform.startswith("linux"):
         for start, size in _clean_mappings():
             # Not MADV_DONTNEED: a thread may map its own memory at an address that was a file's a moment ago, and would lose it.
-            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_PAGEOUT)
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_PAGEOUT)
 
 
 def _clean_mappings() -> list[tuple[int, int]]:

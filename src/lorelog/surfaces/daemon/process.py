@@ -251,8 +251,14 @@ class BackgroundIndexThread(threading.Thread):
         stamp = self._stamp(tenant, directory)
         if stamp is None or stamp == self._indexed.get(tenant) or self._stopped.is_set():
             return True
+
+        def may_continue() -> bool:
+            if self._runner.running():  # requests come first
+                self._stopped.wait(_YIELD_S)
+            return not self._stopped.is_set()
+
         try:
-            self._engine_at(tenant, directory).run_background_work(self._should_continue)
+            self._engine_at(tenant, directory).run_background_work(may_continue)
         except StoreBusy:
             return False
         except Exception as error:
@@ -260,12 +266,6 @@ class BackgroundIndexThread(threading.Thread):
                 self._runner.record_failure("settle", error)
         self._indexed[tenant] = stamp
         return True
-
-    def _should_continue(self) -> bool:
-        """Pause briefly while an operation runs. Return False once the thread is stopped."""
-        if self._runner.running():
-            self._stopped.wait(_YIELD_S)
-        return not self._stopped.is_set()
 
     def _stamp(self, tenant: str, directory: str) -> TenantStamp | None:
         """Return a value that changes with every record and memory, and with the directory; None without any files."""

@@ -138,7 +138,7 @@ class DaemonServer:
 
     def run(self) -> str:
         """Serve requests until it is time to stop. Return the reason."""
-        while not self._may_exit():
+        while not self.shutdown_mode or (time.monotonic() < self._stop_by and self._is_answering()):
             for key, events in self._selector.select(_STOPPING_POLL_S if self.shutdown_mode else _TICK_S):
                 if key.fileobj is self._wake_reader:
                     with suppress(BlockingIOError):
@@ -252,13 +252,9 @@ class DaemonServer:
             self._runner.record_failure("connection", error)
             self._drop(connection)
 
-    def _may_exit(self) -> bool:
-        if not self.shutdown_mode:
-            return False
-        if time.monotonic() >= self._stop_by:
-            return True
+    def _is_answering(self) -> bool:
         unanswered = any(connection.job or connection.outgoing for connection in self._connections.values())
-        return not unanswered and not self._runner.running()
+        return unanswered or bool(self._runner.running())
 
     def _tick(self) -> None:
         now = self._ticked_at = time.monotonic()

@@ -143,7 +143,13 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
     moment, settings, notice = context.event["moment"], context.settings, ""
     if settings["capture.enabled"] and not settings["capture.skip"]:
-        notice = _late_capture_notice(context.address.home) if moment == "session-start" else ""
+        if moment == "session-start":
+            from lorelog.light.spool import count_waiting
+
+            count, age = count_waiting(context.address.home)
+            since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
+            late = f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
+            notice = late if age >= _LATE_CAPTURE_S else ""
         try:
             _spool_event(context)
         except (LorelogError, OSError) as error:
@@ -206,16 +212,6 @@ def _wake_daemon(address: Any, warm: str, moment: str) -> None:
         from lorelog.light.daemon_control import flush_detached
 
         flush_detached(address)
-
-
-def _late_capture_notice(home: str) -> str:
-    from lorelog.light.spool import count_waiting
-
-    count, age = count_waiting(home)
-    if age < _LATE_CAPTURE_S:
-        return ""
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
-    return f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
 
 
 def read_payload(data: bytes) -> dict[str, Any]:

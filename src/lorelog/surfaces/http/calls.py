@@ -156,9 +156,9 @@ class _StreamRun:
     async def run_job(self, limiter: CapacityLimiter) -> None:
         try:
             reply = await to_thread.run_sync(self._job, self._progress, limiter=limiter, abandon_on_cancel=True)
-            self._final = _event("result", reply)
+            self._final = event_bytes("result", reply)
         except Exception as error:
-            self._final = _event("error", {"error": error_object(error)})
+            self._final = event_bytes("error", {"error": error_object(error)})
         self._done.set()
         self._wake.set()
 
@@ -170,7 +170,7 @@ class _StreamRun:
             if self._done.is_set():
                 break
             latest, self._latest = self._latest, None
-            body = _event("progress", latest) if latest else b": working\n\n"
+            body = event_bytes("progress", latest) if latest else b": working\n\n"
             await send({"type": "http.response.body", "body": body, "more_body": True})
             with move_on_after(_MIN_INTERVAL_S):
                 await self._done.wait()
@@ -187,7 +187,8 @@ class _StreamRun:
         self._wake.set()
 
 
-def _event(name: str, data: object) -> bytes:
+def event_bytes(name: str, data: object) -> bytes:
+    """Return a server-sent event."""
     return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"
 
 

@@ -24,13 +24,12 @@ import re
 import secrets
 import socket
 import threading
-from http.cookies import CookieError, SimpleCookie
 from typing import Protocol
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lorelog.core.errors import LorelogError
@@ -44,11 +43,11 @@ PAGE_PREFIX = "/api/page/"
 PAGE_AGENT = "lorelog.page_agent"
 """Field of a request's scope: the agent that opened the page; empty for a person."""
 _HOST_PATTERN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
-_SECURITY_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
+_SECURITY_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
+}
 _log = logging.getLogger("lorelog.http")
 
 
@@ -113,7 +112,7 @@ class RequestGuard:
         if login is not None:
             return login
         if scope["path"].startswith(PAGE_PREFIX):
-            scope[PAGE_AGENT] = self._page_agent(scope, headers)
+            scope[PAGE_AGENT] = self._page_agent(scope)
             if scope[PAGE_AGENT] is None:
                 raise HttpRefusalError(
                     401,
@@ -167,7 +166,7 @@ class RequestGuard:
             self._page_sessions[_hash_token(session)] = agent
             return _login_response(scope, "ticket", session)
         token = _query_value(scope, "token") if self._token and scope["path"] != PUBLIC_PATH else ""
-        return _login_response(scope, "token", self._session) if token and self._is_token(token) else None
+        return _login_response(scope, "token", self._session) if token and _same_secret(token, self._token) else None
 
     def _is_shell(self, scope: Scope, headers: Headers) -> bool:
         """Return True for the page's own files: they hold no data, and tell a person how to log in."""
@@ -176,19 +175,17 @@ class RequestGuard:
         path = scope["path"]
         return path.startswith("/page/") or (path == "/" and "text/html" in headers.get("accept", ""))
 
-    def _page_agent(self, scope: Scope, headers: Headers) -> str | None:
+    def _page_agent(self, scope: Scope) -> str | None:
         """Return the agent that opened the page, '' for a person, None without a login. Sessions are found by digest."""
-        return self._page_sessions.get(_hash_token(_read_cookie(headers, _cookie_name(scope))))
+        return self._page_sessions.get(_hash_token(_read_cookie(scope)))
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         values = headers.getlist("authorization")
         kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        if self._is_token(token.strip()) and kind.lower() == "bearer":
+        if _same_secret(token.strip(), self._token) and kind.lower() == "bearer":
             return
-        cookie = "" if values else _read_cookie(headers, _cookie_name(scope))
-        if _same_secret(cookie, _hash_token(self._session)) or (
-            not values and self._page_agent(scope, headers) is not None
-        ):
+        is_login = _same_secret(_read_cookie(scope), _hash_token(self._session))
+        if not values and (is_login or self._page_agent(scope) is not None):
             return
         raise HttpRefusalError(
             401,
@@ -198,9 +195,6 @@ class RequestGuard:
             "run/http.token of the home",
             headers={"WWW-Authenticate": "Bearer"},
         )
-
-    def _is_token(self, token: str) -> bool:
-        return _same_secret(token, self._token)
 
     def _too_large(self, scope: Scope) -> HttpRefusalError:
         message = "file too large" if scope["method"] == "PUT" else "the request is too large"
@@ -217,10 +211,10 @@ class _HeaderSender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._started = True
-            headers = list(message.get("headers", ()))
-            present = {name.lower() for name, _ in headers}
-            missing = [header for header in _SECURITY_HEADERS if header[0] not in present]
-            message = {**message, "headers": headers + missing}
+            headers = MutableHeaders(scope={"headers": list(message.get("headers", ()))})
+            for name, value in _SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+            message = {**message, "headers": headers.raw}
         await self._send(message)
 
     async def send_instead(self, response: Response, scope: Scope, receive: Receive) -> None:
@@ -238,28 +232,18 @@ def allowed_host_names(host: str) -> frozenset[str]:
 
 def _query_value(scope: Scope, name: str) -> str:
     """Return the value of a field that is in the query of a GET exactly once."""
-    if scope["method"] != "GET" or f"{name}=".encode() not in scope["query_string"]:
-        return ""
-    values = [value for field, value in _query_fields(scope) if field == name]
+    values = QueryParams(scope["query_string"]).getlist(name) if scope["method"] == "GET" else []
     return values[0] if len(values) == 1 else ""
-
-
-def _query_fields(scope: Scope) -> list[tuple[str, str]]:
-    return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
 
 
 def _login_response(scope: Scope, field: str, session: str) -> Response:
     """Return the redirect to the same address without the secret, which sets the cookie."""
-    query = urlencode([(name, value) for name, value in _query_fields(scope) if name != field])
+    fields = QueryParams(scope["query_string"]).multi_items()
+    query = urlencode([(name, value) for name, value in fields if name != field])
     path = "/" + quote(scope["path"].lstrip("/"))  # two slashes would name another host
-    return Response(
-        status_code=303,
-        headers={
-            "Location": f"{path}?{query}" if query else path,
-            "Set-Cookie": f"{_cookie_name(scope)}={session}; Path=/; HttpOnly; SameSite=Strict",
-            "Referrer-Policy": "no-referrer",
-        },
-    )
+    response = RedirectResponse(f"{path}?{query}" if query else path, 303, {"Referrer-Policy": "no-referrer"})
+    response.set_cookie(_cookie_name(scope), session, httponly=True, samesite="strict")
+    return response
 
 
 def _server_port(scope: Scope) -> int:
@@ -271,12 +255,8 @@ def _cookie_name(scope: Scope) -> str:
     return f"lorelog-session-{_server_port(scope)}"
 
 
-def _read_cookie(headers: Headers, name: str) -> str:
-    try:
-        cookies = SimpleCookie("; ".join(headers.getlist("cookie")))
-    except CookieError:
-        return ""
-    return cookies[name].value if name in cookies else ""
+def _read_cookie(scope: Scope) -> str:
+    return HTTPConnection(scope).cookies.get(_cookie_name(scope), "")
 
 
 def _same_secret(given: str, digest: bytes) -> bool:

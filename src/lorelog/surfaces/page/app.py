@@ -6,15 +6,12 @@ agent's shell: the guard admits nobody else to /api/page/. Files named by a requ
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import mimetypes
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,11 @@ from typing import Any
 from anyio import sleep, to_thread
 from msgspec import Struct
 from msgspec.structs import replace
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from lorelog.core import VERSION
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
@@ -34,7 +33,7 @@ from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.surfaces.http.calls import (
     HttpRefusalError,
     OperationEndpoints,
-    json_bytes,
+    event_bytes,
     json_response,
     read_body,
     read_json,
@@ -97,7 +96,7 @@ class _Page:
     def routes(self) -> Sequence[BaseRoute]:
         return [
             Route("/", self._index, methods=["GET"]),
-            Route("/page/{name:path}", self._file, methods=["GET"]),
+            Mount("/page", GZipMiddleware(_PageFiles(directory=STATIC))),
             Route("/api/page/session", self._session, methods=["GET"]),
             Route("/api/page/events", self._events, methods=["GET"]),
             Route("/api/page/markdown", self._markdown, methods=["POST"]),
@@ -138,11 +137,8 @@ class _Page:
     async def _index(self, request: Request) -> Response:
         """Return the page to a browser, and the list of addresses to a program."""
         if "text/html" in request.headers.get("accept", ""):
-            return _file_response(request, "index.html")
+            return FileResponse(STATIC / "index.html", headers=_HEADERS)
         return json_response({"lorelog": VERSION, "addresses": list_addresses()})
-
-    async def _file(self, request: Request) -> Response:
-        return _file_response(request, request.path_params["name"])
 
     async def _session(self, request: Request) -> Response:
         """Return what the page shows in its frame."""
@@ -177,7 +173,7 @@ class _Page:
 
     async def _changes(self, request: Request) -> AsyncIterator[bytes]:
         known = await to_thread.run_sync(self._context.revision)
-        yield _event("hello", {"version": VERSION})
+        yield event_bytes("hello", {"version": VERSION})
         quiet = 0
         while not self._stopping.is_set() and not await request.is_disconnected():
             await sleep(_POLL_S)
@@ -185,7 +181,7 @@ class _Page:
             changed = [subject for subject in current if current[subject] != known.get(subject)]
             known, quiet = current, 0 if changed else quiet + 1
             if changed:
-                yield _event("changed", {"subjects": changed})
+                yield event_bytes("changed", {"subjects": changed})
             elif quiet % _KEEPALIVE_POLLS == 0:
                 yield b": still here\n\n"
 
@@ -194,45 +190,11 @@ def _is_local(request: Request) -> bool:
     return request.client is not None and ip_address(request.client.host.partition("%")[0]).is_loopback
 
 
-def _event(name: str, data: Mapping[str, Any]) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"
-
-
-def _file_response(request: Request, name: str) -> Response:
-    file = _static_files().get(name)
-    if file is None:
-        raise HttpRefusalError(404, "not_found", f"there is no file {name[:200]}")
-    headers = {**_HEADERS, "ETag": file.tag, "Vary": "Accept-Encoding"}
-    if request.headers.get("if-none-match") == file.tag:
-        return Response(status_code=304, headers=headers)
-    if "gzip" not in request.headers.get("accept-encoding", ""):
-        return Response(file.data, media_type=file.media_type, headers=headers)
-    return Response(file.packed, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
-
-
-class _StaticFile(Struct, frozen=True):
-    data: bytes
-    packed: bytes
-    """The data as browsers take it, compressed by gzip."""
-    media_type: str
-    tag: str
-    """A weak one: it stands for both forms."""
-
-
-@cache
-def _static_files() -> Mapping[str, _StaticFile]:
-    """Return the files by name, read once: a name from a request never becomes a path."""
-    return {path.relative_to(STATIC).as_posix(): _read(path) for path in STATIC.rglob("*") if path.is_file()}
-
-
-def _read(path: Path) -> _StaticFile:
-    data = path.read_bytes()
-    media_type = mimetypes.types_map.get(path.suffix, "text/plain")
-    if media_type == "application/javascript":
-        media_type = "text/javascript"
-    charset = "" if media_type.startswith("image/png") else "; charset=utf-8"
-    tag = f'W/"{hashlib.sha256(data).hexdigest()[:32]}"'
-    return _StaticFile(data, gzip.compress(data, mtime=0), media_type + charset, tag)
+class _PageFiles(StaticFiles):
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_HEADERS)
+        return response
 
 
 def revision_reader(home: str, tenant_folder: str) -> ReadRevision:

@@ -1,10 +1,10 @@
 """The commands: what each is for, the module that renders it, the options that are derived from its operation, and the help pages.
 
-A command `x` is a function `run_x(args)` of its module, or `show_x(reply, args)` if it only shows the reply of its operation;
-`configure_x(parser)` declares options that no field of the request has. A verb is named like its words: `show_task_start`.
-The docstring of the first of these functions is the help text; that of a command with verbs is in `HELP` of its module, if
-no function of it has one. The reply of a command without any of them is printed field by field. A module of one command
-may declare all of it in `configure(parser)` and `run(args)`; its docstring is the help text.
+A command `x` is a function `run_x(args)` of its module, or `show_x(reply, args)` if it only shows the reply of its operation. A verb
+is named like its words: `show_task_start`. The docstring of the first of these functions is the help text; that of a command
+with verbs is in `HELP` of its module, if no function of it has one. `ARGUMENTS` of the module has options that no field
+of the request has, `configure_x(parser)` those that a table cannot say. The reply of a command without any of them is
+printed field by field.
 """
 
 from __future__ import annotations
@@ -115,8 +115,7 @@ _MODULES = {
     "hosts": ("hosts", "uninstall"),
     "index": ("index", "watch", "reset", "store", "eval"),
     "status": ("status", "doctor", "daemon"),
-    "transfer": ("export", "backup", "import"),
-    "sync": ("sync",),
+    "transfer": ("export", "backup", "import", "sync"),
     "programs": ("call", "batch", "ops", "mcp", "serve", "ui"),
     "guide": ("docs", "completion", "help", "config"),
 }

@@ -8,7 +8,7 @@ import sys
 from lorelog.core.caller import detect_agent, without_agent_markers
 from lorelog.core.errors import LorelogError, UsageError, plural
 from lorelog.hosts import HOST_TITLES, HOSTS
-from lorelog.surfaces.cli.arguments import add_options, expand_path, parse_host, request_of
+from lorelog.surfaces.cli.arguments import expand_path, parse_host, request_of
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_command,
@@ -33,6 +33,39 @@ if TYPE_CHECKING:
     from lorelog.operations.operation import Json
     from lorelog.services.sessions.transcripts import HostSession
 
+ARGUMENTS = {
+    "deliveries": {
+        "--unused": "list memories that were delivered and never used",
+        "--min N": "with --unused: delivered at least N times (default 5)",
+    },
+    "agent-context": {
+        "--output --out FILE": "write to FILE atomically, and print nothing",
+        "--log-dir DIR": "also log the result and the queries there (mode 0600)",
+    },
+    "init": {
+        "--tenant NAME": "tenant of this project's memories (default: the default tenant)",
+        "--project DIR": "project directory (default: the current repository or directory)",
+        "--no-agent-files": "do not change AGENTS.md and CLAUDE.md",
+        "--remove": "delete the block from AGENTS.md and CLAUDE.md",
+        "--dry-run": "show what would be written, and write nothing",
+        "shared": "json",
+    },
+    "session-start": {
+        "--project DIR": "a directory in the project (default: the current one)",
+        "--token-budget N": "maximum size of the file in tokens (default 700)",
+        "shared": "tenant daemon",
+    },
+    "guard add": {"--block": "block the call instead of warning"},
+    "backfill": {
+        "hosts HOST*": "claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
+        "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
+        "--all-projects": "capture the sessions of every project, each to its own journals",
+        "--dry-run": "show what would be captured, and write nothing",
+        "--upgrade": "replace notes of an older version, unless somebody edited them",
+        "shared": "json project tenant daemon",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "guard": """\
 Check the tool calls of agents against your corrections: warn, or block.
@@ -58,11 +91,6 @@ _ID_CHARS = 8
 _TEXT_CHARS = 48
 _CUE_CHARS = 32
 _NO_MEMORY: Json = {"id": "", "text": "", "used": None, "how": ""}
-
-
-def configure_deliveries(parser: argparse.ArgumentParser) -> None:
-    unused = "list memories that were delivered and never used"
-    add_options(parser, {"--unused": unused, "--min N": "with --unused: delivered at least N times (default 5)"})
 
 
 def run_deliveries(args: argparse.Namespace) -> int:
@@ -148,12 +176,6 @@ def show_handoff(reply: Json, args: argparse.Namespace) -> None:
         print_note(f"{session} is shown it at its start, until {reply['until']}")
 
 
-def configure_agent_context(parser: argparse.ArgumentParser) -> None:
-    output = "write to FILE atomically, and print nothing"
-    logs = "also log the result and the queries there (mode 0600)"
-    add_options(parser, {"--output --out FILE": output, "--log-dir DIR": logs})
-
-
 def run_agent_context(args: argparse.Namespace) -> int:
     """Print the context an agent should read before it works.
 
@@ -183,17 +205,6 @@ def run_agent_context(args: argparse.Namespace) -> int:
         print_notes(reply)
 
     return print_reply(args, reply, show)
-
-
-def configure_init(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--tenant NAME": "tenant of this project's memories (default: the default tenant)",
-        "--project DIR": "project directory (default: the current repository or directory)",
-        "--no-agent-files": "do not change AGENTS.md and CLAUDE.md",
-        "--remove": "delete the block from AGENTS.md and CLAUDE.md",
-        "--dry-run": "show what would be written, and write nothing",
-    }
-    add_options(parser, options, "json")
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -266,14 +277,6 @@ def _project_directory(option: str | None) -> str:
 
 CONTEXT_FILE = "context.md"
 _MEMORY_COUNT = 10
-
-
-def configure_session_start(parser: argparse.ArgumentParser) -> None:
-    project, budget = (
-        "a directory in the project (default: the current one)",
-        "maximum size of the file in tokens (default 700)",
-    )
-    add_options(parser, {"--project DIR": project, "--token-budget N": budget}, "tenant", "daemon")
 
 
 def run_session_start(args: argparse.Namespace) -> int:
@@ -355,10 +358,6 @@ def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
         print(f"  correction {reply['memory']}: {one_line(reply['correction'])}")
     for event in reply["history"]:
         print(f"  {event['at'][:16].replace('T', ' ')}  {event['event']} by {event['by']}")
-
-
-def configure_guard_add(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--block": "block the call instead of warning"})
 
 
 def run_guard_add(args: argparse.Namespace) -> int:
@@ -449,18 +448,6 @@ def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
     if replay["refused"]:
         print_note(f"it cannot be switched on: {replay['refused']}")
     print_notes(replay)
-
-
-def configure_backfill(parser: argparse.ArgumentParser) -> None:
-    hosts = "claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)"
-    options = {
-        "hosts HOST*": hosts,
-        "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
-        "--all-projects": "capture the sessions of every project, each to its own journals",
-        "--dry-run": "show what would be captured, and write nothing",
-        "--upgrade": "replace notes of an older version, unless somebody edited them",
-    }
-    add_options(parser, options, *("json", "project", "tenant", "daemon"))
 
 
 def run_backfill(args: argparse.Namespace) -> int:

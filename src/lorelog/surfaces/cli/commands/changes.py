@@ -6,7 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options, expand_path, read_text
+from lorelog.surfaces.cli.arguments import expand_path, read_text
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
@@ -27,6 +27,22 @@ if TYPE_CHECKING:
 
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "restore": {
+        "id ID|FILE?": "id of the deleted memory, or its first characters; or a backup",
+        "--dry-run": "backup: report what would be done, and change nothing",
+        "--project-map OLD=NEW...": "backup: a project of the backup, and its directory now; repeatable",
+        "--undo": "undo the last restore of a backup",
+        "shared": "json project tenant daemon",
+    },
+    "forget": {
+        "--yes": "do not ask for confirmation",
+        "--verify RECEIPT": "search again for what was forgotten ('last': the newest)",
+        "--list": "list the receipts",
+    },
+    "compact": {"settings": ""},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 _SHORT_ID_CHARS = 8
 _TITLE_CHARS = 60
 _CUE_OPTIONS = {
@@ -201,17 +217,6 @@ def show_feedback(reply: Json, args: argparse.Namespace) -> None:
 _MAX_DIFFERENT_SHOWN = 5
 
 
-def configure_restore(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "id ID|FILE?": "id of the deleted memory, or its first characters; or a backup",
-        "--dry-run": "backup: report what would be done, and change nothing",
-        "--undo": "undo the last restore of a backup",
-    }
-    add_options(parser, options, *("json", "project", "tenant", "daemon"))
-    text = "backup: a project of the backup, and its directory now; repeatable"
-    parser.add_argument("--project-map", metavar="OLD=NEW", action="append", default=[], help=text)
-
-
 def run_restore(args: argparse.Namespace) -> int:
     """Restore a deleted memory, with the current text of its file; or restore a backup.
 
@@ -283,15 +288,6 @@ def _show_restored(reply: Json, args: argparse.Namespace) -> None:
 
 _MAX_ENTRIES_SHOWN = 20
 _SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary", "records": "record", "turns": "turn"}
-
-
-def configure_forget(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--yes": "do not ask for confirmation",
-        "--verify RECEIPT": "search again for what was forgotten ('last': the newest)",
-        "--list": "list the receipts",
-    }
-    add_options(parser, options)
 
 
 def run_forget(args: argparse.Namespace) -> int:
@@ -406,10 +402,6 @@ def _show_plan(reply: Json, args: argparse.Namespace) -> None:
 
 
 _MAX_DROPPED = 20
-
-
-def configure_compact(parser: argparse.ArgumentParser) -> None:
-    add_setting_options(parser)
 
 
 def run_compact(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import sys
 import time
 
 from lorelog.core.errors import UsageError, plural
-from lorelog.surfaces.cli.arguments import add_options, expand_path
+from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "code index": {"--forget": "remove the working tree from the code index"},
+    "debug errors": {"--each": "show every occurrence with its stack frames"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "code": """\
 Find definitions, references, callers and imports in code. Run 'lorelog code index' once first.
@@ -57,10 +62,6 @@ examples:
 """,
 }
 """Help of commands with verbs."""
-
-
-def configure_code_index(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--forget": "remove the working tree from the code index"})
 
 
 def run_code_index(args: argparse.Namespace) -> int:
@@ -236,10 +237,6 @@ def _format_symbol(symbol: Json) -> str:
     if symbol["kind"] in {"variable", "constant"}:
         return truncate(text, _MAX_DOC_CHARS)
     return text if symbol["name"] in text else f"{symbol['kind']} {text}"
-
-
-def configure_debug_errors(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--each": "show every occurrence with its stack frames"})
 
 
 def run_debug_errors(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
-from lorelog.surfaces.cli.arguments import add_options, add_verb
+from lorelog.surfaces.cli.arguments import add_options
 from lorelog.surfaces.cli.client import print_note, print_reply, print_table
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
@@ -24,6 +24,30 @@ from lorelog.surfaces.cli.commands import (
 from lorelog.surfaces.cli.parser import command_parser
 from lorelog.surfaces.text import printable, short_path, stylize
 
+_KEY = {"key KEY": "name of the setting, such as search.k"}
+_LOCAL = {
+    "--local": "use this project's .lorelog.toml instead of ~/.lorelog/config.toml",
+    "shared": "json project",
+}
+ARGUMENTS = {
+    "docs": {
+        "page PAGE?": "name of a page, such as quickstart or search.md",
+        "--path": "print the path of the page, or of the folder",
+    },
+    "completion": {"shell {bash,zsh,fish,tcsh,powershell}": "name of the shell"},
+    "help": {"topic TOPIC*": "a command and perhaps its verb, or 'all', or 'options'"},
+    "config list": {"": "show every setting and the origin of its value", "shared": "json project"},
+    "config get": {"": "show one setting", **_KEY, "shared": "json project"},
+    "config set": {
+        "": "change one setting",
+        **_KEY,
+        "value VALUE": "new value; lists as JSON or comma-separated",
+        **_LOCAL,
+    },
+    "config unset": {"": "remove a setting from the file", **_KEY, **_LOCAL},
+    "config init": {"": "write a commented settings file", **_LOCAL},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 INDEX_PAGE = "index.md"
 """The start page. Its lists are the table of contents, of this command as of the website."""
 _GROUP = re.compile(r"## (.+)")
@@ -39,11 +63,6 @@ class DocsPage(Struct, frozen=True):
     group: str
     name: str
     summary: str
-
-
-def configure_docs(parser: argparse.ArgumentParser) -> None:
-    page = "name of a page, such as quickstart or search.md"
-    add_options(parser, {"page PAGE?": page, "--path": "print the path of the page, or of the folder"})
 
 
 def run_docs(args: argparse.Namespace) -> int:
@@ -149,10 +168,6 @@ SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _METAVAR_COMPLETIONS = {"PATH": "FILE", "DIR": "DIRECTORY"}
 
 
-def configure_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="name of the shell")
-
-
 def run_completion(args: argparse.Namespace) -> int:
     """Print a shell completion script.
 
@@ -183,16 +198,12 @@ def _iter_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def build_full_parser() -> argparse.ArgumentParser:
     """Return one parser of all commands, for completion. Commands themselves never build it."""
     parser = argparse.ArgumentParser(prog="lorelog", allow_abbrev=False)
-    add_options(parser, {"--version": "show the version"}, "project", "tenant", "daemon")
+    add_options(parser, {"--version": "show the version", "shared": "project tenant daemon"})
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         own = command_parser(name)
         commands.add_parser(name, help=summary, parents=[own], add_help=False, description=summary)
     return parser
-
-
-def configure_help(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"topic TOPIC*": "a command and perhaps its verb, or 'all', or 'options'"})
 
 
 def run_help(args: argparse.Namespace) -> int:
@@ -224,20 +235,6 @@ def _format_command(words: list[str]) -> str:
             raise UsageError(f"'{parser.prog}' has no verb {verb!r}", hint=listed)
         parser = choices[verb]
     return parser.format_help()
-
-
-def configure_config(parser: argparse.ArgumentParser) -> None:
-    key = {"key KEY": "name of the setting, such as search.k"}
-    value = {"value VALUE": "new value; lists as JSON or comma-separated"}
-    local = {"--local": "use this project's .lorelog.toml instead of ~/.lorelog/config.toml"}
-    for name, text, options in (
-        ("list", "show every setting and the origin of its value", {}),
-        ("get", "show one setting", key),
-        ("set", "change one setting", key | value | local),
-        ("unset", "remove a setting from the file", key | local),
-        ("init", "write a commented settings file", local),
-    ):
-        add_verb(parser, name, text, options, "json", "project")
 
 
 def run_config(args: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
-from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from lorelog.light.daemon_connection import DaemonAddress, find_address
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest, resolve_command
-from lorelog.surfaces.cli.arguments import add_options, add_verb, parse_any_host
+from lorelog.surfaces.cli.arguments import parse_any_host
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_operation,
@@ -46,6 +45,60 @@ if TYPE_CHECKING:
     from lorelog.services.install.status import HostStatus
     from lorelog.services.sessions.drain import Drainer, DrainReport
 
+_DRY_RUN = {"--dry-run": "show what would change, and change nothing", "shared": "json"}
+ARGUMENTS = {
+    "hosts install": {
+        "": "install into the agents found here, or into HOST",
+        "hosts HOST*": "claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
+        "--yes": "do not ask before installing into all found hosts",
+        "--approve": "openclaw: also allow the plugin to read conversations, which capture requires",
+        **_DRY_RUN,
+    },
+    "hosts status": {
+        "": "show installed hosts and whether capture works",
+        "host HOST?": "only this host",
+        "--versions": "run each host to show its version",
+        "shared": "json project tenant daemon",
+    },
+    "hosts uninstall": {
+        "": "remove lorelog from a host and restore its files",
+        "host HOST": "claude, codex, cursor … (lorelog docs hosts)",
+        **_DRY_RUN,
+    },
+    "hosts flush": {
+        "": "capture the spooled events of hooks now",
+        "--wait SECONDS": "how long to wait for incomplete transcripts (default: 70)",
+        "shared": "json daemon",
+    },
+    "uninstall": {
+        "--dry-run": "list what would be removed, and remove nothing",
+        "--data": "also delete memories, settings and keys in lorelog's home",
+        "--yes": "do not ask before removing",
+        "shared": "json",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
+HELP = {
+    "hosts": """\
+Install lorelog into coding agents, check the installation, or remove it.
+
+Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
+qwen (Qwen Code) and copilot (GitHub Copilot CLI). For cursor, antigravity, vscode, cline, windsurf, zed and kiro, lorelog
+writes what their documentation asks for: the MCP server and instructions. These were not run, and their sessions are
+not captured.
+
+'install' without a name finds the hosts on this machine, lists them and asks once. It adds lorelog's own files and entries
+and changes nothing else: it shows changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a
+host wants you to approve something, the command says so.
+
+examples:
+  lorelog hosts install                     find the agents on this machine and install into them
+  lorelog hosts install claude --dry-run    show what would change
+  lorelog hosts status                      check the installation
+  lorelog hosts uninstall openclaw
+""",
+}
+"""Help of commands with verbs."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _STATE_COLOURS = {"current": "green", "native": "green", "stale": "yellow", "missing": "dim"}
 _FLUSH_WAIT_S = 70.0
@@ -54,50 +107,11 @@ _BUSY_WAIT_S = 10.0
 _POLL_S = 0.1
 
 
-def configure_hosts(parser: argparse.ArgumentParser) -> None:
-    hosts = "claude, codex, cursor … (default: all found; lorelog docs hosts has the list)"
-    dry_run = {"--dry-run": "show what would change, and change nothing"}
-    install = {
-        "hosts HOST*": hosts,
-        "--yes": "do not ask before installing into all found hosts",
-        "--approve": "openclaw: also allow the plugin to read conversations, which capture requires",
-    }
-    status = {"host HOST?": "only this host", "--versions": "run each host to show its version"}
-    host = {"host HOST": "claude, codex, cursor … (lorelog docs hosts)"}
-    add_verb(parser, "install", "install into the agents found here, or into HOST", install | dry_run, "json")
-    text = "show installed hosts and whether capture works"
-    add_verb(parser, "status", text, status, *("json", "project", "tenant", "daemon"))
-    add_verb(parser, "uninstall", "remove lorelog from a host and restore its files", host | dry_run, "json")
-    flush = add_verb(parser, "flush", "capture the spooled events of hooks now", {}, "json", "daemon")
-    flush.description = cleandoc(run_flush.__doc__ or "")
-    wait = "how long to wait for incomplete transcripts (default: %(default).0f)"
-    flush.add_argument("--wait", type=float, default=_FLUSH_WAIT_S, metavar="SECONDS", help=wait)
+def run_hosts_uninstall(args: argparse.Namespace) -> int:
+    return _show_changes([_change_host(parse_any_host(args.host), args)], args)
 
 
-def run_hosts(args: argparse.Namespace) -> int:
-    """Install lorelog into coding agents, check the installation, or remove it.
-
-    Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
-    qwen (Qwen Code) and copilot (GitHub Copilot CLI). For cursor, antigravity, vscode, cline, windsurf, zed and kiro, lorelog
-    writes what their documentation asks for: the MCP server and instructions. These were not run, and their sessions are
-    not captured.
-
-    'install' without a name finds the hosts on this machine, lists them and asks once. It adds lorelog's own files and entries
-    and changes nothing else: it shows changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a
-    host wants you to approve something, the command says so.
-
-    examples:
-      lorelog hosts install                     find the agents on this machine and install into them
-      lorelog hosts install claude --dry-run    show what would change
-      lorelog hosts status                      check the installation
-      lorelog hosts uninstall openclaw
-    """
-    if args.verb == "uninstall":
-        return _show_changes([_change_host(parse_any_host(args.host), args)], args)
-    return {"flush": run_flush, "status": _show_status, "install": _install}[args.verb](args)
-
-
-def run_flush(args: argparse.Namespace) -> int:
+def run_hosts_flush(args: argparse.Namespace) -> int:
     """Capture the spooled events of hooks now, without waiting for the daemon.
 
     Hooks run this themselves if the daemon is turned off (daemon.warm = off). Incomplete transcripts are waited for; events
@@ -118,7 +132,7 @@ def run_flush(args: argparse.Namespace) -> int:
                 "session.capture", capture_arguments(event), directory=directory, environment=environment
             )
 
-        drained = _drain_spool(Drainer(home, capture), args.wait)
+        drained = _drain_spool(Drainer(home, capture), _FLUSH_WAIT_S if args.wait is None else args.wait)
     reply = to_builtins(drained)
     del reply["pause_s"]
     print_reply(args, reply, _show_drained)
@@ -168,7 +182,7 @@ def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
     return [{"name": "hosts", "ok": not problems, "message": message, "hint": hint}]
 
 
-def _install(args: argparse.Namespace) -> int:
+def run_hosts_install(args: argparse.Namespace) -> int:
     """Install into the named hosts, or into all that are found. With several, a failure does not stop the others."""
     context = install_context(approve=args.approve)
     named = tuple(dict.fromkeys(map(parse_any_host, args.hosts)))
@@ -293,7 +307,7 @@ def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, se
     return 0
 
 
-def _show_status(args: argparse.Namespace) -> int:
+def run_hosts_status(args: argparse.Namespace) -> int:
     hosts = (parse_any_host(args.host),) if args.host else tuple(ALL_TITLES)
     statuses, spool = _host_statuses(args, hosts)
     statuses = [  # a documented host that is not here is not worth a line
@@ -392,15 +406,6 @@ class _Removal(Struct, frozen=True):
     part: str
     text: str
     remove: Callable[[], object]
-
-
-def configure_uninstall(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--dry-run": "list what would be removed, and remove nothing",
-        "--data": "also delete memories, settings and keys in lorelog's home",
-        "--yes": "do not ask before removing",
-    }
-    add_options(parser, options, "json")
 
 
 def run_uninstall(args: argparse.Namespace) -> int:

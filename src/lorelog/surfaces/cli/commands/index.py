@@ -7,7 +7,7 @@ import sys
 from functools import reduce
 
 from lorelog.core.errors import NotFound, UsageError, nearest_name, plural
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_verb, expand_path
+from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
@@ -31,10 +31,31 @@ if TYPE_CHECKING:
     from lorelog.services.watch.watcher import WatchPass
 
 
-def configure_index(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--list", dest="list_roots", action="store_true", help="list what is indexed; index nothing")
-    add_options(parser, {"--remove": "remove the given paths from the index and stop indexing them"})
-    add_setting_options(parser, chunking=True)
+ARGUMENTS = {
+    "index": {
+        "--list": "list what is indexed; index nothing",
+        "--remove": "remove the given paths from the index and stop indexing them",
+        "settings": "chunking",
+    },
+    "watch": {
+        "paths PATH*": "files and directories; '!PATH' excludes one",
+        "settings": "chunking",
+        "shared": "tenant json project",
+    },
+    "reset": {"--yes": "do not ask for confirmation", "settings": ""},
+    "store copy": {
+        "": "copy the whole index to another backend",
+        "--to URI!": "address as in store.uri, or 'embedded'",
+        "shared": "json project tenant daemon",
+    },
+    "store leave": {
+        "": "delete this index's rows in a Milvus that you no longer use",
+        "--at URI!": "its address, as in store.uri",
+        "shared": "json project tenant daemon",
+    },
+    "eval": {"--lane {all,hybrid,lexical,dense}": "only this lane (default all)"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_index(args: argparse.Namespace) -> int:
@@ -58,7 +79,7 @@ def run_index(args: argparse.Namespace) -> int:
       lorelog index --reembed --rollback     return to the previous vectors
     """
     _check_options(args)
-    if args.list_roots:
+    if args.list:
         return print_reply(args, call_operation(args, "roots.list", {}), _show_roots)
     paths = [expand_path(path) for path in args.paths]
     if args.remove:
@@ -79,7 +100,6 @@ _MODES = {
 }
 """Options that replace or change the index run, and what each must be given with."""
 _DESTINATIONS = {
-    "--list": "list_roots",
     "--global": "to_global",
     "--drop-old": "forget_old",
     "--ignore-file": "ignore_files",
@@ -162,11 +182,6 @@ def _show_reembedding(result: Json) -> None:
         print(f"They find clearly less, so {still}. Use --reembed --anyway to switch.")
 
 
-def configure_watch(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"paths PATH*": "files and directories; '!PATH' excludes one"}, "tenant", "json", "project")
-    add_setting_options(parser, chunking=True)
-
-
 def run_watch(args: argparse.Namespace) -> int:
     """Index files as they change, until Ctrl-C.
 
@@ -241,11 +256,6 @@ def _show_pass(watch_pass: WatchPass) -> None:
         print_note(watch_pass.hint)
 
 
-def configure_reset(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--yes": "do not ask for confirmation"})
-    add_setting_options(parser)
-
-
 def run_reset(args: argparse.Namespace) -> int:
     """Delete the index of all projects. Your Markdown files, memories and records are kept.
 
@@ -272,14 +282,6 @@ def run_reset(args: argparse.Namespace) -> int:
 
 
 _EMBEDDED = "embedded"
-
-
-def configure_store(parser: argparse.ArgumentParser) -> None:
-    shared = ("json", "project", "tenant", "daemon")
-    to = {"--to URI!": "address as in store.uri, or 'embedded'"}
-    add_verb(parser, "copy", "copy the whole index to another backend", to, *shared)
-    at = {"--at URI!": "its address, as in store.uri"}
-    add_verb(parser, "leave", "delete this index's rows in a Milvus that you no longer use", at, *shared)
 
 
 def run_store(args: argparse.Namespace) -> int:
@@ -335,13 +337,7 @@ def _show_removed(reply: Json, args: argparse.Namespace) -> None:
     print(f"Removed {roots}: {documents} removed from the index. Your files are unchanged.")
 
 
-_ALL_LANES = "all"
 _MAX_UNKNOWN_SHOWN = 10
-
-
-def configure_eval(parser: argparse.ArgumentParser) -> None:
-    lanes = (_ALL_LANES, "hybrid", "lexical", "dense")
-    parser.add_argument("--lane", choices=lanes, default=_ALL_LANES, help="only this lane (default all)")
 
 
 def run_eval(args: argparse.Namespace) -> int:
@@ -363,7 +359,7 @@ def run_eval(args: argparse.Namespace) -> int:
     if not args.feedback and not (args.queries and args.qrels):
         raise UsageError("--queries and --qrels, or --feedback, are required", hint="lorelog eval --help")
     with progress_bar() as progress:
-        reply = call_command(args, progress=progress, lane=None if args.lane == _ALL_LANES else args.lane)
+        reply = call_command(args, progress=progress, lane=None if args.lane == "all" else args.lane)
     return print_reply(args, reply, _show_evaluation)
 
 

@@ -8,7 +8,7 @@ import time
 
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
-from lorelog.surfaces.cli.arguments import add_options, add_shared, read_text
+from lorelog.surfaces.cli.arguments import read_text
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_operation,
@@ -33,14 +33,37 @@ if TYPE_CHECKING:
     from lorelog.wiring import Location, ResourcePool
 
 
-def configure_call(parser: argparse.ArgumentParser) -> None:
-    options = {
+ARGUMENTS = {
+    "call": {
         "op OP": "name of the operation; 'memory.' may be omitted",
         "arguments JSON?": "arguments as a JSON object (default {}); '-' reads standard input",
         "--input PATH": "file with the arguments; '-' reads standard input",
         "--json": "accepted as everywhere; the reply is always JSON",
-    }
-    add_options(parser, options, "project", "tenant", "daemon")
+        "shared": "project tenant daemon",
+    },
+    "batch": {
+        "--jsonl PATH!": "file with the requests; '-' reads standard input",
+        "--stream": "print each row at once, for a program that sends requests as it reads",
+        "--continue-on-error": "run the remaining lines after a failure",
+        "shared": "project tenant daemon",
+    },
+    "ops": {"op OP?": "name of an operation", "shared": "json"},
+    "mcp": {"shared": "project tenant daemon"},
+    "serve": {
+        "--host HOST": "address to listen on (http.host)",
+        "--token-env NAME": "require the token in this environment variable (http.token)",
+        "--no-token": "serve every user of this machine without a token (http.require_token)",
+        "--project DIR": "project of requests that name no directory",
+        "shared": "port daemon",
+    },
+    "ui": {
+        "id ID?": "show this memory first",
+        "--no-open": "print the address instead of opening a browser",
+        "--project DIR": "the project to show",
+        "shared": "port daemon",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_call(args: argparse.Namespace) -> int:
@@ -78,15 +101,6 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-
-
-def configure_batch(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--jsonl PATH!": "file with the requests; '-' reads standard input",
-        "--stream": "print each row at once, for a program that sends requests as it reads",
-        "--continue-on-error": "run the remaining lines after a failure",
-    }
-    add_options(parser, options, "project", "tenant", "daemon")
 
 
 def run_batch(args: argparse.Namespace) -> int:
@@ -181,10 +195,6 @@ def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
     return op, dict(arguments or {})
 
 
-def configure_ops(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"op OP?": "name of an operation"}, "json")
-
-
 def run_ops(args: argparse.Namespace) -> int:
     """List the operations, or show one: its arguments, errors, and the surfaces that offer it.
 
@@ -223,10 +233,6 @@ def _show_operation(operation: dict[str, Any]) -> None:
             print(f"not available over {surface}: {reason}")
 
 
-def configure_mcp(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "project", "tenant", "daemon")
-
-
 def run_mcp(args: argparse.Namespace) -> int:
     """Run an MCP server on standard input and output.
 
@@ -253,16 +259,6 @@ def run_mcp(args: argparse.Namespace) -> int:
 
 
 _IDLE_CHECK_S = 30.0
-
-
-def configure_serve(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--host HOST": "address to listen on (http.host)",
-        "--token-env NAME": "require the token in this environment variable (http.token)",
-        "--no-token": "serve every user of this machine without a token (http.require_token)",
-        "--project DIR": "project of requests that name no directory",
-    }
-    add_options(parser, options, "port", "daemon")
 
 
 def run_serve(args: argparse.Namespace) -> int:
@@ -399,15 +395,6 @@ class _FallbackClient:
                     raise
                 tell_unresponsive(error)
         return self._local.call(op, arguments, caller, progress)
-
-
-def configure_ui(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "id ID?": "show this memory first",
-        "--no-open": "print the address instead of opening a browser",
-        "--project DIR": "the project to show",
-    }
-    add_options(parser, options, "port", "daemon")
 
 
 def run_ui(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import NotFound, UsageError, plural
-from lorelog.surfaces.cli.arguments import add_options, add_verb, expand_path
+from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
@@ -37,6 +37,36 @@ if TYPE_CHECKING:
     from lorelog.operations.operation import Json
     from lorelog.services.records.keyring import KeyIdentity, Keyring
 
+_NAME = {"name NAME": "name of the identity", "shared": "json"}
+_PAGES = {
+    "--output DIR": "directory of the pages (default: .lorelog/wiki of the project)",
+    "--all-projects": "include all projects of the tenant",
+    "shared": "json tenant project",
+}
+ARGUMENTS = {
+    "verify": {"--note TEXT": "the same as TEXT"},
+    "identity create": {
+        "": "create a key pair for a name",
+        "name NAME": "name of the identity",
+        "--passphrase": "encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for",
+        "shared": "json",
+    },
+    "identity list": {"": "list your own and trusted identities", "shared": "json"},
+    "identity show": {"": "show keys, fingerprints and the path of the private key", **_NAME},
+    "identity export": {"": "print the public key to give to others", **_NAME},
+    "identity trust": {
+        "": "accept signatures of a public key under a name",
+        "name NAME": "name of the identity",
+        "key PUBLICKEY": "public key, as printed by 'lorelog identity export'",
+        "--also": "add to the name's keys, for a second machine or a new key",
+        "shared": "json",
+    },
+    "identity forget": {"": "stop accepting a name's signatures", **_NAME},
+    "wiki build": {"": "write the pages", **_PAGES},
+    "wiki serve": {"": "serve the pages to a browser on this machine", "shared": "port project"},
+    "wiki lint": {"": "check the pages and the records", **_PAGES},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "task": """\
 Start, update, finish and search tasks.
@@ -195,10 +225,6 @@ def show_decide(reply: Json, args: argparse.Namespace) -> None:
         print_note("say why, too: the next reader asks for the reason first (--because TEXT)")
 
 
-def configure_verify(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--note TEXT": "the same as TEXT"})
-
-
 def run_verify(args: argparse.Namespace) -> int:
     """Confirm or dispute a record written by someone else.
 
@@ -290,22 +316,6 @@ def show_ledger_check(reply: Json, args: argparse.Namespace) -> None:
     print(counts, unverified if reply["first_unverified"] else "No line was changed.")
     if reply["torn_bytes"]:
         print_note(f"the last {reply['torn_bytes']:,} bytes are an interrupted write, which was never confirmed")
-
-
-def configure_identity(parser: argparse.ArgumentParser) -> None:
-    name = {"name NAME": "name of the identity"}
-    how = {"--passphrase": "encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for"}
-    key = {"key PUBLICKEY": "public key, as printed by 'lorelog identity export'"}
-    also = {"--also": "add to the name's keys, for a second machine or a new key"}
-    for verb, text, options in (
-        ("create", "create a key pair for a name", name | how),
-        ("list", "list your own and trusted identities", {}),
-        ("show", "show keys, fingerprints and the path of the private key", name),
-        ("export", "print the public key to give to others", name),
-        ("trust", "accept signatures of a public key under a name", name | key | also),
-        ("forget", "stop accepting a name's signatures", name),
-    ):
-        add_verb(parser, verb, text, options, "json")
 
 
 def run_identity(args: argparse.Namespace) -> int:
@@ -425,16 +435,6 @@ def _read_passphrase() -> str:
     if getpass("Repeat passphrase: ") != first:
         raise UsageError("the passphrases differ", hint="no key was created; try again")
     return first
-
-
-def configure_wiki(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "--output DIR": "directory of the pages (default: .lorelog/wiki of the project)",
-        "--all-projects": "include all projects of the tenant",
-    }
-    add_verb(parser, "build", "write the pages", options, "json", "tenant", "project")
-    add_verb(parser, "serve", "serve the pages to a browser on this machine", {}, "port", "project")
-    add_verb(parser, "lint", "check the pages and the records", options, "json", "tenant", "project")
 
 
 def run_wiki(args: argparse.Namespace) -> int:

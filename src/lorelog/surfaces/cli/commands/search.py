@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lorelog.core.errors import UsageError, plural
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options
 from lorelog.surfaces.cli.client import call_command, print_note, print_notes, print_reply
 from lorelog.surfaces.text import (
     RECORD_TIERS,
@@ -36,22 +35,19 @@ if TYPE_CHECKING:
     from lorelog.operations.operation import Json
     from lorelog.surfaces.text import Field
 
+ARGUMENTS = {
+    "search": {
+        "--format {text,tsv}": "tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
+        "--short": "print one short entry per memory, as plain text: for agents",
+        "settings": "",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 INDENT = "   "
 _BARS = {"strong": ("●●●", "green"), "likely": ("●●○", "yellow"), "weak": ("●○○", "dim")}
 _MIN_ID_CHARS = 8
 _MAX_K = 100_000
 """The operation returns at most this many hits; larger values are lowered to it."""
-
-
-def configure_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format",
-        choices=("text", "tsv"),
-        default="text",
-        help="tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
-    )
-    add_options(parser, {"--short": "print one short entry per memory, as plain text: for agents"})
-    add_setting_options(parser)
 
 
 def run_search(args: argparse.Namespace) -> int:
@@ -74,7 +70,7 @@ def run_search(args: argparse.Namespace) -> int:
       lorelog search "why did we choose redis" --short
       lorelog search redis -k 50 --format tsv
     """
-    if args.json and args.format != "text":
+    if args.json and args.format == "tsv":
         raise UsageError("--json and --format exclude each other", hint="use one of them")
     limits = {"k": min(args.k, _MAX_K)} if args.k else {}
     return print_reply(args, call_command(args, one_per_memory=args.short, **limits), _show_search)

@@ -6,15 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
-from lorelog.surfaces.cli.arguments import (
-    add_arguments,
-    add_options,
-    add_setting_options,
-    add_shared,
-    expand_path,
-    request_of,
-    search_filters,
-)
+from lorelog.surfaces.cli.arguments import add_arguments, add_options, expand_path, request_of, search_filters
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_command,
@@ -62,17 +54,24 @@ if TYPE_CHECKING:
 
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "show": {
+        "ids ID+": "id of anything, or its first characters",
+        "-n --lines N": "show N lines around a memory instead of its section",
+        "settings": "",
+        "shared": "json project tenant daemon",
+    },
+    "open": {"id ID": "id of a hit or memory, or its first characters", "shared": "project tenant daemon"},
+    "pick": {"query QUERY*": "what to search for first", "shared": "project tenant daemon"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 _SHORT_ID_CHARS = 8
 _ANCHORS = tuple(f"<!-- {name}:" for name in ("session", "turn", "branch", "memory", "origin", "type", "transcript"))
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    lines = "show N lines around a memory instead of its section"
-    add_options(parser, {"ids ID+": "id of anything, or its first characters", "-n --lines N": lines})
     only = {"--history": "show all records of a record's thread", "--trust": "show why a record is trusted, or not"}
     add_options(parser.add_mutually_exclusive_group(), only)
-    add_setting_options(parser)
-    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -276,10 +275,6 @@ def _show_turn(turn: Json, *, focused: bool) -> None:
         print(stylize("  (truncated; the transcript has the full text)", "dim"))
 
 
-def configure_open(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"id ID": "id of a hit or memory, or its first characters"}, "project", "tenant", "daemon")
-
-
 def run_open(args: argparse.Namespace) -> int:
     """Open a search hit or memory in your editor, at its line.
 
@@ -320,9 +315,7 @@ _STYLE = {"chosen": "reverse", "place": "ansicyan", "dim": "ansibrightblack", "k
 
 
 def configure_pick(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"query QUERY*": "what to search for first"})
     add_arguments(parser, search_filters())
-    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_pick(args: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError, plural
 from lorelog.light.daemon_connection import find_address, is_listening
-from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_shared, add_verb
 from lorelog.surfaces.cli.client import call_operation, print_note, print_notes, print_reply, print_table
 from lorelog.surfaces.text import hang, known_width, one_line, printable, short_path, stylize
 
@@ -17,6 +16,23 @@ if TYPE_CHECKING:
     from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "status overview": {"": "show everything on one screen (default)", "shared": "json project tenant daemon"},
+    "status index": {"settings": ""},
+    "doctor": {
+        "--daemon-only": "check only the daemon, in detail",
+        "--store": "only compare the catalog with the search index",
+        "--repair": "with --store: fix the differences",
+        "--chaos": "kill a writer in a temporary home, and check what is left",
+        "--cycles N": "with --chaos: number of kills (10)",
+        "shared": "json project tenant daemon",
+    },
+    "daemon status": {"": "show the running daemon", "shared": "json"},
+    "daemon start": {"": "start the daemon unless it is running", "shared": "json"},
+    "daemon stop": {"": "stop the daemon, by force if it does not answer", "shared": "json"},
+    "daemon restart": {"": "stop the daemon and start another", "shared": "json"},
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "status": """\
 Show on one screen how lorelog is doing here: this project, index, daemon, agents, today's captures and cost, problems.
@@ -43,19 +59,10 @@ _LINE_WIDTH = 79
 _LABEL_WIDTH = 11
 
 
-def configure_status_overview(parser: argparse.ArgumentParser) -> None:
-    """Show everything on one screen (default)."""
-    add_shared(parser, "json", "project", "tenant", "daemon")
-
-
 def run_status_overview(args: argparse.Namespace) -> int:
     """Print the screen; problems on it are not a failure of the command."""
     print_reply(args, _collect(args), _show_screen)
     return 0
-
-
-def configure_status_index(parser: argparse.ArgumentParser) -> None:
-    add_setting_options(parser)
 
 
 def _collect(args: argparse.Namespace) -> dict[str, Any]:
@@ -286,17 +293,6 @@ _RECENT_ERROR_S = 3600.0
 """Older errors of the daemon do not fail the check."""
 
 
-def configure_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
-    options = {
-        "--store": "only compare the catalog with the search index",
-        "--repair": "with --store: fix the differences",
-        "--chaos": "kill a writer in a temporary home, and check what is left",
-        "--cycles N": "with --chaos: number of kills (10)",
-    }
-    add_options(parser, options, *("json", "project", "tenant", "daemon"))
-
-
 def run_doctor(args: argparse.Namespace) -> int:
     """Check index, daemon, agents' hosts and settings, and suggest fixes.
 
@@ -333,7 +329,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     if args.store:
         checks = _attempt("store", lambda: _check_store(args))
     else:
-        if not args.daemon:
+        if not args.daemon_only:
             from lorelog.surfaces.cli.commands.hosts import host_checks
 
             checks += _attempt("settings", lambda: _check_settings(args))
@@ -403,10 +399,10 @@ def _check_store(args: argparse.Namespace) -> list[Json]:
 
 def _show_checks(reply: Json, args: argparse.Namespace) -> None:
     width = known_width()
-    if args.daemon and reply["daemon"]:
+    if args.daemon_only and reply["daemon"]:
         print("\n".join(format_daemon_status(reply["daemon"])))
     for check in reply["checks"]:
-        if check["ok"] and args.daemon and reply["daemon"]:
+        if check["ok"] and args.daemon_only and reply["daemon"]:
             continue
         mark = stylize("fail", "red")
         if check["ok"]:
@@ -451,16 +447,6 @@ def _make_check(name: str, message: str, hint: str = "", *, ok: bool = True) -> 
 
 
 _MAX_ROOTS = 8
-
-
-def configure_daemon(parser: argparse.ArgumentParser) -> None:
-    for name, help_text in (
-        ("status", "show the running daemon"),
-        ("start", "start the daemon unless it is running"),
-        ("stop", "stop the daemon, by force if it does not answer"),
-        ("restart", "stop the daemon and start another"),
-    ):
-        add_verb(parser, name, help_text, {}, "json")
 
 
 def run_daemon(args: argparse.Namespace) -> int:

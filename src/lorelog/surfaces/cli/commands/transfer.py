@@ -1,12 +1,26 @@
-"""Commands that copy memories and records in and out: export, backup and import."""
+"""Commands that copy memories and records in and out: export, backup, import and sync."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from lorelog.code.git import run_git
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
-from lorelog.surfaces.cli.arguments import add_options, expand_path
+from lorelog.ingest.importers.source import SOURCE_MODULES, ImportSource, MachinePlaces, detect_source, open_source
+from lorelog.services.imports.batches import ChangedSetting
+from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportSummary, ImportTarget
+from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
+from lorelog.services.sync.exchange import absolute_remote
+from lorelog.services.sync.merge import merge_journal_texts
+from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
@@ -18,18 +32,49 @@ from lorelog.surfaces.cli.client import (
     print_reply,
 )
 from lorelog.surfaces.text import one_line, short_path, stylize
+from lorelog.wiring import change_setting, format_setting, resolve_location, settings_at
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
-    from pathlib import Path
-    from typing import Any
 
     from lorelog.engine import Engine
-    from lorelog.ingest.importers.source import ImportSource, MachinePlaces
     from lorelog.operations.operation import Json
-    from lorelog.services.imports.memory_importer import ImportSummary
+
+ARGUMENTS = {
+    "backup": {"--verify": "check an existing backup instead of writing one"},
+    "import": {
+        "source FROM?": "a tool, or a file or folder; none lists what is found",
+        "path PATH?": "file or folder of that tool (default: where it keeps it)",
+        "--dry-run": "show what would be imported, and write nothing",
+        "--yes": "do not ask for confirmation",
+        "--undo BATCH": "take an import back; entries that you edited since are kept",
+        "to_global --global": "import into the global memories",
+        "--all-projects": "also import what belongs to other projects, as global memories",
+        "--settings": "also take over the tool's settings (never its keys)",
+        "--format {auto,jsonl,markdown,omf}": "format of a file of 'lorelog export', or OMF; auto (default) detects it",
+        "--restore": "the file is your own: records keep their origin",
+        "--include-archived": "omf: also import archived, expired and superseded memories",
+        "--project DIR": "import into the project of DIR",
+        "shared": "json tenant",
+    },
+    "sync": {
+        "words REMOTE*": "address of a Git remote, or the name of an exchange",
+        "--dry-run": "report what would be exchanged, and change nothing",
+        "--status": "show exchanges, their projects, and what waits",
+        "--who ID": "show who wrote a memory or record",
+        "--team": "new exchange: other people use it, too",
+        "--user NAME": "your name, as others see it (records.writer)",
+        "--as NAME": "name of a project without a remote",
+        "--with-global": "also exchange global memories from now on",
+        "--name NAME": "new exchange: its name on this machine",
+        "--branch NAME": "new exchange: its branch (default: lorelog)",
+        "--remove": "stop exchanging with REMOTE on this machine",
+        "--merge-driver": "let Git merge tracked journals of this clone by entry",
+        "--merge": "merge three versions of a journal; Git runs this",
+        "shared": "json project tenant daemon",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -60,10 +105,6 @@ def run_export(args: argparse.Namespace) -> int:
         sys.stdout.write(f"Wrote {shown} to {short_path(reply['path'])}.\n" if args.out else reply["text"])
 
     return print_reply(args, reply, show)
-
-
-def configure_backup(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--verify": "check an existing backup instead of writing one"})
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -103,25 +144,9 @@ def _show_backup(reply: Json, args: argparse.Namespace) -> None:
 
 
 _MAX_SHOWN = 5
-
-
-def configure_import(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "source FROM?": "a tool, or a file or folder; none lists what is found",
-        "path PATH?": "file or folder of that tool (default: where it keeps it)",
-        "--dry-run": "show what would be imported, and write nothing",
-        "--yes": "do not ask for confirmation",
-        "--undo BATCH": "take an import back; entries that you edited since are kept",
-        "--all-projects": "also import what belongs to other projects, as global memories",
-        "--settings": "also take over the tool's settings (never its keys)",
-        "--restore": "the file is your own: records keep their origin",
-        "--include-archived": "omf: also import archived, expired and superseded memories",
-        "--project DIR": "import into the project of DIR",
-    }
-    add_options(parser, options, "json", "tenant")
-    parser.add_argument("--global", dest="to_global", action="store_true", help="import into the global memories")
-    text = "format of a file of 'lorelog export', or OMF; auto (default) detects it"
-    parser.add_argument("--format", choices=("auto", "jsonl", "markdown", "omf"), default="auto", help=text)
+_MAX_EXCHANGED_SHOWN = 10
+_DRIVER_FILES = 3
+_ATTRIBUTE = ".lorelog/memory/*.md merge=lorelog"
 
 
 def run_import(args: argparse.Namespace) -> int:
@@ -154,11 +179,6 @@ def run_import(args: argparse.Namespace) -> int:
 
 def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Path]]:
     """Return the source and its paths; no source for a file of ours."""
-    from pathlib import Path
-
-    from lorelog.ingest.importers.source import SOURCE_MODULES, detect_source, open_source
-    from lorelog.services.records.record_importer import detect_format
-
     if args.source in SOURCE_MODULES:
         source = open_source(args.source)
         paths = [Path(expand_path(args.path))] if args.path else list(source.find(_places(args)))
@@ -175,26 +195,16 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
         hint = "check the path; 'lorelog import' alone lists what it finds on this machine"
         raise NotFound(f"there is no file {short_path(str(path))}", hint=hint)
     # A file of ours: so the user says, or it is OMF, which may hold records.
-    is_own = args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
+    is_own = args.format not in {None, "auto"} or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
     return (None if is_own else detect_source(path)), [path]
 
 
 def _places(args: argparse.Namespace) -> MachinePlaces:
-    from pathlib import Path
-
-    from lorelog.ingest.importers.source import MachinePlaces
-    from lorelog.wiring import resolve_location
-
     return MachinePlaces(Path.home(), Path(resolve_location(project=args.project, tenant=args.tenant).project.root))
 
 
 def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -> int:
     """Show what would be added, ask, and import."""
-    from msgspec import to_builtins
-    from msgspec.structs import replace
-
-    from lorelog.services.imports.memory_importer import ImportTarget
-
     target = ImportTarget(
         source.name,
         str(path),
@@ -283,9 +293,6 @@ def _show_imported(summary: ImportSummary, changed: Sequence[str], *, was_shown:
 
 def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSummary) -> list[str]:
     """Write the settings of the other tool where the user has none, and list them in the batch; return what happened."""
-    from lorelog.services.imports.batches import ChangedSetting
-    from lorelog.wiring import change_setting, resolve_location, settings_at
-
     location = resolve_location(project=args.project, tenant=args.tenant)
     messages: list[str] = []
     changes: list[ChangedSetting] = []
@@ -311,8 +318,6 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
 
 
 def _undo_import(args: argparse.Namespace) -> int:
-    from msgspec import to_builtins
-
     with open_own_engine(args) as engine:
         importer = engine.importer()
         batch, report = importer.undo(args.undo)
@@ -336,8 +341,6 @@ def _undo_import(args: argparse.Namespace) -> int:
 
 def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: list[str]) -> list[Any]:
     """Remove settings that an import wrote, if they are still the same; return those that were changed since."""
-    from lorelog.wiring import change_setting, format_setting, resolve_location, settings_at
-
     kept = []
     location = resolve_location(project=args.project, tenant=args.tenant)
     for change in changes:
@@ -353,8 +356,6 @@ def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: l
 
 def _list_sources(args: argparse.Namespace) -> int:
     """List the sources on this machine and how to import each, and earlier imports."""
-    from lorelog.ingest.importers.source import SOURCE_MODULES, open_source
-
     places = _places(args)
     found: list[dict[str, Any]] = []
     for name in SOURCE_MODULES:
@@ -377,8 +378,6 @@ def _list_sources(args: argparse.Namespace) -> int:
 
 
 def _show_sources(reply: Json, args: argparse.Namespace) -> None:
-    from shlex import quote
-
     for item in reply["found"]:
         short = short_path(item["path"])
         quoted = short.replace(" ", "\\ ") if short.startswith("~") else quote(short)
@@ -394,15 +393,12 @@ def _show_sources(reply: Json, args: argparse.Namespace) -> None:
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
-    from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
-    from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
-
     if os.path.isdir(path):
         raise SourceError(
             f"{short_path(path)} is not recognized as a folder of a known tool",
             hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",
         )
-    file_format = detect_format(path) if args.format == "auto" else args.format
+    file_format = detect_format(path) if args.format in {None, "auto"} else args.format
     with open_own_engine(args) as engine:
         scope = engine.records()
         project = scope.workspace.project.id if args.project else None
@@ -464,3 +460,159 @@ def _show_file_imported(reply: Json, args: argparse.Namespace) -> None:
         print_note(f"{plural(reply['unsigned'], 'signature')} ignored: {why}")
     if reply["batch"]:
         print_note(f"'lorelog import --undo {reply['batch']}' takes the memories back")
+
+
+def run_sync(args: argparse.Namespace) -> int:
+    """Exchange memories, records and their state with your other machines, or with a team, over a Git remote of yours.
+
+    The first 'lorelog sync REMOTE' in a project chooses the project; run it in the same project on the other machine. Later, 'lorelog
+    sync' exchanges all chosen projects. Entries are merged by their ids, so there are no conflicts to resolve. What was forgotten on
+    one machine is forgotten on all. A text with a secret is not pushed, and is named. Offline, nothing is lost: the next sync
+    sends what waits ('lorelog docs sync').
+
+    examples:
+      lorelog sync git@host:me/memory.git --dry-run
+      lorelog sync git@host:me/memory.git
+      lorelog sync
+      lorelog sync --status
+      lorelog sync git@host:team/app-memory.git --team --user mara
+      lorelog sync --merge-driver                      merge journals that Git tracks, in this clone
+    """
+    if args.merge:
+        return _merge(args.words)
+    _check_sync_options(args)
+    if args.merge_driver:
+        return print_reply(args, _install_driver(), _show_driver)
+    remote = absolute_remote(args.words[0], os.getcwd()) if args.words else ""
+    args.warm = "off"  # the daemon lacks the credentials of this shell
+    if args.status or args.who:
+        reply = call_operation(args, "sync.status", {"remote": remote, "who": args.who or ""})
+        return print_reply(args, reply, _show_exchange_status)
+    options = ("name", "branch", "team", "with_global", "user", "dry_run", "remove")
+    given = {"remote": remote, "shared_name": getattr(args, "as"), **{name: getattr(args, name) for name in options}}
+    reply = call_operation(args, "sync.exchange", {name: value for name, value in given.items() if value})
+    print_reply(args, reply, _show_exchanges)
+    return 1 if any(report["reason"] or report["secrets"] for report in reply["exchanges"]) else 0
+
+
+def _check_sync_options(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together, or would be ignored."""
+    verbs, choices = (
+        [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+        for names in (("status", "who", "remove", "merge_driver"), ("team", "as", "with_global", "name", "branch"))
+    )
+    given = [*verbs, *choices]
+    if len(args.words) > 1:
+        raise UsageError("one exchange at a time", hint="lorelog sync REMOTE; 'lorelog sync' runs all of them")
+    if args.words == [""]:
+        raise UsageError("REMOTE must not be empty", hint="'lorelog sync' without REMOTE runs all exchanges")
+    if len(verbs) > 1 or (verbs and choices):
+        raise UsageError(f"{given[0]} and {given[1]} cannot be used together", hint="lorelog sync --help")
+    if not args.words and (verbs == ["--remove"] or choices):
+        hint = "'lorelog sync --status' lists the exchanges and their remotes"
+        raise UsageError(f"{given[0]} requires REMOTE", hint=hint)
+    if args.merge_driver and args.words:
+        raise UsageError(
+            "--merge-driver does not take REMOTE", hint="run it inside the clone: lorelog sync --merge-driver"
+        )
+
+
+def _show_exchanges(reply: Json, args: argparse.Namespace) -> None:
+    if reply["removed"]:
+        verb = "would no longer be" if args.dry_run else "is no longer"
+        print(f"{reply['removed']} {verb} exchanged from here. The remote and your memories are unchanged.")
+    for report in reply["exchanges"]:
+        _show_report(report)
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    name = one_line(f"{report['name']} ({report['url']})")
+    if report["is_offline"]:
+        print(f"{name}: not reached. Nothing is lost; the next sync sends {plural(report['sent'], 'entry')}.")
+        print_note(one_line(report["reason"]))
+        return
+    would = "would be " if report["dry_run"] else ""
+    receive, send = ("would receive", "would send") if report["dry_run"] else ("received", "sent")
+    sent = f"{plural(report['sent'], 'entry')} and {plural(report['records_sent'], 'record')}"
+    print(
+        f"{name}: {receive} {plural(report['received'], 'entry')} and {plural(report['records_received'], 'record')}, "
+        f"{send} {'nothing' if report['secrets'] or report['reason'] else sent}."
+    )
+    if report["reason"]:
+        print_note(one_line(report["reason"]))
+    if report["updated"]:
+        print(f"{plural(report['updated'], 'entry')} {would}updated: edited on another machine.")
+    if report["forgotten"]:
+        print(f"{plural(report['forgotten'], 'entry')} {would}forgotten here, too.")
+    for memory in report["conflicts"][:_MAX_EXCHANGED_SHOWN]:
+        print_note(f"{memory} was edited on two machines; both texts are kept: 'lorelog search' finds them")
+    for secret in report["secrets"][:_MAX_EXCHANGED_SHOWN]:
+        place = f"{short_path(secret['source'])}:{secret['line']}" if secret["line"] else short_path(secret["source"])
+        print_note(f"not pushed: {place}: {secret['id']} contains a secret ({', '.join(secret['kinds'])})")
+    if report["secrets"]:
+        print_note(
+            "take the secret out of the file, or 'lorelog forget ID' ('lorelog guard remove ID'), and sync again"
+        )
+    for project in report["other_projects"][:_MAX_EXCHANGED_SHOWN]:
+        print_note(f"also in this exchange, and not chosen here: {one_line(project)}")
+    for problem in report["problems"][:_MAX_EXCHANGED_SHOWN]:
+        print_note(one_line(problem))
+
+
+def _show_exchange_status(reply: Json, args: argparse.Namespace) -> None:
+    if args.who:
+        print(f"{args.who} was written by {one_line(reply['written_by'])}.")
+        return
+    if not reply["exchanges"]:
+        print("No exchange is set up. 'lorelog sync REMOTE' in a project sets one up.")
+    for exchange in reply["exchanges"]:
+        kind = "team" if exchange["team"] else "personal"
+        print(one_line(f"{exchange['name']}  {exchange['url']}  branch {exchange['branch']}, {kind}"))
+        for directory, name in exchange["projects"].items():
+            print(one_line(f"  {short_path(directory) if directory else 'global memories'}  {name}"))
+        last = f"last sync {exchange['last']}" if exchange["last"] else "never synced"
+        print(f"  {last}; {plural(exchange['waiting'], 'entry')} to send")
+
+
+def _merge(files: list[str]) -> int:
+    """Merge three versions of a journal into the second one, as Git asks of a merge driver."""
+    if len(files) != _DRIVER_FILES:
+        raise UsageError("--merge takes three files", hint='git runs: lorelog sync --merge "%O" "%A" "%B"')
+    # Bytes that are not UTF-8, and the ends of lines, are the user's: they stay as they are.
+    base, ours, theirs = (Path(file).read_bytes().decode("utf-8", "surrogateescape") for file in files)
+    text, conflicts = merge_journal_texts(base, ours, theirs)
+    Path(files[1]).write_bytes(text.encode("utf-8", "surrogateescape"))
+    for memory in conflicts[:_MAX_EXCHANGED_SHOWN]:
+        print_note(f"{memory} was changed on both sides; what both wrote is kept")
+    return 0
+
+
+def _install_driver() -> Json:
+    """Register the merge driver in the settings of this clone, and name the line that activates it for everybody."""
+    # Without lorelog Git would keep our side alone, and no marks of a conflict: then lines are merged, as by default.
+    command = 'lorelog sync --merge "%O" "%A" "%B" || git merge-file "%A" "%O" "%B"'
+    attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")
+    _git("config", "merge.lorelog.name", "lorelog journals, merged by entry")
+    _git("config", "merge.lorelog.driver", command)
+    is_active = False
+    if os.path.isfile(attributes):
+        with open(attributes, encoding="utf-8", errors="replace") as file:
+            is_active = _ATTRIBUTE in file.read().split("\n")
+    return {"driver": command, "attributes": attributes, "line": _ATTRIBUTE, "is_active": is_active}
+
+
+def _show_driver(reply: Json, args: argparse.Namespace) -> None:
+    print("The merge driver is set up in this clone: Git merges journals by entry.")
+    if not reply["is_active"]:
+        print_note(f"it is used once {short_path(reply['attributes'])} has this line; commit it: {_ATTRIBUTE}")
+
+
+def _git(*words: str) -> str:
+    try:
+        done = run_git(words, os.environ)
+    except FileNotFoundError as error:
+        raise UsageError("git is not installed", hint="the merge driver is a setting of Git: install it") from error
+    if done.status != 0:
+        hint = "run it inside a clone: lorelog sync --merge-driver"
+        raise UsageError(f"git {words[0]} failed: {done.error_text[:200]}", hint=hint)
+    return os.fsdecode(done.output).strip()

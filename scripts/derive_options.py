@@ -2,7 +2,7 @@
 
 A request's struct has every field with its type, limits, default and description; `ShellCommand` adds the words of the
 command and what its fields are called there. `scripts/generate_reference.py` writes the result as one JSON line per command,
-because a warm command may import neither msgspec nor an operation. `arguments.py` reads it.
+because a warm command may import neither msgspec nor an operation. `surfaces/cli/arguments.py` reads it.
 """
 
 from __future__ import annotations
