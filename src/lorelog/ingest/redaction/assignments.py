@@ -267,15 +267,9 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
 def _is_mixed_secret(value: str, *, literal: bool) -> bool:
     if literal and (_is_mixed(value) or value.count("\\x") >= 6):
         return True
-    both_cases = value != value.lower() and value != value.upper()
     name, _, number = value.partition("$")  # a bundler's name for a type: `OAuthCredential$1`
-    return (
-        len(value) >= 12
-        and not (name.isalpha() and number.isdigit())
-        and both_cases
-        and values.is_human_password(value)
-        and _is_mixed(value)
-    )
+    has_both_cases = value not in {value.lower(), value.upper()} and not (name.isalpha() and number.isdigit())
+    return len(value) >= 12 and has_both_cases and values.is_human_password(value) and _is_mixed(value)
 
 
 _EMAIL = re.compile(r"@[\w-]+\.\w")
@@ -294,12 +288,8 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
         return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
     if values.is_human_password(value) or values.looks_random(value, 12):
         return True
-    if (
-        not literal
-        and value[:2] in {"0x", "0X"}
-        and len(value) <= 10
-        and set("0123456789abcdef").issuperset(value[2:].lower())
-    ):
+    is_number = value[:2] in {"0x", "0X"} and len(value) <= 10 and not value[2:].lower().strip("0123456789abcdef")
+    if is_number and not literal:
         return False
     is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
     if _REFERENCE_VALUE.match(value) or (is_ambiguous and (value.isalpha() or not literal)):
