@@ -48,12 +48,11 @@ from lorelog.services.places.workspace import (
 )
 
 if TYPE_CHECKING:
-    from lorelog.config.setting import Setting
+    from lorelog.config.schema import Setting
     from lorelog.language.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.llm.receipts import Receipts
-    from lorelog.services.records.keyring import Keyring
     from lorelog.services.records.store import RecordStore
     from lorelog.services.sessions.summarizer import LlmSummarizer
 
@@ -270,7 +269,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
         _open_store(plan.workspace, analyser, embedder, plan.store),
         analyser=analyser,
         embedder=embedder,
-        reranker=_open_reranker(plan.rerank),
+        reranker=_open_reranker(plan.defaults.rerank),
         records=LazyRecords(lambda: _open_records(plan, location, _open_book(location, plan.workspace))),
         side_databases=SideDatabases(plan.workspace.tenant_folder, plan.settings.options(TraceOptions)),
     )
@@ -281,7 +280,6 @@ class _EnginePlan(NamedTuple):
 
     settings: Settings
     embedding: EmbedOptions
-    rerank: RerankOptions
     workspace: Workspace
     defaults: EngineDefaults
     store: StoreOptions
@@ -293,7 +291,6 @@ def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
     return _EnginePlan(
         settings,
         options,
-        settings.rerank_options(),
         _make_workspace(location, settings),
         _make_defaults(location, settings, options),
         _store_options(settings, location),
@@ -372,7 +369,12 @@ class ResourcePool:
         from lorelog.retrieval.cache import Caches
 
         plan = self._plan(location, flags or {})
-        options, rerank, workspace, caching = plan.embedding, plan.rerank, plan.workspace, plan.defaults.caching
+        options, workspace, rerank, caching = (
+            plan.embedding,
+            plan.workspace,
+            plan.defaults.rerank,
+            plan.defaults.caching,
+        )
         update_home(location.home)
         embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
         embedder = None
@@ -463,12 +465,17 @@ def _make_workspace(location: Location, settings: Settings) -> Workspace:
 
 
 def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:
+    batch_size = 0
+    if embedding.provider != "none":
+        from lorelog.models.embed import max_texts_in_flight
+
+        batch_size = max_texts_in_flight(embedding)
     return EngineDefaults(
         scan=settings.scan_options(),
         chunking=settings.options(ChunkOptions),
         search=settings.search_options(),
         all_projects=bool(settings.value("search.all_projects")),
-        batch_size=_batch_size(embedding),
+        batch_size=batch_size,
         rerank=settings.rerank_options(),
         caching=settings.options(CacheOptions),
         session=settings.options(SessionOptions),
@@ -583,16 +590,14 @@ def _open_previous_embedder(options: EmbedOptions, workspace: Workspace, name: s
     return meter_embedder(previous_embedder(options, name), options, workspace)
 
 
-def _batch_size(options: EmbedOptions) -> int:
-    if options.provider == "none":
-        return 0
-    from lorelog.models.embed import max_texts_in_flight
-
-    return max_texts_in_flight(options)
-
-
 def _open_records(plan: _EnginePlan, location: Location, book: RecordStore) -> OpenRecords:
-    return OpenRecords(book, _open_keyring(plan.settings, location), plan.settings.options(RecordOptions).writer)
+    """Return the records with the keys of a home, unlocked for the caller's identity."""
+    from lorelog.services.records.keyring import Keyring
+
+    options = plan.settings.options(RecordOptions)
+    passphrase = location.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
+    keyring = Keyring(location.home / IDENTITIES_FOLDER, options.identity, passphrase)
+    return OpenRecords(book, keyring, options.writer)
 
 
 def _open_book(location: Location, workspace: Workspace) -> RecordStore:
@@ -601,14 +606,6 @@ def _open_book(location: Location, workspace: Workspace) -> RecordStore:
     from lorelog.services.records.store import RecordStore
 
     return RecordStore(workspace.tenant_folder, Keyring(location.home / IDENTITIES_FOLDER).signing_key)
-
-
-def _open_keyring(settings: Settings, location: Location) -> Keyring:
-    """Return the keys of a home, unlocked for the caller's identity."""
-    from lorelog.services.records.keyring import Keyring
-
-    passphrase = location.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
-    return Keyring(location.home / IDENTITIES_FOLDER, settings.options(RecordOptions).identity, passphrase)
 
 
 @cache

@@ -266,12 +266,12 @@ def test_calls_of_some_days_are_listed(receipts: Receipts, clock: ReceiptClock) 
     receipts.record(ModelCall(PURPOSE_EMBEDDING, "openai", "e"), CallOutcome("ok", 9, 0, 0.5))
 
     later = [
-        CallUsage("2026-03-06", compact, "ok", 100, 20, 1.5),
-        CallUsage("2026-03-07", ASKED, "started", 70, 0, 0.0),
-        CallUsage("2026-03-07", ModelCall(PURPOSE_EMBEDDING, "openai", "e"), "ok", 9, 0, 0.5),
+        CallUsage("ok", 100, 20, 1.5, day="2026-03-06", call=compact),
+        CallUsage("started", 70, 0, 0.0, day="2026-03-07", call=ASKED),
+        CallUsage("ok", 9, 0, 0.5, day="2026-03-07", call=ModelCall(PURPOSE_EMBEDDING, "openai", "e")),
     ]
     assert list(receipts.usage_since("2026-03-06").calls) == later
-    first = CallUsage("2026-03-05", ASKED, "started", 300, 0, 0.0)
+    first = CallUsage("started", 300, 0, 0.0, day="2026-03-05", call=ASKED)
     assert receipts.usage_since("2026-01-01") == UsageSummary((first, *later))
 
 
@@ -289,7 +289,7 @@ def test_lines_of_before_are_of_notes(receipts: Receipts, tmp_path: Path) -> Non
     assert receipts.spent_today() == 540
     assert is_refused(receipts, 461)
     errand = ModelCall(PURPOSE_NOTE, "", "claude/haiku", "claude", "")
-    assert receipts.usage_since("2026-03-05").calls == (CallUsage("2026-03-05", errand, "ok", 500, 40, 2.0),)
+    assert receipts.usage_since("2026-03-05").calls == (CallUsage("ok", 500, 40, 2.0, day="2026-03-05", call=errand),)
 
 
 def test_nothing_spent_is_nothing(tmp_path: Path) -> None:

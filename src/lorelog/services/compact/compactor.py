@@ -26,11 +26,7 @@ from lorelog.core.ports import Progress
 from lorelog.core.processes import FileLock
 from lorelog.core.record import ORIGINS
 from lorelog.ingest.redaction.redact import redact
-from lorelog.services.compact.sources import (
-    SUMMARY_PREFIX,
-    compare_by_vectors,
-    select_sources,
-)
+from lorelog.services.compact.sources import SUMMARY_PREFIX, compare_by_vectors, select_sources
 from lorelog.services.compact.summary_writer import (
     TRUNCATION_MARK,
     SummaryPlan,
@@ -76,18 +72,17 @@ class Compactor(Struct, frozen=True):
         self._remove_old_drafts()
         llm = None if options.llm == NO_LLM else self.language()
         prompt = read_prompt(options.prompt_file)
-        selection = select_sources(
-            store, self.context.workspace.project.id, options.filters, self.lifecycle, self._clean
-        )
+        project = self.context.workspace.project.id
+        sources, covered = select_sources(store, project, options.filters, self.lifecycle, self._clean)
         worded_by = f"{llm.provider}/{llm.model}" if llm else NO_LLM
-        empty = CompactReply(worded_by, 0, changed=False, covered_before=selection.covered, dry_run=options.dry_run)
-        if not selection.sources:
-            covered = f"{plural(selection.covered, 'chunk')} already covered by summaries"
-            why = covered if selection.covered else "no chunk of this project matches"
-            return _add_notes(empty, f"nothing to summarize: {why}")
-        plan = plan_summary(selection.sources, compare_by_vectors(store), llm, prompt)
-        count = len(selection.sources)
-        reply = replace(empty, chunks=count, batches=plan.reports(), tokens_most=plan.max_tokens())
+        empty = CompactReply(worded_by, 0, changed=False, covered_before=covered, dry_run=options.dry_run)
+        if not sources:
+            known = f"{plural(covered, 'chunk')} already covered by summaries"
+            return _add_notes(
+                empty, f"nothing to summarize: {known if covered else 'no chunk of this project matches'}"
+            )
+        plan = plan_summary(sources, compare_by_vectors(store), llm, prompt)
+        reply = replace(empty, chunks=len(sources), batches=plan.reports(), tokens_most=plan.max_tokens())
         cut = sum(source.text.endswith(TRUNCATION_MARK) for batch in plan.batches for source in batch)
         if cut:
             reply = _add_notes(reply, f"{cut:,} chunks are longer than the model's context window and were truncated")
@@ -96,7 +91,7 @@ class Compactor(Struct, frozen=True):
             reply = _add_notes(reply, note)
         if options.dry_run:
             return reply
-        hashes = sorted(source.hash for source in selection.sources)
+        hashes = sorted(source.hash for source in sources)
         identity = SUMMARY_PREFIX + short_hash(json.dumps([hashes, worded_by, prompt]))
         existing = self._find_existing(identity, options)
         if existing is not None:

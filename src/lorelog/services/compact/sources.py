@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from itertools import islice
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -47,17 +48,10 @@ class SummarySource(Struct, frozen=True):
         return self.stored.chunk.content_hash
 
 
-class SourceSelection(Struct, frozen=True):
-    """The sources to summarize, oldest first, and the number that existing summaries cover."""
-
-    sources: tuple[SummarySource, ...]
-    covered: int = 0
-
-
 def select_sources(
     store: Store, project: str, filters: Filters, lifecycle: LifecycleIndex, clean: Callable[[str], str]
-) -> SourceSelection:
-    """Return the chunks of a project that match the filters and need a summary."""
+) -> tuple[list[SummarySource], int]:
+    """Return the chunks of a project that match the filters and need a summary, oldest first, and how many have one."""
     selected: dict[str, tuple[StoredChunk, str]] = {}
     covered: set[str] = set()
     for stored in _matching_chunks(store, project, filters):
@@ -74,15 +68,8 @@ def select_sources(
     sources = [
         SummarySource(labels[key], stored.chunk.date[:10], text, stored) for key, (stored, text) in selected.items()
     ]
-    sources.sort(
-        key=lambda source: (
-            source.stored.chunk.date,
-            source.stored.chunk.source,
-            source.stored.chunk.start_line,
-            source.hash,
-        )
-    )
-    return SourceSelection(tuple(sources), len(covered))
+    place = attrgetter("date", "source", "start_line", "content_hash")
+    return sorted(sources, key=lambda source: place(source.stored.chunk)), len(covered)
 
 
 def shorten_hashes(hashes: Sequence[str]) -> dict[str, str]:
@@ -95,11 +82,8 @@ def shorten_hashes(hashes: Sequence[str]) -> dict[str, str]:
 
 def _matching_chunks(store: Store, project: str, filters: Filters) -> Iterator[StoredChunk]:
     for document in store.documents():
-        if document.project != project:
-            continue
-        if filters.source_prefix and not is_below(document.source, filters.source_prefix):
-            continue
-        for stored in store.chunks_of(document.source):
+        is_named = not filters.source_prefix or is_below(document.source, filters.source_prefix)
+        for stored in store.chunks_of(document.source) if document.project == project and is_named else ():
             day = stored.chunk.date[:10]
             if (not filters.since or day >= filters.since) and (not filters.until or "" < day <= filters.until):
                 yield stored

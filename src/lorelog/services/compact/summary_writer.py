@@ -103,10 +103,6 @@ class QuoteFrame(Struct, frozen=True):
         return MERGE_PROMPT + _PROMPT_RULES.format(tag=f"lines-{self.mark}", lines=lines, example=example)
 
 
-def truncate_text(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else text[: max(0, max_chars - len(TRUNCATION_MARK))] + TRUNCATION_MARK
-
-
 PURPOSE = "compact"
 MAX_BATCH_TOKENS = 12_000
 """Maximum tokens of sources per request, for any context window: models overlook the middle of longer texts."""
@@ -191,13 +187,23 @@ def plan_summary(
         if llm.window_tokens > 0:  # an answer may take a quarter of it
             max_lines = max(_MIN_LINES, min(_MAX_LINES, llm.window_tokens // 4 // _TOKENS_PER_LINE))
         system = frame.summary_prompt(prompt, max_lines, "0" * 16)
-        max_tokens = min(MAX_BATCH_TOKENS, room_for_sources(llm, system, _answer_tokens(max_lines)))
+        max_tokens = MAX_BATCH_TOKENS
+        if llm.window_tokens > 0:
+            rest = llm.window_tokens - llm.max_cost("", "", _answer_tokens(max_lines))
+            max_tokens = min(max_tokens, int(rest / ESTIMATE_MARGIN) - estimate_tokens(system) - 2)
         if max_tokens < _MIN_ROOM_TOKENS:
             raise UsageError(
                 f"the context window of {llm.model} ({llm.window_tokens:,} tokens) leaves no room for sources",
                 hint="use a shorter prompt, or set llm.window_tokens to the model's context window",
             )
-    fitted = [_fit_source(source, max_tokens, frame) for source in sources]
+    fitted = []
+    for source in sources:  # one that does not fit into a batch by itself is truncated
+        part, length = source, len(source.text)
+        while estimate_tokens(frame.quote(part)) + 1 > max_tokens and length > 0:
+            length = min(length * 3 // 4, _CHARS_PER_TOKEN * max_tokens)
+            shorter = part.text[: max(0, length - len(TRUNCATION_MARK))] + TRUNCATION_MARK
+            part = replace(part, text=shorter if len(part.text) > length else part.text)
+        fitted.append(part)
     costs = {source.id: estimate_tokens(frame.quote(source)) + 1 for source in fitted}
     batches = make_batches(fitted, lambda source: costs[source.id], max_tokens, near)
     return SummaryPlan(tuple(batches), frame, prompt, llm, max_lines)
@@ -206,14 +212,6 @@ def plan_summary(
 def max_lines_for(sources: int, limit: int = _MAX_LINES) -> int:
     """Return the maximum number of summary lines for a number of sources."""
     return max(_MIN_LINES, min(limit, ceil(sources / 2)))
-
-
-def room_for_sources(llm: MeteredLlm, system: str, answer: int) -> int:
-    """Return the tokens left for sources beside the system prompt and the answer."""
-    if llm.window_tokens <= 0:
-        return MAX_BATCH_TOKENS
-    rest = llm.window_tokens - llm.max_cost("", "", answer)
-    return int(rest / ESTIMATE_MARGIN) - estimate_tokens(system) - 2
 
 
 def _room_to_merge(llm: MeteredLlm, system: str) -> int:
@@ -226,15 +224,6 @@ def _room_to_merge(llm: MeteredLlm, system: str) -> int:
 
 def _answer_tokens(lines: int) -> int:
     return _TOKENS_PER_LINE * lines + _EXTRA_TOKENS
-
-
-def _fit_source(source: SummarySource, max_tokens: int, frame: QuoteFrame) -> SummarySource:
-    """Return a source that fits into a batch by itself, truncated if necessary."""
-    length = len(source.text)
-    while estimate_tokens(frame.quote(source)) + 1 > max_tokens and length > 0:
-        length = min(length * 3 // 4, _CHARS_PER_TOKEN * max_tokens)
-        source = replace(source, text=truncate_text(source.text, length))
-    return source
 
 
 class SummaryWriter:
@@ -306,14 +295,21 @@ class SummaryWriter:
         """Merge lines, as many as fit per request, until one request is enough or they no longer shrink."""
         room = _room_to_merge(llm, self._plan.frame.merge_prompt(_MAX_MERGED_LINES, "0" * 16))
         for _ in range(_MAX_ROUNDS):
-            groups = _group_lines(lines, room)
-            before = sum(_line_tokens(line) for line in lines)
+            groups: list[list[SummaryLine]] = []
+            left = 0
+            for line in lines:
+                if not groups or _line_tokens(line) > left:
+                    groups.append([])
+                    left = room
+                groups[-1].append(line)
+                left -= _line_tokens(line)
+            before = sum(map(_line_tokens, lines))
             lines = tuple(dict.fromkeys(line for group in groups for line in self._merge_group(llm, group)))
-            if len(groups) == 1 or sum(_line_tokens(line) for line in lines) > _MAX_SHRINK_RATIO * before:
+            if len(groups) == 1 or sum(map(_line_tokens, lines)) > _MAX_SHRINK_RATIO * before:
                 break
         return lines
 
-    def _merge_group(self, llm: MeteredLlm, group: tuple[SummaryLine, ...]) -> tuple[SummaryLine, ...]:
+    def _merge_group(self, llm: MeteredLlm, group: Sequence[SummaryLine]) -> Sequence[SummaryLine]:
         if len(group) < _MIN_LINES:
             return group
         ids = dict.fromkeys(id_ for line in group for id_ in line.ids)
@@ -358,28 +354,15 @@ def extract_lines(batch: Sequence[SummarySource], clean: Callable[[str], str]) -
 def condense_lines(lines: Sequence[SummaryLine], limit: int = MAX_EXTRACTED_LINES) -> tuple[SummaryLine, ...]:
     """Return at most `limit` lines in their order, by repeatedly keeping the more informative half of each run."""
     while len(lines) > limit:
-        runs = [lines[start : start + _MAX_LINES] for start in range(0, len(lines), _MAX_LINES)]
-        lines = [line for run in runs for line in _better_half(run)]
+        kept: list[SummaryLine] = []
+        for start in range(0, len(lines), _MAX_LINES):
+            run = lines[start : start + _MAX_LINES]
+            sentences = extract_sentences([line.text for line in run])
+            weights = dict.fromkeys(range(len(run)), -1.0) | {each.position: each.weight for each in sentences}
+            best = sorted(weights, key=lambda index: (-weights[index], index))[: (len(run) + 1) // 2]
+            kept += [run[index] for index in sorted(best)]
+        lines = kept
     return tuple(lines)
-
-
-def _better_half(run: Sequence[SummaryLine]) -> list[SummaryLine]:
-    weights = {sentence.position: sentence.weight for sentence in extract_sentences([line.text for line in run])}
-    best = sorted(range(len(run)), key=lambda index: (-weights.get(index, -1.0), index))[: (len(run) + 1) // 2]
-    return [run[index] for index in sorted(best)]
-
-
-def _group_lines(lines: Sequence[SummaryLine], room: int) -> list[tuple[SummaryLine, ...]]:
-    groups: list[list[SummaryLine]] = []
-    left = 0
-    for line in lines:
-        cost = _line_tokens(line)
-        if not groups or cost > left:
-            groups.append([])
-            left = room
-        groups[-1].append(line)
-        left -= cost
-    return [tuple(group) for group in groups]
 
 
 def _line_tokens(line: SummaryLine) -> int:
@@ -575,21 +558,25 @@ class LineChecker(Struct, frozen=True):
             if line is not None:
                 kept.append(line)
             else:
-                dropped.append(
-                    DroppedLine(text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…", reason)
-                )
+                shown = text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…"
+                dropped.append(DroppedLine(shown, reason))
         if len(answer) > MAX_ANSWER_CHARS:
-            dropped.append(
-                DroppedLine(
-                    self.clean(answer[MAX_ANSWER_CHARS : MAX_ANSWER_CHARS + _MAX_SHOWN_CHARS]),
-                    "the answer is far too long",
-                )
-            )
+            rest = self.clean(answer[MAX_ANSWER_CHARS : MAX_ANSWER_CHARS + _MAX_SHOWN_CHARS])
+            dropped.append(DroppedLine(rest, "the answer is far too long"))
         return LineCheckResult(tuple(dict.fromkeys(kept)), tuple(dropped))
 
     def _check_line(self, text: str) -> tuple[SummaryLine | None, str]:
         cited: dict[str, None] = {}
-        claim = clean_line(_CITATION.sub(lambda match: self._collect_citations(match, cited), text), self.clean)
+
+        def collect(match: re.Match[str]) -> str:
+            """Note the ids of a bracket, and return the text that stays. Parentheses may also hold a commit."""
+            ids = [id_.lower() for id_ in _ID.findall(match["ids"])]
+            if match["opened"] in "(\uff08" and not all(map(self._resolve_citation, ids)):
+                return match[0]
+            cited.update(dict.fromkeys(ids))
+            return ""
+
+        claim = clean_line(_CITATION.sub(collect, text), self.clean)
         if not any(map(str.isalnum, claim)):
             return None, "it is empty"
         if not cited:
@@ -607,14 +594,6 @@ class LineChecker(Struct, frozen=True):
         if missing:
             return None, f"its sources do not contain {missing[0][:80]}"
         return SummaryLine(claim, ids), ""
-
-    def _collect_citations(self, match: re.Match[str], cited: dict[str, None]) -> str:
-        """Add the ids of a bracket to `cited`, and return the text that stays. Parentheses may also hold a commit."""
-        ids = [id_.lower() for id_ in _ID.findall(match["ids"])]
-        if match["opened"] in "(\uff08" and not all(map(self._resolve_citation, ids)):
-            return match[0]
-        cited.update(dict.fromkeys(ids))
-        return ""
 
     def _resolve_citation(self, cited: str) -> str:
         """Return the source id that a possibly shortened citation means; empty for none or several."""

@@ -88,7 +88,12 @@ class MeteredLlm:
         status, tokens_in, tokens_out = "failed", reservation.reserved, 0
         try:
             completion = self._model.complete(system, text, max_tokens)
-            tokens_in, tokens_out = _charged_tokens(completion, reservation.reserved, max_tokens)
+            # A count that the model does not report is replaced by its maximum.
+            tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
+            if not tokens_in:
+                tokens_in = cost - max_tokens if tokens_out else cost
+            elif not tokens_out and completion.text:
+                tokens_out = max_tokens
             usable = is_usable(completion.text) if is_usable else bool(completion.text.strip())
             status = OUTCOME_DONE if usable else "unusable"
         except ModelUnavailable:
@@ -108,13 +113,6 @@ class MeteredLlm:
         if status != OUTCOME_DONE:
             raise ModelFault(f"{self.model} returned no usable answer")
         return completion
-
-
-def _charged_tokens(completion: Completion, reserved: int, max_tokens: int) -> tuple[int, int]:
-    """Return the charged tokens of an answer. A count that the model does not report is replaced by its maximum."""
-    if completion.tokens_in:
-        return completion.tokens_in, completion.tokens_out or (max_tokens if completion.text else 0)
-    return (reserved - max_tokens, completion.tokens_out) if completion.tokens_out else (reserved, 0)
 
 
 class MeteredEmbedder:

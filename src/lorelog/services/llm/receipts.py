@@ -73,15 +73,11 @@ class CallOutcome(Struct, frozen=True):
     seconds: float
 
 
-class CallUsage(Struct, frozen=True):
+class CallUsage(CallOutcome, frozen=True, kw_only=True):
     """One call as its lines record it. A call without an end counts with its reservation."""
 
     day: str
     call: ModelCall
-    outcome: str
-    tokens_in: int
-    tokens_out: int
-    seconds: float
 
 
 class UsageSummary(Struct, frozen=True):
@@ -153,18 +149,13 @@ class Receipts:
 
     def spent_today(self, purpose: str = PURPOSE_NOTE) -> int:
         """Return today's tokens under one limit; unfinished calls count with their reservation."""
-        day = self.today()
+        day = self._now().date().isoformat()
         return _sum_tokens([line for line in self._read_since(day)[0] if line["day"] == day], purpose)
-
-    def today(self) -> str:
-        return self._now().date().isoformat()
 
     def usage_since(self, day: str) -> UsageSummary:
         """Return the calls since a day. Raise StoreError if the file cannot be read."""
-        calls: dict[str, CallUsage] = {}
         lines, unreadable = self._read_since(day)
-        for line in lines:
-            calls[str(line["id"])] = _parse_usage(line)
+        calls = {str(line["id"]): _parse_usage(line) for line in lines}
         return UsageSummary(tuple(calls.values()), unreadable)
 
     def _read_since(self, day: str) -> tuple[list[dict[str, Any]], int]:
@@ -257,13 +248,8 @@ def _parse_usage(line: dict[str, Any]) -> CallUsage:
     spent = _positive_int(line.get("reserved" if is_open else "tokens_in")), _positive_int(line.get("tokens_out"))
     seconds = line.get("seconds")
     took = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < _MAX_PLAUSIBLE else 0.0
-    return CallUsage(
-        str(line["day"]),
-        ModelCall(str(line.get("purpose") or PURPOSE_NOTE), **origin),
-        str(line["outcome"]),
-        *spent,
-        took,
-    )
+    call = ModelCall(str(line.get("purpose") or PURPOSE_NOTE), **origin)
+    return CallUsage(str(line["outcome"]), *spent, took, day=str(line["day"]), call=call)
 
 
 def _sum_tokens(lines: list[dict[str, Any]], purpose: str) -> int:
@@ -357,27 +343,22 @@ def report_cost(
         grouped.setdefault(tuple(values[group_key] for group_key in keys), []).append(usage)
     lines = [_make_cost_line(dict(zip(keys, group_key, strict=True)), group) for group_key, group in grouped.items()]
     lines.sort(key=lambda line: (line.day, -line.tokens_in - line.tokens_out, line.purpose, line.project, line.model))
-    today = (
-        _make_day_limit(receipts, PURPOSE_NOTE, limits.notes),
-        _make_day_limit(receipts, OTHER_PURPOSES, limits.others),
-    )
+    today = []
+    for purpose, tokens in ((PURPOSE_NOTE, limits.notes), (OTHER_PURPOSES, limits.others)):
+        spent = receipts.spent_today(purpose)
+        today.append(DayLimit(limit_key(purpose), tokens, spent, max(0, tokens - spent)))
     damage = f"{plural(summary.unreadable, 'line')} of receipts.jsonl cannot be read and are not counted"
     notes = (damage,) if summary.unreadable else ()
-    return CostReply(since, keys, tuple(lines), _make_cost_line({}, summary.calls), today, notes)
+    return CostReply(since, keys, tuple(lines), _make_cost_line({}, summary.calls), tuple(today), notes)
 
 
 def _make_cost_line(common: dict[str, str], calls: Sequence[CallUsage]) -> CostLine:
     return CostLine(
         **common,
         calls=len(calls),
-        failures=sum(call.outcome not in {OUTCOME_DONE, OUTCOME_STARTED} for call in calls),
-        unfinished=sum(call.outcome == OUTCOME_STARTED for call in calls),
+        failures=sum(call.status not in {OUTCOME_DONE, OUTCOME_STARTED} for call in calls),
+        unfinished=sum(call.status == OUTCOME_STARTED for call in calls),
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),
         seconds=round(sum(call.seconds for call in calls), 3),
     )
-
-
-def _make_day_limit(receipts: Receipts, purpose: str, tokens: int) -> DayLimit:
-    spent = receipts.spent_today(purpose)
-    return DayLimit(limit_key(purpose), tokens, spent, max(0, tokens - spent))
