@@ -180,7 +180,7 @@ def test_an_interrupted_redaction_is_completed(
         if step == "rename":
             patch.setattr(os, "replace", die)
         else:
-            patch.setattr(Ledger, "_rewrite_segment", die)
+            patch.setattr(Ledger, "_remove_texts", die)
         with pytest.raises(KeyboardInterrupt):
             ledger.redact([ids[0], *ids[2:]], actor="mara", reason="r")
     assert SECRET.encode() in all_bytes(tmp_path)
@@ -188,11 +188,11 @@ def test_an_interrupted_redaction_is_completed(
     if opener == "append":
         Ledger(tmp_path).append([draft()])
     else:
-        assert Ledger(tmp_path).complete_redactions() == 4
+        Ledger(tmp_path).complete_redactions()
     assert SECRET.encode() not in all_bytes(tmp_path)
     report = ledger.verify()
     assert (report.ok, report.redacted) == (True, 4)
-    assert Ledger(tmp_path).complete_redactions() == 0
+    assert not Ledger(tmp_path).has_pending_redactions()
     assert sum(record.kind == "redaction" for record in ledger.read()) == 1
 
 

@@ -228,11 +228,11 @@ def test_threads_and_replies_are_found(fixture: LedgerFixture) -> None:
         draft("revision", {"related_artifact_ids": ["b"]}, id="c", reply_to="a", relation="revises", supersedes="a"),
     )
 
-    assert ids(fixture.tables.by_thread("th")) == ["a", "b"]
-    assert ids(fixture.tables.by_task("task-1")) == ["a", "b", "c"]
-    assert ids(fixture.tables.replies("a")) == ["b", "c"]
-    assert ids(fixture.tables.superseding("a")) == ["c"]
-    assert fixture.tables.superseding("") == fixture.tables.replies("") == []
+    assert ids(fixture.tables.where("thread", "th")) == ["a", "b"]
+    assert ids(fixture.tables.where("task", "task-1")) == ["a", "b", "c"]
+    assert ids(fixture.tables.where("reply_to", "a")) == ["b", "c"]
+    assert ids(fixture.tables.where("supersedes", "a")) == ["c"]
+    assert fixture.tables.where("supersedes", "") == fixture.tables.where("reply_to", "") == []
     assert ids(fixture.tables.find(RecordQuery(in_force=True))) == ["c", "b"]
     assert ids(fixture.tables.by_ids(["c", "none", "a", "c"])) == ["a", "c"]
 

@@ -492,7 +492,7 @@ def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> T
     task = tables.task(task_id)
     if task is None:
         raise NotFound(f"there is no task {task_id!r}")
-    artifacts = rate_records(records, tables.by_task(task_id))
+    artifacts = rate_records(records, tables.where("task", task_id))
     return TaskGetReply(
         task=task_info(task),
         artifacts=tuple(map(artifact_info, artifacts)),
@@ -544,8 +544,8 @@ def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestConte
     return ArtifactGetReply(
         found=True,
         artifact=artifact_info(rate_records(records, [record])[0]),
-        replies=tuple(map(artifact_info, rate_records(records, tables.replies(record.id)))),
-        superseded_by=tuple(map(artifact_info, rate_records(records, tables.superseding(record.id)))),
+        replies=tuple(map(artifact_info, rate_records(records, tables.where("reply_to", record.id)))),
+        superseded_by=tuple(map(artifact_info, rate_records(records, tables.where("supersedes", record.id)))),
         notes=(),
     )
 
@@ -558,7 +558,7 @@ def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext
     if bool(request.thread_id) == bool(request.artifact_id):
         raise UsageError("a thread must be named", hint="give either thread_id or artifact_id, not both")
     thread = request.thread_id or resolve_record(tables, request.artifact_id).thread
-    records = tables.by_thread(thread)
+    records = tables.where("thread", thread)
     if not records:  # the prefix of a task's own thread
         try:
             thread = resolve_task_id(tables, thread)
@@ -567,7 +567,7 @@ def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext
                 f"there is no thread {thread!r}",
                 hint="a task's first thread has the id of the task; name any other by artifact_id",
             ) from None
-        records = tables.by_thread(thread)
+        records = tables.where("thread", thread)
     return ThreadReply(thread_id=thread, artifacts=tuple(map(artifact_info, rate_records(store, records))))
 
 

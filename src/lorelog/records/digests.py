@@ -567,7 +567,14 @@ def build_resume(
     last = latest_with_field(tables, task.id, "summary", _STATUS_KINDS) or latest_with_field(tables, task.id, "summary")
     step = None if task.finished_at else latest_with_field(tables, task.id, "next_step")
     facts = _task_facts(tables, task.id, query, limit)
-    runs = _current_runs(tables, task.id)
+    all_runs = tables.runs(task.id, _MAX_RUNS_READ)
+    superseded = tables.superseded_by(_run_record_ids(all_runs))
+    of_runs = {record.id: record for record in tables.by_ids(_run_record_ids(all_runs)) if record.id not in superseded}
+    runs = [
+        (run, of_runs[run.finish or run.id])  # with its newest record
+        for run in all_runs
+        if run.id not in superseded and (run.finish or run.id) in of_runs
+    ]
     listed = (record for entries in facts.values() for _, record in entries)
     ids = {record.id for record in (start, last, step, *listed, *(item.record for item in items)) if record is not None}
     trusts = trust_of(sorted(ids.union(_run_record_ids([run for run, _ in runs]))))
@@ -620,15 +627,6 @@ def _task_facts(tables: RecordTables, task: str, query: str, limit: int) -> dict
                 unique.setdefault(" ".join(text.casefold().split()), (text, record))
         facts[name] = sorted(unique.values(), key=lambda fact: -len(words & content_words(fact[0])))[:limit]
     return facts
-
-
-def _current_runs(tables: RecordTables, task: str) -> list[tuple[ToolRun, Record]]:
-    """Return the last runs of a task that are not superseded, each with its newest record."""
-    runs = tables.runs(task, _MAX_RUNS_READ)
-    superseded = tables.superseded_by(_run_record_ids(runs))
-    runs = [run for run in runs if run.id not in superseded and run.finish not in superseded]
-    records = {record.id: record for record in tables.by_ids(_run_record_ids(runs))}
-    return [(run, records[run.finish or run.id]) for run in runs if (run.finish or run.id) in records]
 
 
 def _run_record_ids(runs: Sequence[ToolRun]) -> Iterable[str]:

@@ -25,26 +25,7 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, Record, RecordDraft
-from lorelog.records.chain import (
-    MAX_REDACTIONS_PER_RECORD,
-    LedgerEntry,
-    LedgerPosition,
-    LedgerVerification,
-    LineRedaction,
-    Segments,
-    chain_hash,
-    decode_line,
-    encode_line,
-    hash_line,
-    iter_redaction_records,
-    open_regular_file,
-    parse_redactions,
-    read_lines,
-    read_lines_backward,
-    redact_line,
-    verify_chain,
-    walk_entries,
-)
+from lorelog.records import chain
 from lorelog.records.kinds import check_draft
 
 MAX_SEGMENT_BYTES = 64 * 1024 * 1024
@@ -64,7 +45,7 @@ class Ledger:
 
     def __init__(self, folder: Path, *, max_segment_bytes: int = MAX_SEGMENT_BYTES) -> None:
         self.folder = folder
-        self._segments = Segments(folder)
+        self._segments = chain.Segments(folder)
         self._lock = folder / "ledger.lock"
         self._torn = folder / "ledger.torn"
         self._redacting = folder / "ledger.redacting"
@@ -109,28 +90,27 @@ class Ledger:
         """Return True if a redaction was interrupted, so that texts may still be there."""
         return self._redacting.exists()
 
-    def complete_redactions(self) -> int:
-        """Finish an interrupted redaction and return the number of records whose text was removed now."""
-        if not self.has_pending_redactions():
-            return 0
-        with self._translate_errors(), self._exclusive_lock() as lock:
-            return self._complete_redactions(lock)
+    def complete_redactions(self) -> None:
+        """Finish an interrupted redaction."""
+        if self.has_pending_redactions():
+            with self._translate_errors(), self._exclusive_lock() as lock:
+                self._complete_redactions(lock)
 
-    def read(self, after: LedgerPosition | None = None) -> Iterator[Record]:
+    def read(self, after: chain.LedgerPosition | None = None) -> Iterator[Record]:
         """Yield the records after a position, in order, skipping lines that are not records."""
         return (entry.record for entry in self.walk(after) if entry.record is not None)
 
-    def walk(self, after: LedgerPosition | None = None) -> Iterator[LedgerEntry]:
+    def walk(self, after: chain.LedgerPosition | None = None) -> Iterator[chain.LedgerEntry]:
         """Yield the lines after a position with their faults."""
         with self._translate_errors():
-            yield from walk_entries(self._segments, after or LedgerPosition())
+            yield from chain.walk_entries(self._segments, after or chain.LedgerPosition())
 
-    def position(self) -> LedgerPosition:
+    def position(self) -> chain.LedgerPosition:
         """Return the current end of the ledger. Whether it is unbroken up to there is not checked."""
         with self._translate_errors():
             return self._end_of_files()
 
-    def contains(self, position: LedgerPosition) -> bool:
+    def contains(self, position: chain.LedgerPosition) -> bool:
         """Return True if the line before a position is still the one that was read there."""
         if position.offset == 0 and position.seq == 0:
             return True
@@ -140,8 +120,8 @@ class Ledger:
                 return False
             with file:
                 is_long = os.fstat(file.fileno()).st_size >= position.offset
-                last = next(read_lines_backward(file, position.offset), None) if is_long else None
-        return last is not None and last[1] == position.offset and chain_hash(last[0]) == position.hash
+                last = next(chain.read_lines_backward(file, position.offset), None) if is_long else None
+        return last is not None and last[1] == position.offset and chain.chain_hash(last[0]) == position.hash
 
     def segment_stat(self, segment: int) -> tuple[int, int, int] | None:
         """Return a segment's inode, size and modification time; None if it does not exist."""
@@ -179,10 +159,10 @@ class Ledger:
             return ""
         return f"{head.seq:,} records were written, but {self._segments.open_path} was deleted or cut since"
 
-    def verify(self) -> LedgerVerification:
+    def verify(self) -> chain.LedgerVerification:
         """Read the whole ledger and report every line that is not as it was written."""
         with self._translate_errors():
-            return verify_chain(self._segments, self._acknowledged_end())
+            return chain.verify_chain(self._segments, self._acknowledged_end())
 
     @contextmanager
     def exclusive(self) -> Iterator[int]:
@@ -203,40 +183,40 @@ class Ledger:
         seq, prev, lines = end.seq, end.hash, []
         for remaining, draft in zip(range(len(drafts) - 1, -1, -1), drafts, strict=True):
             seq += 1
-            lines.append(encode_line(draft, seq, prev, remaining))
-            prev = hash_line(lines[-1])
+            lines.append(chain.encode_line(draft, seq, prev, remaining))
+            prev = chain.hash_line(lines[-1])
         text = b"".join(line + b"\n" for line in lines)
         self._write(end.offset, text)
-        after = LedgerPosition(end.segment, end.offset + len(text), seq, prev)
+        after = chain.LedgerPosition(end.segment, end.offset + len(text), seq, prev)
         with suppress(OSError):  # not essential: the ledger itself has the lines; this only protects its end
             os.pwrite(lock, _encode_head(after), 0)
-        return [decoded.record() for line in lines if (decoded := decode_line(line)) is not None]
+        return [decoded.record() for line in lines if (decoded := chain.decode_line(line)) is not None]
 
-    def _find_redactions(self, ids: frozenset[str]) -> list[LineRedaction]:
+    def _find_redactions(self, ids: frozenset[str]) -> list[chain.LineRedaction]:
         """Return what a redaction of these records has to name; the ones that are redacted already are left out."""
-        found: list[LineRedaction] = []
+        found: list[chain.LineRedaction] = []
         known: set[str] = set()
         for raw in self._segments.raw_lines():
-            line = decode_line(raw)
+            line = chain.decode_line(raw)
             if line is None or line.values["id"] not in ids:
                 continue
             if line.values["kind"] == REDACTION_KIND:
                 raise UsageError(f"{line.values['id']} is a redaction record and cannot be redacted")
             known.add(line.values["id"])
             if not line.is_redacted:
-                found.append(redact_line(line, raw)[1])
+                found.append(chain.redact_line(line, raw)[1])
         missing = sorted(ids - known)
         if missing:
             raise NotFound(f"there is no record {missing[0]}", hint="nothing was redacted; see 'lorelog task list'")
         return found
 
     def _write_redactions(
-        self, lock: int, redactions: Sequence[LineRedaction], actor: str, reason: str, *, sign: DraftSigner | None
-    ) -> int:
+        self, lock: int, redactions: Sequence[chain.LineRedaction], actor: str, reason: str, *, sign: DraftSigner | None
+    ) -> None:
         """Append the redaction records, signed where keys are in use, then remove the texts."""
         drafts = []
-        for start in range(0, len(redactions), MAX_REDACTIONS_PER_RECORD):
-            entries = to_builtins(redactions[start : start + MAX_REDACTIONS_PER_RECORD])
+        for start in range(0, len(redactions), chain.MAX_REDACTIONS_PER_RECORD):
+            entries = to_builtins(redactions[start : start + chain.MAX_REDACTIONS_PER_RECORD])
             fields = {"reason": reason, "redactions": entries}
             draft = RecordDraft(
                 REDACTION_KIND, id=new_id(), at=utc_time(), agent=actor, origin="user", status="recorded", fields=fields
@@ -249,30 +229,41 @@ class Ledger:
         except BaseException:
             self._redacting.unlink()  # nothing was written
             raise
-        removed, _ = self._remove_texts(lock, {redaction.original: redaction for redaction in redactions})
-        return removed
+        self._remove_texts(lock, {redaction.original: redaction for redaction in redactions})
 
-    def _complete_redactions(self, lock: int) -> int:
+    def _complete_redactions(self, lock: int) -> None:
         if not self.has_pending_redactions():
-            return 0
+            return
         named = {
             redaction.original: redaction
-            for record in iter_redaction_records(self._segments)
-            for redaction in parse_redactions(record)
+            for record in chain.iter_redaction_records(self._segments)
+            for redaction in chain.parse_redactions(record)
         }
-        removed, different = self._remove_texts(lock, named)
-        if different:  # another version, which removes other texts, wrote the redaction record
-            removed += self._write_redactions(lock, different, "", "an interrupted redaction continues", sign=None)
-        return removed
+        # Different if another version, which removes other texts, wrote the redaction record.
+        if different := self._remove_texts(lock, named):
+            self._write_redactions(lock, different, "", "an interrupted redaction continues", sign=None)
 
-    def _remove_texts(self, lock: int, redactions: Mapping[str, LineRedaction]) -> tuple[int, list[LineRedaction]]:
+    def _remove_texts(self, lock: int, redactions: Mapping[str, chain.LineRedaction]) -> list[chain.LineRedaction]:
         """Rewrite the segments that hold one of these lines, each one atomically.
 
-        Return the number of lines, and those whose redacted form is not the one that was named; they are not changed.
+        Return the lines whose redacted form is not the one that was named; they are not changed.
         """
-        removed, different = 0, list[LineRedaction]()
+        different: list[chain.LineRedaction] = []
         for number in range(1, self._segments.last_sealed() + 2):
-            removed += self._rewrite_segment(number, redactions, different)
+            before, after = list[bytes](), list[bytes]()
+            file = self._segments.open(number)
+            for raw, _, is_complete in chain.read_lines(file) if file is not None else ():
+                line = chain.decode_line(raw) if chain.hash_line(raw) in redactions else None
+                new = raw
+                if line is not None and not line.is_redacted:
+                    redacted, done = chain.redact_line(line, raw)
+                    is_named = done.redacted == redactions[done.original].redacted
+                    new = redacted if is_named else raw
+                    different += [] if is_named else [done]
+                before.append(raw + b"\n" * is_complete)
+                after.append(new + b"\n" * is_complete)
+            if before != after:
+                write_atomic(self.folder / self._segments.name(number), b"".join(after), keep_mode=True)
         head = _read_head(lock)
         if head is not None:
             size, _ = self._size()
@@ -280,30 +271,7 @@ class Ledger:
                 os.pwrite(lock, _encode_head(replace(head, offset=size)), 0)
         self._redacting.unlink(missing_ok=True)
         sync_folder(self.folder)
-        return removed, different
-
-    def _rewrite_segment(
-        self, number: int, redactions: Mapping[str, LineRedaction], different: list[LineRedaction]
-    ) -> int:
-        file = self._segments.open(number)
-        if file is None:
-            return 0
-        lines: list[bytes] = []
-        removed = 0
-        for raw, _, is_complete in read_lines(file):
-            line = decode_line(raw) if hash_line(raw) in redactions else None
-            new = raw
-            if line is not None and not line.is_redacted:
-                new, done = redact_line(line, raw)
-                if done.redacted == redactions[done.original].redacted:
-                    removed += 1
-                else:
-                    different.append(done)
-                    new = raw
-            lines.append(new + b"\n" if is_complete else new)
-        if removed:
-            write_atomic(self.folder / self._segments.name(number), b"".join(lines), keep_mode=True)
-        return removed
+        return different
 
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
@@ -321,7 +289,7 @@ class Ledger:
         finally:
             os.close(descriptor)
 
-    def _end(self, head: LedgerPosition | None) -> LedgerPosition:
+    def _end(self, head: chain.LedgerPosition | None) -> chain.LedgerPosition:
         """Return the position of the next line, after repairing the end of the ledger."""
         segment = self._segments.last_sealed() + 1
         size, is_whole = self._size()
@@ -343,14 +311,14 @@ class Ledger:
 
     def _size(self) -> tuple[int, bool]:
         """Return the size of the open file, and whether its last line is complete."""
-        file = open_regular_file(self._segments.open_path)
+        file = chain.open_regular_file(self._segments.open_path)
         if file is None:
             return 0, True
         with file:
             size = os.fstat(file.fileno()).st_size
             return size, not size or os.pread(file.fileno(), 1, size - 1) == b"\n"
 
-    def _end_of_files(self) -> LedgerPosition:
+    def _end_of_files(self) -> chain.LedgerPosition:
         """Return the end of the last complete batch in the files."""
         segment = self._segments.last_sealed() + 1
         for number in range(segment, 0, -1):
@@ -358,19 +326,25 @@ class Ledger:
             if file is None:
                 continue
             with file:
-                for raw, end in read_lines_backward(file, os.fstat(file.fileno()).st_size):
-                    line = decode_line(raw)
+                for raw, end in chain.read_lines_backward(file, os.fstat(file.fileno()).st_size):
+                    line = chain.decode_line(raw)
                     if number == segment and line is not None and not line.is_last_in_batch:
                         continue  # the batch was never completed
                     if line is not None and line.is_intact:
                         seq = line.seq
                     else:  # unreadable: count
-                        seq = [0, *(entry.position.seq for entry in walk_entries(self._segments, LedgerPosition()))][-1]
-                    return LedgerPosition(segment, end if number == segment else 0, seq, chain_hash(raw))
-        return LedgerPosition(segment, 0)
+                        seq = [
+                            0,
+                            *(
+                                entry.position.seq
+                                for entry in chain.walk_entries(self._segments, chain.LedgerPosition())
+                            ),
+                        ][-1]
+                    return chain.LedgerPosition(segment, end if number == segment else 0, seq, chain.chain_hash(raw))
+        return chain.LedgerPosition(segment, 0)
 
-    def _acknowledged_end(self) -> LedgerPosition | None:
-        file = open_regular_file(self._lock)
+    def _acknowledged_end(self) -> chain.LedgerPosition | None:
+        file = chain.open_regular_file(self._lock)
         if file is None:
             return None
         with file:
@@ -402,10 +376,10 @@ def utc_time(timespec: str = "milliseconds") -> str:
     return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
-def _encode_head(end: LedgerPosition) -> bytes:
+def _encode_head(end: chain.LedgerPosition) -> bytes:
     return f"{end.seq:016d} {end.hash} {end.segment:09d} {end.offset:016d}\n".encode()
 
 
-def _read_head(descriptor: int) -> LedgerPosition | None:
+def _read_head(descriptor: int) -> chain.LedgerPosition | None:
     match = _HEAD_PATTERN.fullmatch(os.pread(descriptor, 200, 0))
-    return LedgerPosition(int(match[3]), int(match[4]), int(match[1]), match[2].decode()) if match else None
+    return chain.LedgerPosition(int(match[3]), int(match[4]), int(match[1]), match[2].decode()) if match else None

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
@@ -383,21 +383,9 @@ class RecordTables:
         records = self._records(f"WHERE r.id IN {_VALUES} ORDER BY r.place", (_json_list(ids),))
         return sorted(records, key=attrgetter("seq"))
 
-    def by_task(self, task: str) -> list[Record]:
-        """Return all records of a task, oldest first."""
-        return self._records("WHERE r.task = ? ORDER BY r.place", (task,))
-
-    def by_thread(self, thread: str) -> list[Record]:
-        """Return all records of a thread, oldest first."""
-        return self._records("WHERE r.thread = ? ORDER BY r.place", (thread,))
-
-    def replies(self, record: str) -> list[Record]:
-        """Return the replies to a record, oldest first."""
-        return self._records("WHERE r.reply_to = ? AND r.reply_to <> '' ORDER BY r.place", (record,))
-
-    def superseding(self, record: str) -> list[Record]:
-        """Return the records that supersede a record, oldest first."""
-        return self._records("WHERE r.supersedes = ? AND r.supersedes <> '' ORDER BY r.place", (record,))
+    def where(self, column: Literal["task", "thread", "reply_to", "supersedes"], value: str) -> list[Record]:
+        """Return the records that name something in a column, oldest first; none for an empty value."""
+        return self._records(f"WHERE r.{column} = ? AND r.{column} <> '' ORDER BY r.place", (value,))
 
     def superseded_by(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the superseded ones among these records, each with the last record that superseded it."""

@@ -150,7 +150,17 @@ def assess_records(records: Iterable[Record], signer: SigningKeyLookup = no_sign
         if record.supersedes and record.supersedes != record.id:
             superseding.setdefault(record.supersedes, record)
     withdrawn = _find_withdrawals(by_id, signer)
-    tainted = _tainted_ids(by_id)
+    derived: dict[str, list[str]] = defaultdict(list)
+    for record in by_id.values():
+        for source in source_ids(record):
+            derived[source].append(record.id)
+    # Tainted are records from an untrusted origin, and those derived from one in any number of steps.
+    pending = [record.id for record in by_id.values() if record.origin in UNTRUSTED_ORIGINS]
+    tainted = set(pending)
+    while pending:
+        new = [identity for identity in derived[pending.pop()] if identity not in tainted]
+        tainted.update(new)
+        pending += new
     evidence: dict[str, TrustEvidence] = {}
     for record in by_id.values():
         newer = superseding.get(record.reply_to) if record.reply_to else None
@@ -233,19 +243,3 @@ def _find_withdrawals(by_id: Mapping[str, Record], signer: SigningKeyLookup) -> 
                     withdrawals[record.id] = other.id
                     break
     return withdrawals
-
-
-def _tainted_ids(by_id: Mapping[str, Record]) -> set[str]:
-    """Return the ids of records from an untrusted origin, or derived from one in any number of steps."""
-    derived: dict[str, list[str]] = defaultdict(list)
-    for record in by_id.values():
-        for source in source_ids(record):
-            derived[source].append(record.id)
-    tainted = {record.id for record in by_id.values() if record.origin in UNTRUSTED_ORIGINS}
-    pending = list(tainted)
-    while pending:
-        for identity in derived[pending.pop()]:
-            if identity not in tainted:
-                tainted.add(identity)
-                pending.append(identity)
-    return tainted

@@ -101,10 +101,8 @@ def test_records_are_searchable_under_their_task_and_project(here: Tenant) -> No
     here.book.append([draft("task_start", project="/p"), draft("evidence", project="/p")])
     here.book.append([draft("task_start", {"goal": "another"}, task="task-2")])
 
-    caught = here.pages.catch_up()
+    assert here.pages.catch_up() == ""
 
-    assert caught.pages == 2
-    assert not caught.note
     assert here.projects() == {"/p", ""}
     assert {file.name for file in here.files} == {"task-1.md", "task-2.md"}
     page = next(file for file in here.files if file.name == "task-1.md").read_text("utf-8")
@@ -139,12 +137,11 @@ def test_only_what_changed_is_written(here: Tenant) -> None:
     here.pages.catch_up()
     before = {file: file.stat().st_ino for file in here.files}
 
-    assert here.pages.catch_up().pages == 0
-    here.book.append([draft("evidence")])
-    assert here.pages.catch_up().pages == 1
-
-    after = {file: file.stat().st_ino for file in here.files}
-    assert [item.name for item in before if before[item] != after[item]] == ["task-1.md"]
+    for records, changed in (([], []), ([draft("evidence")], ["task-1.md"])):
+        here.book.append(records)
+        here.pages.catch_up()
+        after = {file: file.stat().st_ino for file in here.files}
+        assert [item.name for item in before if before[item] != after[item]] == changed
 
 
 def test_a_deleted_index_is_filled_again(here: Tenant) -> None:
@@ -211,7 +208,7 @@ def test_digests_are_never_projected(here: Tenant) -> None:
     digest = replace(one, id="d", kind=DIGEST_KIND)
 
     class Tables:
-        def by_task(self, task: str) -> list[Record]:
+        def where(self, column: str, value: str) -> list[Record]:
             return [one, digest]
 
     assert _RecordPage.of(one).records(Tables()) == [one]  # type: ignore[arg-type]
@@ -229,7 +226,7 @@ def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path, error: Except
     here = tenant(tmp_path / "data" / "t", cast("Store", Locked(WordAnalyser(), provider="n", model="n")))
     here.book.append([draft("task_start"), draft("evidence")])
 
-    assert here.pages.catch_up().note == f"2 records are not searchable yet: {error.args[0]}"
+    assert here.pages.catch_up() == f"2 records are not searchable yet: {error.args[0]}"
 
 
 def test_any_task_id_gives_a_safe_page_name(here: Tenant) -> None:
@@ -248,10 +245,9 @@ def test_one_search_does_not_make_all_pages_of_a_large_import(here: Tenant, monk
     monkeypatch.setattr("lorelog.services.records.projection._BATCH_SIZE", 2)
     here.book.append([draft("task_start", task=f"t{number}") for number in range(7)])
 
-    first = here.pages.catch_up(-1.0)
-    assert "not searchable yet" in first.note
+    assert "not searchable yet" in here.pages.catch_up(-1.0)
     for _ in range(4):
         last = here.pages.catch_up(-1.0)
 
-    assert not last.note
+    assert last == ""
     assert len(here.anchors()) == 7

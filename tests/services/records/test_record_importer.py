@@ -190,7 +190,7 @@ def test_a_known_signature_keeps_what_it_says(one: Home, other: Home) -> None:
     one.write(one.sign("otto", draft("verification", reply_to=claim.id, supports_claim=True)))
 
     taken = other.take(one.export())
-    (check,) = other.book.tables().replies(claim.id)
+    (check,) = other.book.tables().where("reply_to", claim.id)
     assert (taken.written, taken.already_present, taken.tainted, taken.unsigned) == (1, 2, 0, 0)
     assert (check.origin, other.book.trust([check.id])[check.id].tier) == ("agent", TrustTier.VERIFIED)
     assert other.book.trust([claim.id])[claim.id].verified_by == (check.id,)
@@ -226,7 +226,7 @@ def test_a_signature_does_not_vouch_for_what_was_changed_beside_it(homes: Callab
             file.write_text("".join(part), "utf-8")
             assert here.take(file).refused == 0
         assert here.book.trust([claim.id])[claim.id].verified_by == ()
-        (check,) = here.book.tables().replies(claim.id)
+        (check,) = here.book.tables().where("reply_to", claim.id)
         assert here.book.trust([check.id])[check.id].tier is TrustTier.CANONICAL
 
 
@@ -243,8 +243,8 @@ def test_imported_text_puts_nothing_aside(home: Home) -> None:
 
     taken = home.take(file)
     assert [(problem.id, "supersede" in problem.message) for problem in taken.problems] == [("a", True)]
-    assert home.book.tables().superseding(own.id) == []
-    assert [entry.id for entry in home.book.tables().superseding("b")] == ["c"]
+    assert home.book.tables().where("supersedes", own.id) == []
+    assert [entry.id for entry in home.book.tables().where("supersedes", "b")] == ["c"]
 
 
 def test_the_same_id_with_another_content_is_refused(home: Home) -> None:

@@ -132,25 +132,3 @@ def test_a_machine_that_was_away_does_not_bring_back_what_was_forgotten(
     for machine in machines:
         assert "otter" not in machine.journal()
         assert machine.journal().count("badgers dig") == 1
-
-
-@pytest.mark.slow
-def test_both_texts_of_a_conflict_survive_any_order_of_exchanges(machines: tuple[SyncMachine, SyncMachine]) -> None:
-    """Two machines edit one memory: whoever syncs first, both texts are on both machines, and further syncs change nothing."""
-    for machine, place in zip(machines, ("lake", "sea"), strict=True):
-        (journal,) = (machine.project / ".lorelog" / "memory").glob("*.md")
-        journal.write_text(journal.read_text("utf-8").replace("the river", f"the {place}"), "utf-8")
-        with machine.open() as memory:
-            memory.index()
-    for machine in (*machines, *machines):
-        machine.sync()
-
-    texts = [machine.journal() for machine in machines]
-
-    assert all(
-        text.count("the otter lives in the lake") == text.count("the otter lives in the sea") == 1 for text in texts
-    )
-    assert "the river" not in "".join(texts)
-    for machine, text in zip(machines, texts, strict=True):
-        assert not machine.sync()["pushed"]
-        assert machine.journal() == text

@@ -13,7 +13,7 @@ from tests.services.sync.machines import SyncMachine, exchange_text, git
 from lorelog.core.errors import UsageError
 from lorelog.services.sync.exchange import project_name
 from lorelog.services.sync.exchange_plan import MachineState, find_writer, plan_exchange
-from lorelog.services.sync.merge import extend_chain, merge_journal_texts, read_chain
+from lorelog.services.sync.merge import extend_chain, read_chain
 
 
 @pytest.fixture
@@ -203,17 +203,6 @@ def test_the_writer_is_known_without_a_name() -> None:
     assert find_writer(files, "r1") == ("a1", "mara")
     assert find_writer({**files, "writers/a1/writer.json": b"<<<<"}, "r1") == ("a1", "")
     assert find_writer(files, "r2") == ("", "")
-
-
-def test_git_merges_tracked_journals_by_entry(tmp_path: Path) -> None:
-    """The merge driver makes the union of both sides in order of time, whichever side is ours."""
-    base = "# 2026-03-05\n\n### 10:00\n<!-- memory:m1 -->\none\n"
-    ours = base + "\n### 12:00\n<!-- memory:m2 -->\ntwo\n"
-    theirs = base.replace("one", "one, edited") + "\n### 11:00\n<!-- memory:m3 -->\nthree\n"
-    merged, conflicts = merge_journal_texts(base, ours, theirs)
-    assert conflicts == ()
-    assert merged == merge_journal_texts(base, theirs, ours)[0]
-    assert [line for line in merged.split("\n") if line and line[0] not in "#<"] == ["one, edited", "three", "two"]
 
 
 def test_a_project_needs_a_name_that_other_machines_know(tmp_path: Path) -> None:

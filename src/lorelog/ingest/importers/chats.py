@@ -12,16 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.ingest.importers.export_files import (
-    base_name,
-    file_head,
-    is_zip,
-    member_head,
-    member_names,
-    read_array,
-    read_each,
-    read_small_json,
-)
+from lorelog.ingest.importers import export_files
 from lorelog.ingest.importers.source import (
     MAX_ENTRY_CHARS,
     ImportedEntry,
@@ -113,19 +104,21 @@ class ChatGptSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations."""
         for name in _conversation_files(path):
-            yield from read_each(read_array(path, name), name, _read_chatgpt_conversation)
+            yield from export_files.read_each(export_files.read_array(path, name), name, _read_chatgpt_conversation)
 
 
 def _has_conversations(path: Path, member: str) -> bool:
-    is_export = path.is_dir() or is_zip(path) or path.suffix == ".json"
+    is_export = path.is_dir() or export_files.is_zip(path) or path.suffix == ".json"
     names = _conversation_files(path)[:1] if is_export else []
-    return any(f'"{member}"' in member_head(path, name) for name in names)
+    return any(f'"{member}"' in export_files.member_head(path, name) for name in names)
 
 
 def _conversation_files(path: Path) -> list[str]:
-    if not path.is_dir() and not is_zip(path):
+    if not path.is_dir() and not export_files.is_zip(path):
         return [path.name]
-    return [name for name in member_names(path) if base_name(name).startswith("conversations")]
+    return [
+        name for name in export_files.member_names(path) if export_files.base_name(name).startswith("conversations")
+    ]
 
 
 def _read_chatgpt_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
@@ -195,11 +188,11 @@ class ClaudeAiSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations, the documents of projects, and the memory."""
         readers = {"conversations": _read_claude_ai_conversation, "projects": _read_project, "memories": _read_memory}
-        for name in member_names(path):
-            base = base_name(name) if path.is_dir() or is_zip(path) else "conversations"
+        for name in export_files.member_names(path):
+            base = export_files.base_name(name) if path.is_dir() or export_files.is_zip(path) else "conversations"
             for prefix, read in readers.items():
                 if base.startswith(prefix):
-                    yield from read_each(read_array(path, name), name, read)
+                    yield from export_files.read_each(export_files.read_array(path, name), name, read)
 
 
 def _read_claude_ai_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
@@ -208,18 +201,14 @@ def _read_claude_ai_conversation(value: dict[str, Any], place: str) -> Iterator[
         yield SkippedItem(place, "it has no messages")
         return
     head = ChatHead(text_of(value.get("name")), text_of(value.get("uuid")), parse_time(value.get("created_at")), place)
-    yield from read_turns(head, (_read_claude_ai_message(object_of(message)) for message in messages))
-
-
-def _read_claude_ai_message(message: dict[str, Any]) -> ChatMessage:
-    text = _content_text(message.get("content"))
-    attached = [object_of(part) for part in list_of(message.get("attachments"))]
-    files = [f"[attached: {name}]" for part in attached if (name := text_of(part.get("file_name")))]
-    return ChatMessage(
-        message.get("sender") == "human",
-        "\n\n".join(filter(None, (text or text_of(message.get("text")), *files))),
-        parse_time(message.get("created_at")),
-    )
+    read: list[ChatMessage] = []
+    for message in map(object_of, messages):
+        text = _content_text(message.get("content")) or text_of(message.get("text"))
+        attached = [object_of(part) for part in list_of(message.get("attachments"))]
+        files = [f"[attached: {name}]" for part in attached if (name := text_of(part.get("file_name")))]
+        whole, at = "\n\n".join(filter(None, (text, *files))), parse_time(message.get("created_at"))
+        read.append(ChatMessage(message.get("sender") == "human", whole, at))
+    yield from read_turns(head, read)
 
 
 def _read_project(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
@@ -268,11 +257,11 @@ class LettaSource(ImportSource):
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is an agent file."""
-        return path.suffix == ".af" and file_head(path).startswith("{")
+        return path.suffix == ".af" and export_files.file_head(path).startswith("{")
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield blocks as memories and messages as archive."""
-        document = object_of(read_small_json(path, _MAX_BYTES))
+        document = object_of(export_files.read_small_json(path, _MAX_BYTES))
         agents = [object_of(agent) for agent in list_of(document.get("agents"))] or [document]
         at = parse_time(document.get("created_at")) or modification_time(path)
         owners = {
@@ -285,7 +274,14 @@ class LettaSource(ImportSource):
         for number, block in enumerate(map(object_of, blocks), 1):
             yield _read_block(block, f"{path.name}, block {number}", owners, at)
         for agent in agents:
-            yield from _read_messages(agent, path, at)
+            name = text_of(agent.get("name"))
+            messages = [
+                ChatMessage(_ROLES[role], _content_text(each.get("content")), parse_time(each.get("created_at")), name)
+                for each in map(object_of, list_of(agent.get("messages")))
+                if (role := text_of(each.get("role"))) in _ROLES
+            ]
+            head = ChatHead(name, text_of(agent.get("id")), at, f"{path.name}, {name or 'agent'}")
+            yield from read_turns(head, messages)
 
 
 def _read_block(block: dict[str, Any], place: str, owners: dict[str, str], at: Any) -> ImportedItem:
@@ -304,18 +300,6 @@ def _read_block(block: dict[str, Any], place: str, owners: dict[str, str], at: A
         author=owners.get(text_of(block.get("id")), ""),
         key=f"block#{text_of(block.get('id')) or label}",
     )
-
-
-def _read_messages(agent: dict[str, Any], path: Path, at: Any) -> Iterator[ImportedItem]:
-    name = text_of(agent.get("name"))
-    messages = [
-        ChatMessage(
-            _ROLES[message["role"]], _content_text(message.get("content")), parse_time(message.get("created_at")), name
-        )
-        for message in map(object_of, list_of(agent.get("messages")))
-        if message.get("role") in _ROLES
-    ]
-    yield from read_turns(ChatHead(name, text_of(agent.get("id")), at, f"{path.name}, {name or 'agent'}"), messages)
 
 
 def _content_text(content: object) -> str:

@@ -18,16 +18,7 @@ from typing import IO, Any
 from lorelog.core.errors import LorelogError, SourceError
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.importers.source import ImportedItem, SkippedItem
-from lorelog.ingest.transcripts.json_files import (
-    MAX_INFLATED_BYTES,
-    SQLITE_MAGIC,
-    open_database,
-    open_stream,
-    read_elements,
-    read_members,
-    read_records,
-    table_columns,
-)
+from lorelog.ingest.transcripts import json_files
 from lorelog.ingest.transcripts.turns import TranscriptStats
 
 _MAX_MEMBERS = 200_000
@@ -50,10 +41,10 @@ class _LimitedStream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Read bytes. Raise EOFError beyond the limit."""
-        data = self._stream.read(size if size >= 0 else MAX_INFLATED_BYTES)
+        data = self._stream.read(size if size >= 0 else json_files.MAX_INFLATED_BYTES)
         self._taken += len(data)
         is_bomb = self._taken > _MIN_BOMB_BYTES and self._taken > self._packed * _MAX_RATIO
-        if self._taken > MAX_INFLATED_BYTES or is_bomb:
+        if self._taken > json_files.MAX_INFLATED_BYTES or is_bomb:
             raise EOFError("the archive expands to more than is read")
         return data
 
@@ -66,7 +57,7 @@ def is_zip(path: Path) -> bool:
 def _head(path: Path) -> bytes:
     with suppress(SourceError, OSError, EOFError, zlib.error):
         if path.is_file():
-            with open_stream(str(path)) as stream:
+            with json_files.open_stream(str(path)) as stream:
                 return stream.read(_HEAD_BYTES)
     return b""
 
@@ -79,9 +70,9 @@ def file_head(path: Path) -> str:
 def database_tables(path: Path) -> frozenset[str]:
     """Return the names of a database's tables; none if the file is not a database."""
     with suppress(LorelogError):
-        if _head(path).startswith(SQLITE_MAGIC):
-            with open_database(str(path)) as connection:
-                return frozenset(table_columns(connection))
+        if _head(path).startswith(json_files.SQLITE_MAGIC):
+            with json_files.open_database(str(path)) as connection:
+                return frozenset(json_files.table_columns(connection))
     return frozenset()
 
 
@@ -125,7 +116,7 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 def open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
     """Open a member of an export for reading, up to the limits."""
     if path.is_dir() or not is_zip(path):
-        with open_stream(str(path / base_name(name) if path.is_dir() else path)) as stream:
+        with json_files.open_stream(str(path / base_name(name) if path.is_dir() else path)) as stream:
             yield stream
     else:
         with _open_zip(path) as archive:
@@ -139,7 +130,7 @@ def read_array(path: Path, name: str) -> Iterator[Any]:
     stats, count = TranscriptStats(), 0
     try:
         with open_member(path, name) as stream:
-            for element in read_elements(stream, stats):
+            for element in json_files.read_elements(stream, stats):
                 count += 1
                 yield element
     except (EOFError, zlib.error, zipfile.BadZipFile) as error:
@@ -152,7 +143,7 @@ def read_array(path: Path, name: str) -> Iterator[Any]:
 def read_named_arrays(path: Path, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield (name, element) of some arrays of a document, and a SkippedItem where it ends unexpectedly."""
     stats, count = TranscriptStats(), 0
-    for name, value in read_members(str(path), frozenset(names), stats):
+    for name, value in json_files.read_members(str(path), frozenset(names), stats):
         if name in names:
             count += 1
             yield name, value
@@ -163,7 +154,7 @@ def read_named_arrays(path: Path, names: Collection[str]) -> Iterator[tuple[str,
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any] | SkippedItem]]:
     """Yield (place, object) of a file of JSON lines, and at the end a SkippedItem for lines that are not objects."""
     stats = TranscriptStats()
-    for number, record in enumerate(read_records(str(path), stats), 1):
+    for number, record in enumerate(json_files.read_records(str(path), stats), 1):
         yield f"{path.name}, record {number}", record
     if stats.broken or stats.skipped:
         count = stats.broken + stats.skipped
@@ -186,7 +177,7 @@ def read_each(
 
 def read_small_json(path: Path, limit: int) -> Any:
     """Return a JSON document of a limited size. Raise SourceError for anything else."""
-    with open_stream(str(path)) as stream:
+    with json_files.open_stream(str(path)) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise SourceError(f"{printable_path(str(path))} is larger than {limit:,} bytes", hint="it is not an export")

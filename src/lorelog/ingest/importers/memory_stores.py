@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import SourceError
-from lorelog.ingest.importers.export_files import (
-    database_tables,
-    file_head,
-    read_array,
-    read_each,
-    read_lines,
-    read_named_arrays,
-)
+from lorelog.ingest.importers import export_files
 from lorelog.ingest.importers.notes import matter_list, parse_matter
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -33,13 +26,7 @@ from lorelog.ingest.importers.source import (
     parse_time,
     text_of,
 )
-from lorelog.ingest.transcripts.json_files import (
-    SQLITE_MAGIC,
-    bounded_column,
-    open_database,
-    open_stream,
-    table_columns,
-)
+from lorelog.ingest.transcripts import json_files
 
 _MEM0_ARRAYS = frozenset({"results", "memories", "data"})
 _MAX_LINE_BYTES = 4_000_000
@@ -60,9 +47,11 @@ class Mem0Source(ImportSource):
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is one of its three forms."""
-        head = file_head(path)
-        if head.startswith(SQLITE_MAGIC.decode()):
-            return "history" in database_tables(path) and (path.parent.name == ".mem0" or "memory_id" in head)
+        head = export_files.file_head(path)
+        if head.startswith(json_files.SQLITE_MAGIC.decode()):
+            return "history" in export_files.database_tables(path) and (
+                path.parent.name == ".mem0" or "memory_id" in head
+            )
         if path.name.startswith("mem0-export-") and path.suffix == ".md":
             return True
         return (
@@ -73,14 +62,14 @@ class Mem0Source(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the memories."""
-        head = file_head(path)
-        if head.startswith(SQLITE_MAGIC.decode()):
+        head = export_files.file_head(path)
+        if head.startswith(json_files.SQLITE_MAGIC.decode()):
             yield from _read_history(path)
         elif head.startswith("["):
-            yield from read_each(read_array(path, path.name), path.name, _read_object)
+            yield from export_files.read_each(export_files.read_array(path, path.name), path.name, _read_object)
         elif head.startswith("{"):
-            values = (value for _, value in read_named_arrays(path, _MEM0_ARRAYS))
-            yield from read_each(values, path.name, _read_object)
+            values = (value for _, value in export_files.read_named_arrays(path, _MEM0_ARRAYS))
+            yield from export_files.read_each(values, path.name, _read_object)
         else:
             yield from _read_plugin_export(path)
 
@@ -107,8 +96,8 @@ def _make_entry(value: Mapping[str, Any], text: str, place: str) -> ImportedItem
 
 
 def _read_history(path: Path) -> Iterator[ImportedItem]:
-    with open_database(str(path)) as connection:
-        columns = table_columns(connection).get("history", frozenset())
+    with json_files.open_database(str(path)) as connection:
+        columns = json_files.table_columns(connection).get("history", frozenset())
         if not {"memory_id", "new_memory", "event"} <= columns:
             raise SourceError(f"{path} has no history of memories", hint="name the file history.db of mem0")
         optional = [
@@ -137,7 +126,7 @@ def _read_plugin_export(path: Path) -> Iterator[ImportedItem]:
     matter: list[str] = []
     body: list[str] = []
     is_head, number = False, 0
-    with open_stream(str(path)) as stream:
+    with json_files.open_stream(str(path)) as stream:
         lines = [
             line.decode("utf-8", "replace").rstrip("\r\n")
             for line in iter(lambda: stream.readline(_MAX_LINE_BYTES), b"")
@@ -147,21 +136,17 @@ def _read_plugin_export(path: Path) -> Iterator[ImportedItem]:
         if line == "---" and not is_head and following.startswith(_HEAD):
             if matter:
                 number += 1
-                yield _make_block(path, matter, body, number)
+                values = parse_matter(matter)
+                files = [f"`{name}`" for name in matter_list(values.get("files"))]
+                text = "\n".join(body).strip()
+                text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
+                values["categories"] = matter_list(values.get("categories"))
+                yield _make_entry(values, text, f"{path.name}, block {number}")
             matter, body, is_head = [], [], True
         elif line == "---" and is_head:
             is_head = False
         else:
             (matter if is_head else body).append(line)
-
-
-def _make_block(path: Path, matter: list[str], body: list[str], number: int) -> ImportedItem:
-    values = parse_matter(matter)
-    words = matter_list(values.get("categories"))
-    files = [f"`{name}`" for name in matter_list(values.get("files"))]
-    text = "\n".join(body).strip()
-    text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
-    return _make_entry({**values, "categories": words}, text, f"{path.name}, block {number}")
 
 
 _INSTALLED = "node_modules/@modelcontextprotocol/server-memory/dist"
@@ -183,14 +168,14 @@ class McpMemorySource(ImportSource):
         """Return whether a file begins with an entity or a relation."""
         if path.name.startswith("memory.json") and path.suffix not in {".json", ".jsonl"}:  # a copy
             return False
-        head = file_head(path)[:400].replace(" ", "")
+        head = export_files.file_head(path)[:400].replace(" ", "")
         return head.startswith("{") and ('"type":"entity"' in head or '"type":"relation"' in head)
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield an entry for each entity. Relations may precede their entities, so the file is read whole."""
         entities: dict[str, dict[str, Any]] = {}
         relations: dict[str, list[str]] = {}
-        for place, record in read_lines(path):
+        for place, record in export_files.read_lines(path):
             if isinstance(record, SkippedItem):
                 yield record
             elif record.get("type") == "entity":
@@ -251,23 +236,23 @@ class ClaudeMemSource(ImportSource):
         """Return whether a path is its folder, its database or its export."""
         if (path / "claude-mem.db").is_file():
             return True
-        if {"observations", "sdk_sessions"} <= database_tables(path):
+        if {"observations", "sdk_sessions"} <= export_files.database_tables(path):
             return True
-        head = file_head(path)
+        head = export_files.file_head(path)
         return head.startswith("{") and '"exportedAtEpoch"' in head
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield observations and session summaries."""
         path = path / "claude-mem.db" if path.is_dir() else path
-        if file_head(path).startswith("{"):
+        if export_files.file_head(path).startswith("{"):
             yield from _read_export(path)
         else:
             yield from _read_database(path)
 
 
 def _read_database(path: Path) -> Iterator[ImportedItem]:
-    with open_database(str(path)) as connection:
-        columns = table_columns(connection)
+    with json_files.open_database(str(path)) as connection:
+        columns = json_files.table_columns(connection)
         if "observations" not in columns:
             raise SourceError(f"{path} has no observations", hint="name the file claude-mem.db of claude-mem")
         sessions: dict[str, str] = {}
@@ -283,7 +268,7 @@ def _rows(connection: sqlite3.Connection, table: str, columns: frozenset[str]) -
     if not columns:
         return
     names = sorted(name for name in columns if name.isidentifier())
-    chosen = ", ".join(f'{bounded_column(f"{chr(34)}{name}{chr(34)}")} AS "{name}"' for name in names)
+    chosen = ", ".join(f'{json_files.bounded_column(f"{chr(34)}{name}{chr(34)}")} AS "{name}"' for name in names)
     order = "created_at_epoch, id" if {"created_at_epoch", "id"} <= columns else "rowid"
     for values in connection.execute(f'SELECT {chosen} FROM "{table}" ORDER BY {order}'):  # noqa: S608  (names of its own schema)
         yield dict(zip(names, values, strict=True))
@@ -293,10 +278,10 @@ def _read_export(path: Path) -> Iterator[ImportedItem]:
     # Sessions follow the observations that name them, and the file may be large: it is read twice.
     sessions = {
         value["memory_session_id"]: text_of(value.get("content_session_id"))
-        for name, value in read_named_arrays(path, _CLAUDE_MEM_ARRAYS)
+        for name, value in export_files.read_named_arrays(path, _CLAUDE_MEM_ARRAYS)
         if name == "sessions" and isinstance(value, dict) and text_of(value.get("memory_session_id"))
     }
-    for name, value in read_named_arrays(path, _CLAUDE_MEM_ARRAYS):
+    for name, value in export_files.read_named_arrays(path, _CLAUDE_MEM_ARRAYS):
         if isinstance(value, SkippedItem):
             yield value
         elif isinstance(value, dict) and _CLAUDE_MEM_ARRAYS[name]:
@@ -371,7 +356,7 @@ class MemdSource(ImportSource):
         """Return whether a file is OMF or a batch file, or a folder is memd's."""
         if path.is_dir():
             return ".memd" in path.parts[-2:]
-        head = file_head(path)[:2_000]
+        head = export_files.file_head(path)[:2_000]
         if not head.startswith("{"):
             return False
         return '"omf"' in head or ('"tool"' in head and '"memory.' in head) or '"chunk_id"' in head
@@ -383,11 +368,11 @@ class MemdSource(ImportSource):
                 f"{path} holds memd's own files",
                 hint="run 'memd export-omf --output memories.json', then 'lorelog import memd memories.json'",
             )
-        if '"omf"' in file_head(path)[:2_000]:
-            values = (value for _, value in read_named_arrays(path, {"memories"}))
-            yield from read_each(values, path.name, _read_active_memory)
+        if '"omf"' in export_files.file_head(path)[:2_000]:
+            values = (value for _, value in export_files.read_named_arrays(path, {"memories"}))
+            yield from export_files.read_each(values, path.name, _read_active_memory)
             return
-        for place, record in read_lines(path):
+        for place, record in export_files.read_lines(path):
             if isinstance(record, SkippedItem):
                 yield record
                 continue
@@ -397,7 +382,7 @@ class MemdSource(ImportSource):
                 continue
             arguments = object_of(record.get("arguments")) or object_of(record.get("params")) or record
             several = list_of(arguments.get("chunks")) or list_of(arguments.get("memories")) or [arguments]
-            yield from read_each(several, place, _read_active_memory)
+            yield from export_files.read_each(several, place, _read_active_memory)
 
 
 def _read_active_memory(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:

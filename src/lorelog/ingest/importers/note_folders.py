@@ -6,18 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from lorelog.ingest.importers.notes import (
-    MarkdownNote,
-    make_entry,
-    matter_list,
-    read_entries,
-    read_note,
-    read_notes,
-    split_note,
-    walk_files,
-)
+from lorelog.ingest.importers import notes as note_files
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
@@ -71,19 +61,21 @@ class ObsidianSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the notes."""
         names: dict[str, list[str]] = {}
-        for file in walk_files(path):
+        for file in note_files.walk_files(path):
             if isinstance(file, Path):
                 whole = file.relative_to(path).with_suffix("").as_posix() if file != path else file.stem
                 for name in {whole.lower(), file.stem.lower()}:
                     names.setdefault(name, []).append(whole)
-        yield from read_entries(read_notes(path), lambda note: _read_obsidian_note(note, names))
+        yield from note_files.read_entries(note_files.read_notes(path), lambda note: _read_obsidian_note(note, names))
 
 
-def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> Iterator[ImportedItem]:
+def _read_obsidian_note(note: note_files.MarkdownNote, names: Mapping[str, list[str]]) -> Iterator[ImportedItem]:
     is_daily = bool(find_day(note.path.stem))
-    matter = matter_list(note.matter.get("tags")) + matter_list(note.matter.get("tag"))
-    aliases = [f"alias:{alias}" for alias in matter_list(note.matter.get("aliases") or note.matter.get("alias"))]
-    for heading, text in split_note(note):
+    matter = note_files.matter_list(note.matter.get("tags")) + note_files.matter_list(note.matter.get("tag"))
+    aliases = [
+        f"alias:{alias}" for alias in note_files.matter_list(note.matter.get("aliases") or note.matter.get("alias"))
+    ]
+    for heading, text in note_files.split_note(note):
         prose = _CODE.sub(" ", text)
         links: list[str] = []
         for target in dict.fromkeys(found.strip().removesuffix(".md") for found in _LINK.findall(prose)):
@@ -94,7 +86,7 @@ def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> I
             elif target:
                 links.append(f"link:{paths[0] if paths else target}")
         title = text.lstrip().startswith("#") or heading
-        yield make_entry(
+        yield note_files.make_entry(
             note,
             heading,
             text if title else f"**{note.path.stem}**\n\n{text}",
@@ -123,27 +115,29 @@ class BasicMemorySource(ImportSource):
 
     def accepts(self, path: Path) -> bool:
         """Return whether a folder has notes with permalinks."""
-        notes = islice(read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
-        return any(isinstance(note, MarkdownNote) and note.matter.get("permalink") for note in notes)
+        notes = islice(note_files.read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
+        return any(isinstance(note, note_files.MarkdownNote) and note.matter.get("permalink") for note in notes)
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the notes."""
-        return read_entries(read_notes(path), _read_basic_note)
+        return note_files.read_entries(note_files.read_notes(path), _read_basic_note)
 
 
-def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
+def _read_basic_note(note: note_files.MarkdownNote) -> Iterator[ImportedItem]:
     title = text_of(note.matter.get("title")) or note.path.stem
-    for heading, text in split_note(note):
+    for heading, text in note_files.split_note(note):
         categories = [
             f"category:{word}" for word in dict.fromkeys(_OBSERVATION.findall(text)) if word not in _CHECKBOXES
         ]
         links = [f"link:{target}" for target in dict.fromkeys(_LINK.findall(text))]
-        yield make_entry(
+        yield note_files.make_entry(
             note,
             heading,
             text if text.lstrip().startswith("#") else f"**{title}**\n\n{text}",
             type=clean_type(note.matter.get("type")) or "note",
-            tags=clean_tags(*matter_list(note.matter.get("tags")), *categories, *links, *_INLINE_TAG.findall(text)),
+            tags=clean_tags(
+                *note_files.matter_list(note.matter.get("tags")), *categories, *links, *_INLINE_TAG.findall(text)
+            ),
             key=f"{text_of(note.matter.get('permalink')) or note.name}#{heading}",
         )
 
@@ -170,9 +164,9 @@ class OkfSource(ImportSource):
 
     def accepts(self, path: Path) -> bool:
         """Return whether a folder declares OKF's version, or its first files have types and `generated` or `verified`."""
-        notes = islice(read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
+        notes = islice(note_files.read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
         return _declares_version(path) or any(
-            isinstance(note, MarkdownNote)
+            isinstance(note, note_files.MarkdownNote)
             and note.matter.get("type")
             and {"generated", "verified"} & note.matter.keys()
             for note in notes
@@ -180,9 +174,9 @@ class OkfSource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the concepts."""
-        notes = read_notes(path)
+        notes = note_files.read_notes(path)
         kept = (note for note in notes if isinstance(note, SkippedItem) or note.path.name not in _RESERVED)
-        return read_entries(kept, lambda note: (_read_concept(note),))
+        return note_files.read_entries(kept, lambda note: (_read_concept(note),))
 
 
 def _declares_version(path: Path) -> bool:
@@ -193,7 +187,7 @@ def _declares_version(path: Path) -> bool:
         return False
 
 
-def _read_concept(note: MarkdownNote) -> ImportedItem:
+def _read_concept(note: note_files.MarkdownNote) -> ImportedItem:
     matter = note.matter
     if not text_of(matter.get("type")):
         return SkippedItem(note.name, "its front matter has no type")
@@ -206,13 +200,18 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
     stale = text_of(matter.get("stale_after"))
     known = text_of(object_of(matter.get("lorelog")).get("memory"))
     text = note.text if known or not head or (about and about in note.text) else f"{head}\n\n{note.text}"
+    # What it is about and comes from, as lines of text: nothing else would keep it.
+    origins = [f"Resource: {resource}"] if (resource := text_of(matter.get("resource"))) else []
+    sources = [object_of(source) for source in list_of(matter.get("sources"))]
+    named = [(text_of(source.get("title")), text_of(source.get("resource"))) for source in sources]
+    origins += [f"Source: {title} {address}".replace("  ", " ") for title, address in named if address]
     return ImportedEntry(
-        text=text if known else "\n\n".join(filter(None, (text, *_origins(matter)))),
+        text=text if known else "\n\n".join(filter(None, (text, *origins))),
         kind="concept",
         place=note.name,
         type=clean_type(matter.get("type")).lower(),
         tags=clean_tags(
-            *matter_list(matter.get("tags")),
+            *note_files.matter_list(matter.get("tags")),
             *(f"verified-by:{actor}" for event in events if (actor := text_of(object_of(event).get("by")))),
             f"stale-after:{stale}" if stale else "",
         ),
@@ -221,16 +220,6 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
         key=note.name,
         known_id=known,
     )
-
-
-def _origins(matter: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a concept is about and comes from, as lines of text: nothing else would keep it."""
-    resource = text_of(matter.get("resource"))
-    if resource:
-        yield f"Resource: {resource}"
-    for source in map(object_of, list_of(matter.get("sources"))):
-        if text_of(source.get("resource")):
-            yield f"Source: {' '.join(filter(None, (text_of(source.get('title')), text_of(source.get('resource')))))}"
 
 
 _PROJECT_FILES = (
@@ -266,7 +255,9 @@ class RulesSource(ImportSource):
             for name in names:
                 path = base / name
                 is_file = name in (_PROJECT_FILES if base == places.project else _HOME_FILES) and path.is_file()
-                if is_file or (path.is_dir() and any(True for _ in walk_files(path, _SUFFIXES, hidden=True))):
+                if is_file or (
+                    path.is_dir() and any(True for _ in note_files.walk_files(path, _SUFFIXES, hidden=True))
+                ):
                     yield path
 
     def accepts(self, path: Path) -> bool:
@@ -278,19 +269,19 @@ class RulesSource(ImportSource):
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the sections of a file, of all files in a folder of rules, or of a project."""
         whole = not path.is_file() and any(_files_of(path))
-        files = _files_of(path) if whole else walk_files(path, _SUFFIXES, hidden=True)
+        files = _files_of(path) if whole else note_files.walk_files(path, _SUFFIXES, hidden=True)
         # A path in an agent's folder of the home belongs to the user.
         agents = {Path.home() / Path(name).parts[0] for name in (*_HOME_FILES, *_HOME_FOLDERS)}
         is_users = any(path.absolute().is_relative_to(folder) for folder in agents)
 
-        def read_rules(file: Path | SkippedItem) -> MarkdownNote | SkippedItem:
+        def read_rules(file: Path | SkippedItem) -> note_files.MarkdownNote | SkippedItem:
             if isinstance(file, SkippedItem):
                 return file
             if file.is_symlink() and not file.resolve().is_relative_to(path.resolve()):
                 return SkippedItem(file.name, "it is a link that leads out of the folder")
-            return read_note(file, path)
+            return note_files.read_note(file, path)
 
-        yield from read_entries(map(read_rules, files), lambda note: _read_sections(note, is_users=is_users))
+        yield from note_files.read_entries(map(read_rules, files), lambda note: _read_sections(note, is_users=is_users))
 
 
 def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
@@ -299,14 +290,14 @@ def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
             yield project / name
     for name in _PROJECT_FOLDERS:
         if (project / name).is_dir():
-            yield from walk_files(project / name, _SUFFIXES, hidden=True)
+            yield from note_files.walk_files(project / name, _SUFFIXES, hidden=True)
 
 
-def _read_sections(note: MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
-    scope = ", ".join(matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
+def _read_sections(note: note_files.MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
+    scope = ", ".join(note_files.matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
     about = text_of(note.matter.get("description"))
-    tags = clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags")))
-    for heading, text in split_note(note, always=True):
+    tags = clean_tags(f"file:{note.path.name}", *note_files.matter_list(note.matter.get("tags")))
+    for heading, text in note_files.split_note(note, always=True):
         head = "\n\n".join(filter(None, (about if not heading else "", f"For files: {scope}" if scope else "")))
         whole = f"{text}\n\n{head}" if head else text
-        yield make_entry(note, heading, whole, kind="rule", type="rule", tags=tags, is_users=is_users)
+        yield note_files.make_entry(note, heading, whole, kind="rule", type="rule", tags=tags, is_users=is_users)

@@ -9,15 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lorelog.ingest.importers.notes import (
-    MAX_NOTE_BYTES,
-    MarkdownNote,
-    make_entry,
-    read_entries,
-    read_note,
-    read_notes,
-    split_note,
-)
+from lorelog.ingest.importers import notes as note_files
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
@@ -33,22 +25,16 @@ from lorelog.ingest.importers.source import (
 from lorelog.ingest.metadata import PartialDatetime, day_from_filename, parse_anchor
 from lorelog.ingest.outline import read_outline, read_sections
 
-_SETTINGS = {
-    "embedding.provider": "embedding.provider",
-    "embedding.model": "embedding.model",
-    "embedding.batch_size": "embedding.batch_size",
-    "embedding.base_url": "embedding.base_url",
-    "chunking.max_chunk_size": "chunking.max_chunk_size",
-    "chunking.overlap_lines": "chunking.overlap_lines",
+_SAME_SETTINGS = (
+    *("embedding.provider", "embedding.model", "embedding.batch_size", "embedding.base_url"),
+    *("chunking.max_chunk_size", "chunking.overlap_lines", "llm.provider", "llm.model", "llm.base_url"),
+    *("prompts.compact", "prompts.summarize"),
+)
+_SETTINGS = dict(zip(_SAME_SETTINGS, _SAME_SETTINGS, strict=True)) | {
     "indexing.ignore_files": "index.ignore_files",
     "indexing.exclude": "index.exclude",
-    "llm.provider": "llm.provider",
-    "llm.model": "llm.model",
-    "llm.base_url": "llm.base_url",
     "compact.llm_provider": "llm.provider",
     "compact.llm_model": "llm.model",
-    "prompts.compact": "prompts.compact",
-    "prompts.summarize": "prompts.summarize",
 }
 _SECRET_KEYS = ("embedding.api_key", "llm.api_key", "compact.api_key", "milvus.token")
 _PROVIDER_NAMES = {"onnx": "", "native": ""}
@@ -87,16 +73,16 @@ class MemsearchSource(ImportSource):
         folder = path.parent if path.name == "memory" and path.parent.name == ".memsearch" else folder
         project = str(folder.parent) if folder.name == ".memsearch" else ""
         journals = path if path.is_file() else folder / "memory"
-        yield from read_entries(read_notes(journals), lambda note: _read_journal(note, project))
+        yield from note_files.read_entries(note_files.read_notes(journals), lambda note: _read_journal(note, project))
         profiles = [folder / name for name in _PROFILES if not path.is_file()]
-        own = (read_note(file, file) for file in profiles if file.is_file() and not file.is_symlink())
-        yield from read_entries(own, lambda note: _read_profile(note, project))
+        own = (note_files.read_note(file, file) for file in profiles if file.is_file() and not file.is_symlink())
+        yield from note_files.read_entries(own, lambda note: _read_profile(note, project))
         for settings in (folder / "config.toml", folder.parent / ".memsearch.toml"):
             if settings.is_file() and not path.is_file():
                 yield from _read_memsearch_settings(settings)
 
 
-def _read_journal(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
+def _read_journal(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
     """Yield the entries of a journal: sections with a text of their own."""
     outline = read_outline("x\n\n" + note.text)
     comments = {comment.line: comment.text for comment in outline.comments}
@@ -138,10 +124,10 @@ def _read_journal(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
         )
 
 
-def _read_profile(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
+def _read_profile(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
     is_users = note.name == "USER.md"
     project = "" if is_users else project
-    yield make_entry(note, "", note.text, kind="profile", key=note.name, project=project, is_users=is_users)
+    yield note_files.make_entry(note, "", note.text, kind="profile", key=note.name, project=project, is_users=is_users)
 
 
 def _read_memsearch_settings(path: Path) -> Iterator[ImportedItem]:
@@ -239,7 +225,7 @@ def _read_config(path: Path) -> tuple[dict[str, Any], SkippedItem | None]:
     if not path.is_file():
         return {}, None
     try:
-        text = path.read_bytes()[:MAX_NOTE_BYTES].decode("utf-8-sig")
+        text = path.read_bytes()[: note_files.MAX_NOTE_BYTES].decode("utf-8-sig")
         plain = _TOKENS.sub(lambda match: match[0] if match[0].startswith('"') else "", text)
         values = object_of(json.loads(plain))
     except (OSError, ValueError, RecursionError) as error:
@@ -265,14 +251,14 @@ def _read_loop_settings(memory: dict[str, Any], paths: list[str]) -> Iterator[Im
 
 
 def _read_folder(folder: Path, excluded: list[Path], *, project: str = "", tag: str = "") -> Iterator[ImportedItem]:
-    for note in read_notes(folder) if folder.exists() else ():
+    for note in note_files.read_notes(folder) if folder.exists() else ():
         if isinstance(note, SkippedItem):
             yield note
         elif not any(note.path.is_relative_to(other) for other in excluded):
             is_daily = bool(day_from_filename(str(note.path)))
-            for heading, text in split_note(note):
+            for heading, text in note_files.split_note(note):
                 if text.strip():
-                    yield make_entry(
+                    yield note_files.make_entry(
                         note,
                         heading,
                         text,

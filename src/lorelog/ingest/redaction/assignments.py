@@ -17,16 +17,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from lorelog.ingest.redaction import values
 from lorelog.ingest.redaction.detectors import SecretSpan, word_matches
-from lorelog.ingest.redaction.values import (
-    NAME_PARTS,
-    is_fingerprint,
-    is_human_password,
-    is_name_like,
-    is_placeholder,
-    is_signed_key,
-    looks_random,
-)
 from lorelog.language.lexicon import lexicon
 
 _NAME_STEMS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "auth", "sig", "jwt", "bearer")
@@ -169,7 +161,7 @@ def _name_start(text: str, at: int) -> int:
 @lru_cache(maxsize=4096)
 def _name_level(name: str) -> tuple[int, str]:
     """Return how strongly a name indicates a secret (0: not at all), and the kind to report."""
-    words = [word.lower() for word in NAME_PARTS.findall(name)]
+    words = [word.lower() for word in values.NAME_PARTS.findall(name)]
     while words and (words[-1].isdigit() or words[-1] in {"base", "value", "b64"}):
         words.pop()
     last = words[-1] if words else ""
@@ -252,26 +244,26 @@ def _read_bare(
 
 def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
     value = span.value
-    if span.literal and level >= _LEVEL_KEY and is_signed_key(value):
+    if span.literal and level >= _LEVEL_KEY and values.is_signed_key(value):
         return True  # before the check for placeholders: some of these keys begin with a dollar sign
     if span.in_prose:  # "the password is …"
-        is_told = looks_random(value, 12 if level == _LEVEL_PASSWORD else 16)
+        is_told = values.looks_random(value, 12 if level == _LEVEL_PASSWORD else 16)
         if level == _LEVEL_PASSWORD and not is_told:
-            is_told = (_is_mixed(value) or is_human_password(value)) and not _EMAIL.search(value)
-        is_secret = level in {_LEVEL_SECRET, _LEVEL_PASSWORD} and is_told and not is_fingerprint(value)
+            is_told = (_is_mixed(value) or values.is_human_password(value)) and not _EMAIL.search(value)
+        is_secret = level in {_LEVEL_SECRET, _LEVEL_PASSWORD} and is_told and not values.is_fingerprint(value)
     elif level == _LEVEL_SIGNATURE:
-        is_secret = span.in_query_string and looks_random(value.replace("%", ""), 16)
+        is_secret = span.in_query_string and values.looks_random(value.replace("%", ""), 16)
     elif level == _LEVEL_PASSWORD:
         is_secret = len(value) >= 4 and _is_password(value, name, literal=span.literal)
     elif level == _LEVEL_SECRET:
         is_secret = (
-            looks_random(value, 8 if span.in_query_string else 12)
+            values.looks_random(value, 8 if span.in_query_string else 12)
             or _is_mixed_secret(value, literal=span.literal)
-            or (span.literal and name.lower().endswith("secret") and is_human_password(value))
+            or (span.literal and name.lower().endswith("secret") and values.is_human_password(value))
         )
     else:
-        is_secret = looks_random(value, 24) and not is_fingerprint(value)
-    return is_secret and value.lower() != name.lower() and not is_placeholder(value)
+        is_secret = values.looks_random(value, 24) and not values.is_fingerprint(value)
+    return is_secret and value.lower() != name.lower() and not values.is_placeholder(value)
 
 
 def _is_mixed_secret(value: str, *, literal: bool) -> bool:
@@ -283,7 +275,7 @@ def _is_mixed_secret(value: str, *, literal: bool) -> bool:
         len(value) >= 12
         and not (name.isalpha() and number.isdigit())
         and both_cases
-        and is_human_password(value)
+        and values.is_human_password(value)
         and _is_mixed(value)
     )
 
@@ -303,7 +295,7 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
     """Return True unless the value is a sentence, a path, a reference or a word about passwords."""
     if " " in value:
         return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
-    if is_human_password(value) or looks_random(value, 12):
+    if values.is_human_password(value) or values.looks_random(value, 12):
         return True
     if not literal and value[:2] in {"0x", "0X"} and len(value) <= 10 and _HEX_DIGITS.issuperset(value[2:].lower()):
         return False
@@ -315,7 +307,7 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
         about_passwords = plain and (_PASSWORD_VOCABULARY.search(value) or not value.isascii())
         return not about_passwords and value[:1] + value[-1:] not in {"[]", "()"}
     is_mixed = not _DIGITS_AND_SYMBOLS.isdisjoint(value) and not value.isdigit()
-    return len(value) >= 6 and is_mixed and not is_name_like(value)
+    return len(value) >= 6 and is_mixed and not values.is_name_like(value)
 
 
 @lru_cache(maxsize=2048)
@@ -365,7 +357,9 @@ def separated_value_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
         yield from _value_field_spans(text, lowered)
     if text.count("|") > 2:
         for match in _TABLE_CELLS.finditer(text):
-            if looks_random(match[2]) and (kind := secret_kind(_normalize_name(match[1]), match[2], literal=False)):
+            if values.looks_random(match[2]) and (
+                kind := secret_kind(_normalize_name(match[1]), match[2], literal=False)
+            ):
                 yield match.start(2), match.end(2), kind
 
 
@@ -374,7 +368,7 @@ def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
         index = match.lastindex or 0
         kind = secret_kind(match[1], match[index], literal=False)
         name = match[1].lower()
-        if not kind and ("sess" in name or f".{name}".endswith(".sid")) and looks_random(match[index]):
+        if not kind and ("sess" in name or f".{name}".endswith(".sid")) and values.looks_random(match[index]):
             kind = "cookie"
         if kind:
             yield match.start(index), match.end(index), kind
@@ -391,7 +385,9 @@ def _below_name_spans(text: str) -> Iterator[SecretSpan]:
             continue  # in programs, nearly every colon at the end of a line
         name = _TRAILING_NAME.search(before)
         is_certain = match[3] is not None or (  # alone on its line, or a key even where other text follows it
-            looks_random(match[2], 20) and any(map(str.isdigit, match[2])) and not is_fingerprint(match[2])
+            values.looks_random(match[2], 20)
+            and any(map(str.isdigit, match[2]))
+            and not values.is_fingerprint(match[2])
         )
         if (
             name

@@ -25,13 +25,7 @@ from pathlib import Path
 
 from msgspec import Struct, toml
 
-from lorelog.ingest.redaction.values import (
-    is_fingerprint,
-    is_human_password,
-    is_name_like,
-    is_placeholder,
-    looks_random,
-)
+from lorelog.ingest.redaction import values
 from lorelog.language.lexicon import lexicon
 
 SecretSpan = tuple[int, int, str]
@@ -156,7 +150,7 @@ def vendor_spans(text: str) -> Iterator[SecretSpan]:
         for match in pattern.finditer(text):
             start, end = match.span("secret" if pattern.groups else 0)
             value = text[start - rule.before : end]
-            if not is_placeholder(value) and (not rule.random or looks_random(value, sure=True)):
+            if not values.is_placeholder(value) and (not rule.random or values.looks_random(value, sure=True)):
                 yield start - rule.before, end, rule.kind
 
 
@@ -206,13 +200,13 @@ def header_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 
 
 def _is_credential(value: str, scheme: str) -> bool:
-    if is_placeholder(value):
+    if values.is_placeholder(value):
         return False
     if scheme == "basic":  # base64 of `user:password`
         with suppress(ValueError):
             if ":" in base64.b64decode(value, validate=True).decode("ascii")[:-1]:
                 return True
-    return not is_name_like(value) and (bool(_TOKEN68.match(value)) if scheme else looks_random(value))
+    return not values.is_name_like(value) and (bool(_TOKEN68.match(value)) if scheme else values.looks_random(value))
 
 
 _COOKIE_HEADER = re.compile(
@@ -227,8 +221,8 @@ def cookie_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     for header in _COOKIE_HEADER.finditer(text) if "cookie" in lowered else ():
         for cookie in _COOKIE.finditer(header[1]):
             name, value = cookie[1].lower(), cookie[2]
-            may_be_secret = any(letter.isdigit() for letter in value) and not is_name_like(value)
-            if name not in _COOKIE_ATTRIBUTES and may_be_secret and not is_placeholder(value):
+            may_be_secret = any(letter.isdigit() for letter in value) and not values.is_name_like(value)
+            if name not in _COOKIE_ATTRIBUTES and may_be_secret and not values.is_placeholder(value):
                 yield header.start(1) + cookie.start(2), header.start(1) + cookie.end(2), "cookie"
 
 
@@ -268,13 +262,13 @@ def context_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 
 
 def _is_password(value: str, match: re.Match[str]) -> bool:
-    return (is_human_password(value) or looks_random(value, 12)) and not is_placeholder(value)
+    return (values.is_human_password(value) or values.looks_random(value, 12)) and not values.is_placeholder(value)
 
 
 def _is_plausible(value: str) -> bool:
     """Return True unless the value is short, a number, a plain word or a placeholder."""
     is_word_or_number = value.isalpha() or value.replace(":", "").isdigit()
-    return len(value) >= 6 and not is_word_or_number and not is_placeholder(value)
+    return len(value) >= 6 and not is_word_or_number and not values.is_placeholder(value)
 
 
 def _is_set(value: str, match: re.Match[str]) -> bool:
@@ -284,8 +278,8 @@ def _is_set(value: str, match: re.Match[str]) -> bool:
 
 
 def _is_foreign(value: str, match: re.Match[str]) -> bool:
-    is_secret = is_human_password(value) or (looks_random(value, 10) and not is_name_like(value))
-    return is_secret and not is_placeholder(value)
+    is_secret = values.is_human_password(value) or (values.looks_random(value, 10) and not values.is_name_like(value))
+    return is_secret and not values.is_placeholder(value)
 
 
 def _is_phrase(value: str, least: int) -> bool:
@@ -297,12 +291,12 @@ def _is_phrase(value: str, least: int) -> bool:
 def _is_wallet_key(value: str, match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 80) : match.start()].rpartition("\n")[2]
     line = before + match.string[match.end() : match.end() + 60].partition("\n")[0]
-    return re.search(r"priv(?:ate)?[ _-]?key", line, re.IGNORECASE) is not None and not is_placeholder(value)
+    return re.search(r"priv(?:ate)?[ _-]?key", line, re.IGNORECASE) is not None and not values.is_placeholder(value)
 
 
 def _is_sql_password(value: str, match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 200) : match.start()]
-    return not is_placeholder(value) and re.search(r"(?i)\b(?:create|alter|grant|set)\b", before) is not None
+    return not values.is_placeholder(value) and re.search(r"(?i)\b(?:create|alter|grant|set)\b", before) is not None
 
 
 def _has_codes(value: str, match: re.Match[str]) -> bool:
@@ -312,9 +306,9 @@ def _has_codes(value: str, match: re.Match[str]) -> bool:
 
 _CHECKS: dict[str, Callable[[str, re.Match[str]], bool]] = {
     "any": lambda value, match: True,
-    "real": lambda value, match: not is_placeholder(value),
-    "random": lambda value, match: looks_random(value) and not is_placeholder(value),
-    "human": lambda value, match: is_human_password(value) and not is_placeholder(value),
+    "real": lambda value, match: not values.is_placeholder(value),
+    "random": lambda value, match: values.looks_random(value) and not values.is_placeholder(value),
+    "human": lambda value, match: values.is_human_password(value) and not values.is_placeholder(value),
     "password": _is_password,
     "setter": _is_set,
     "foreign": _is_foreign,
@@ -323,14 +317,14 @@ _CHECKS: dict[str, Callable[[str, re.Match[str]], bool]] = {
     "codes": _has_codes,
     "wallet": _is_wallet_key,
     "sql": _is_sql_password,
-    "url": lambda value, match: value != match[1] and not is_placeholder(value),
+    "url": lambda value, match: value != match[1] and not values.is_placeholder(value),
     "netrc": lambda value, match: (
-        ("machine" in match.string.lower() or not value.isalpha()) and not is_placeholder(value)
+        ("machine" in match.string.lower() or not value.isalpha()) and not values.is_placeholder(value)
     ),
     "salt": lambda value, match: "unique phrase" not in value,
     "django": lambda value, match: not any(part in value for part in ("...", "xxxx", "${", "{{", "example")),
-    "login": lambda value, match: len(value) >= 3 and not value.isdigit() and not is_placeholder(value),
-    "short": lambda value, match: len(value) >= 4 and not is_placeholder(value),
+    "login": lambda value, match: len(value) >= 3 and not value.isdigit() and not values.is_placeholder(value),
+    "short": lambda value, match: len(value) >= 4 and not values.is_placeholder(value),
     "plausible": lambda value, match: _is_plausible(value),
 }
 
@@ -413,6 +407,6 @@ def _store_spans(text: str, store: str) -> Iterator[SecretSpan]:
         for match in _STORE_ASSIGNMENT.finditer(text, at + len(store), end):
             index = match.lastindex or 0
             value = match[index]
-            if looks_random(value, 12) and not is_fingerprint(value) and not is_placeholder(value):
+            if values.looks_random(value, 12) and not values.is_fingerprint(value) and not values.is_placeholder(value):
                 yield match.start(index), match.end(index), "secret"
         at = text.find(store, end)

@@ -25,16 +25,8 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from lorelog.core.errors import ConfigError
+from lorelog.ingest.redaction import detectors
 from lorelog.ingest.redaction.assignments import assignment_spans, separated_value_spans
-from lorelog.ingest.redaction.detectors import (
-    SecretSpan,
-    command_spans,
-    context_spans,
-    cookie_spans,
-    header_spans,
-    private_key_spans,
-    vendor_spans,
-)
 from lorelog.ingest.redaction.values import MARKER, is_placeholder
 
 _MAX_MARKER_CHARS = 64
@@ -107,7 +99,7 @@ def _strip_private(text: str) -> tuple[str, int]:
     return "".join(kept if depth else [*kept, text[position:]]), hidden
 
 
-def _custom_spans(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[SecretSpan]:
+def _custom_spans(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[detectors.SecretSpan]:
     for pattern in patterns:
         group: str | int = "secret" if "secret" in pattern.groupindex else 0
         for match in pattern.finditer(text):
@@ -116,7 +108,7 @@ def _custom_spans(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[
                 yield start, end, "custom"
 
 
-def _visible_spans(text: str) -> Iterator[SecretSpan]:
+def _visible_spans(text: str) -> Iterator[detectors.SecretSpan]:
     """Find secrets in a text as it is shown: invisible characters, which chat programs insert, hide no key."""
     may_hide = not text.isascii() and any(character in text for character in _INVISIBLE_CHARACTERS)
     gaps = list(_INVISIBLE.finditer(text)) if may_hide else []
@@ -137,19 +129,19 @@ def _visible_spans(text: str) -> Iterator[SecretSpan]:
             yield start + (removed[before - 1] if before else 0), end + removed[inside - 1], kind
 
 
-def _secret_spans(text: str) -> Iterator[SecretSpan]:
+def _secret_spans(text: str) -> Iterator[detectors.SecretSpan]:
     lowered = text.replace("İ", "i").lower()  # the only letter whose lower case is longer: offsets must agree
-    yield from private_key_spans(text)
-    yield from _skip_data_uris(text, vendor_spans(text))
-    yield from header_spans(text, lowered)
-    yield from cookie_spans(text, lowered)
-    yield from command_spans(text, lowered)
-    yield from context_spans(text, lowered)
+    yield from detectors.private_key_spans(text)
+    yield from _skip_data_uris(text, detectors.vendor_spans(text))
+    yield from detectors.header_spans(text, lowered)
+    yield from detectors.cookie_spans(text, lowered)
+    yield from detectors.command_spans(text, lowered)
+    yield from detectors.context_spans(text, lowered)
     yield from _skip_data_uris(text, assignment_spans(text, lowered))
     yield from _skip_data_uris(text, separated_value_spans(text, lowered))
 
 
-def _skip_data_uris(text: str, spans: Iterator[SecretSpan]) -> Iterator[SecretSpan]:
+def _skip_data_uris(text: str, spans: Iterator[detectors.SecretSpan]) -> Iterator[detectors.SecretSpan]:
     """Drop spans inside data URIs: encoded images contain every short sequence of letters sooner or later."""
     if ";base64," not in text:
         yield from spans
@@ -161,7 +153,7 @@ def _skip_data_uris(text: str, spans: Iterator[SecretSpan]) -> Iterator[SecretSp
             yield start, end, kind
 
 
-def _replace_spans(text: str, spans: list[SecretSpan], kinds: Counter[str]) -> str:
+def _replace_spans(text: str, spans: list[detectors.SecretSpan], kinds: Counter[str]) -> str:
     """Replace each group of overlapping spans by one marker; the first rule determines its kind."""
     if not spans:
         return text

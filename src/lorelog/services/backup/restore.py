@@ -32,14 +32,7 @@ from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.records.chain import Segments
-from lorelog.services.backup.archive import (
-    BackupFile,
-    BackupManifest,
-    open_ledger,
-    project_workspace,
-    read_backup,
-    read_consistently,
-)
+from lorelog.services.backup import archive
 from lorelog.services.memories.journal import JournalPart, entry_digest, split_journal
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
@@ -207,7 +200,7 @@ class Restorer(Struct):
             ) from error
 
     def _restore(self, file: Path, staged: Path) -> RestoreReport:
-        manifest = read_backup(file, staged)
+        manifest = archive.read_backup(file, staged)
         self._former_home = manifest.home
         if not self.dry_run:
             self._undo = _UndoLog(self.home, manifest)
@@ -228,7 +221,7 @@ class Restorer(Struct):
             notes=tuple(self._notes),
         )
 
-    def _restore_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
+    def _restore_file(self, entry: archive.BackupFile, staged: Path) -> RestoredFile:
         try:
             if entry.kind in {"journal", "settings"}:
                 return self._restore_project_file(entry, staged)
@@ -238,7 +231,7 @@ class Restorer(Struct):
         except LorelogError as error:
             return RestoredFile(path=entry.path, action="failed", reason=error.message)
 
-    def _restore_data_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
+    def _restore_data_file(self, entry: archive.BackupFile, staged: Path) -> RestoredFile:
         folder = Path(tenant_folder(self.home, entry.tenant))
         target = folder / entry.path
         forgotten = ForgottenMemories.of_tenant(folder)
@@ -252,14 +245,14 @@ class Restorer(Struct):
             return self._merge_captures(target, staged)
         return self._create(target, staged)
 
-    def _restore_project_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
+    def _restore_project_file(self, entry: archive.BackupFile, staged: Path) -> RestoredFile:
         project = self.projects.get(entry.project, entry.project)
         if not Path(project).is_dir():
             hint = f"there is no directory {project}: use --project-map {entry.project}=DIR, or restore again once it exists"
             return RestoredFile(path=f"{project}/{entry.path}", action="skipped", reason=hint)
         if entry.kind == "settings":
             return self._create(Path(project) / entry.path, staged)
-        folder = project_workspace(self.home, entry.tenant, os.path.realpath(project)).journals
+        folder = archive.project_workspace(self.home, entry.tenant, os.path.realpath(project)).journals
         if not is_below(os.path.realpath(folder / entry.path), os.path.realpath(project)):
             return RestoredFile(path=str(folder), action="skipped", reason="it is a link that leads out of the project")
         forgotten = ForgottenMemories.of_tenant(Path(tenant_folder(self.home, entry.tenant)))
@@ -272,7 +265,9 @@ class Restorer(Struct):
         present: set[str] = set()
         for path in sorted(folder.rglob("*.md")):
             if path != target and path.is_file() and not path.is_symlink():
-                present.update(part.key for part in read_entries(read_consistently(path).decode("utf-8", "replace")))
+                present.update(
+                    part.key for part in read_entries(archive.read_consistently(path).decode("utf-8", "replace"))
+                )
         backup = staged.read_bytes()
         return self._merge(
             target,
@@ -337,7 +332,7 @@ class Restorer(Struct):
     def _restore_ledger(self, staged: Path, folder: Path) -> list[RestoredFile]:
         if not staged.is_dir() or not list(staged.glob("ledger*.jsonl")):
             return []
-        check = open_ledger(staged).verify()
+        check = archive.open_ledger(staged).verify()
         if check.faults:
             self._notes.append(
                 f"the ledger of the backup has {len(check.faults)} altered lines; 'lorelog ledger check' lists them"
@@ -348,11 +343,11 @@ class Restorer(Struct):
             return [RestoredFile(path=path, action="unchanged")]
         if relation == "diverged":
             return [self._import_records(staged, folder)]
-        projects = [record.project for record in open_ledger(staged).read()]
+        projects = [record.project for record in archive.open_ledger(staged).read()]
         moved = sorted({project for project in projects if project in self.projects})
         if moved:
             self._notes.append(f"records keep their project {', '.join(moved)}: 'search --all-projects' finds them")
-        had = sum(1 for _ in open_ledger(folder).read()) if folder.is_dir() else 0
+        had = sum(1 for _ in archive.open_ledger(folder).read()) if folder.is_dir() else 0
         if self._undo is not None:
             self._extend_ledger(staged, folder)
         return [RestoredFile(path=path, action="merged" if had else "created", added=len(projects) - had)]
@@ -361,7 +356,7 @@ class Restorer(Struct):
         """Replace a ledger by one that begins with it, segment by segment: after each step it is an unbroken chain."""
         backup, here = Segments(staged), Segments(folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_ledger(folder).exclusive() as lock:
+        with archive.open_ledger(folder).exclusive() as lock:
             sealed = backup.sealed()
             for number in (*sealed, backup.last_sealed() + 1):
                 if number in here.sealed():
@@ -387,7 +382,7 @@ class Restorer(Struct):
         before = ledger.read_bytes() if ledger.exists() else None
         options = ImportOptions(restore=True, dry_run=self.dry_run, patterns=self.patterns)
         report = import_lines(
-            folder, self.home, lambda: map(str.encode, write_jsonl(open_ledger(staged).read())), options
+            folder, self.home, lambda: map(str.encode, write_jsonl(archive.open_ledger(staged).read())), options
         )
         if report.written and self._undo is not None:
             self._undo.record(ledger, before, ledger.read_bytes())
@@ -401,7 +396,7 @@ class Restorer(Struct):
 class _UndoLog:
     """Copies of changed files, and the list of changes, in a folder of the home."""
 
-    def __init__(self, home: Path, manifest: BackupManifest) -> None:
+    def __init__(self, home: Path, manifest: archive.BackupManifest) -> None:
         digest = hashlib.sha256(repr([file.sha256 for file in manifest.files]).encode()).hexdigest()[:8]
         folder = home / UNDO_FOLDER / f"{_UNDO_PREFIX}{digest}"
         number = 1
@@ -447,7 +442,10 @@ def undo_restore(home: Path) -> RestoreReport:
 def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
     path = Path(change["path"])
     is_ledger = path.name == "ledger.jsonl"
-    with open_ledger(path.parent).exclusive() if is_ledger else nullcontext() as lock, open_locked(path) as here:
+    with (
+        archive.open_ledger(path.parent).exclusive() if is_ledger else nullcontext() as lock,
+        open_locked(path) as here,
+    ):
         if here is None and change["previous"]:
             return RestoredFile(path=str(path), action="kept", reason="it was deleted since")
         if change["after"] and here is not None and hashlib.sha256(here).hexdigest() != change["after"]:

@@ -204,7 +204,7 @@ class RelevantContext(ReplyItems[Hit], Struct, frozen=True):
 def hot_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:
     """Return the hot memories, newest first."""
     hits = tuple(_hit_from_chunk(memory) for memory in scope.newest(limit, HOT_TAG))
-    return add_token_costs(hits)
+    return add_token_costs(hits, scope.store)
 
 
 def newest_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:

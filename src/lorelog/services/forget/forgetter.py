@@ -26,45 +26,9 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.record import Record
 from lorelog.core.serializable import Serializable
-from lorelog.services.forget import scrub
-from lorelog.services.forget.entries import (
-    ForgetQuery,
-    Selection,
-    Selector,
-    count_kinds,
-    erase_sections,
-    find_own_transcripts,
-    find_sync_remotes,
-    find_unreached,
-    group_by_file,
-    is_journal,
-    record_texts,
-    refuse_edit,
-    reword_summary,
-    section_texts,
-)
-from lorelog.services.forget.forget_plan import (
-    ForgetPlan,
-    ForgottenEntry,
-    ForgottenSection,
-    Receipt,
-    find_receipt,
-    make_receipt,
-    pending_plans,
-    plan_lock,
-    read_plan,
-    read_receipt,
-    write_plan,
-    write_receipt,
-)
-from lorelog.services.forget.residues import (
-    Residue,
-    ResidueReport,
-    find_repetitions,
-    find_residues,
-    make_canaries,
-    make_quotes,
-)
+from lorelog.services.forget import entries as forget_entries
+from lorelog.services.forget import forget_plan, scrub
+from lorelog.services.forget import residues as residue_search
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.edit import edit_file
@@ -92,7 +56,7 @@ class ForgetReply(Serializable, Struct, frozen=True, kw_only=True, rename={"proo
     """What a forget would erase, or erased, and the proof."""
 
     dry_run: bool
-    entries: tuple[ForgottenSection, ...] = ()
+    entries: tuple[forget_plan.ForgottenSection, ...] = ()
     records: tuple[str, ...] = ()
     selected: Mapping[str, int] = field(default_factory=dict)
     """Counts by kind."""
@@ -111,7 +75,7 @@ class ForgetReply(Serializable, Struct, frozen=True, kw_only=True, rename={"proo
     receipt: str = ""
     """Path of the receipt."""
     searched_files: int = 0
-    residues: tuple[Residue, ...] = ()
+    residues: tuple[residue_search.Residue, ...] = ()
     unreadable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     ok: bool = True
@@ -151,10 +115,12 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         return self.job(()).chunking
 
     @cached_property
-    def _selector(self) -> Selector:
-        return Selector(self.store, self.tombstones, self._chunking, self.pages.holds, self._records)
+    def _selector(self) -> forget_entries.Selector:
+        return forget_entries.Selector(self.store, self.tombstones, self._chunking, self.pages.holds, self._records)
 
-    def preview(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
+    def preview(
+        self, query: forget_entries.ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False
+    ) -> ForgetReply:
         """Return what `forget` would erase. Nothing is changed."""
         plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
         entries = plan.entries
@@ -170,17 +136,21 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             entries,
             dry_run=True,
             references=scrub.count_references(self._folder, plan),
-            refused=refuse_edit(plan.entries, self.workspace, self.authored.knows, edit_files=edit_files),
+            refused=forget_entries.refuse_edit(
+                plan.entries, self.workspace, self.authored.knows, edit_files=edit_files
+            ),
             also_in=also_in,
         )
 
-    def forget(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
+    def forget(
+        self, query: forget_entries.ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False
+    ) -> ForgetReply:
         """Erase everything that a query selects from every file of ours. Raise UsageError if a file is not ours to edit.
 
         With `host_transcripts` the conversations that our own capture read are deleted, whole.
         """
         plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
-        refused = refuse_edit(plan.entries, self.workspace, self.authored.knows, edit_files=edit_files)
+        refused = forget_entries.refuse_edit(plan.entries, self.workspace, self.authored.knows, edit_files=edit_files)
         if refused:
             path, reason = next(iter(refused.items()))
             more = f" (and {len(refused) - 1:,} other files)" if len(refused) > 1 else ""
@@ -188,28 +158,28 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
                 f"{path} is not ours to edit: {reason}{more}",
                 hint="--edit-files erases the text all the same; nothing was changed",
             )
-        with plan_lock(self._folder, _WRITER_WAIT_S) as is_held:
+        with forget_plan.plan_lock(self._folder, _WRITER_WAIT_S) as is_held:
             if not is_held:
                 raise StoreBusy("another process is forgetting something", hint="nothing was changed; try again")
-            plan_file = write_plan(self._folder, plan)
+            plan_file = forget_plan.write_plan(self._folder, plan)
             reached("plan")
             return replace(self._run(plan, plan_file), also_in=also_in)
 
     def complete(self) -> list[ForgetReply]:
         """Complete interrupted forgets, unless another process is doing that."""
-        with plan_lock(self._folder, 0.0) as is_held:
-            plans = pending_plans(self._folder) if is_held else []
-            return [self._run(read_plan(path), path) for path in plans]
+        with forget_plan.plan_lock(self._folder, 0.0) as is_held:
+            plans = forget_plan.pending_plans(self._folder) if is_held else []
+            return [self._run(forget_plan.read_plan(path), path) for path in plans]
 
-    def receipts(self) -> list[Receipt]:
+    def receipts(self) -> list[forget_plan.Receipt]:
         """Return all receipts, newest first: their ids are in order of time."""
-        found: list[Receipt] = []
+        found: list[forget_plan.Receipt] = []
         for path in (self._folder / RECEIPT_FOLDER).glob("*.json"):
             with suppress(LorelogError):
-                found.append(read_receipt(path))
+                found.append(forget_plan.read_receipt(path))
         return sorted(found, key=lambda receipt: receipt.id, reverse=True)
 
-    def verify(self, name: str) -> tuple[Receipt, ResidueReport]:
+    def verify(self, name: str) -> tuple[forget_plan.Receipt, residue_search.ResidueReport]:
         """Search again for what a receipt is about; `last` is the newest receipt."""
         if name == "last":
             receipts = self.receipts()
@@ -217,32 +187,36 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
                 raise NotFound("nothing was forgotten yet", hint="'lorelog forget' writes a receipt")
             receipt = receipts[0]
         else:
-            receipt = read_receipt(find_receipt(self._folder, name))
+            receipt = forget_plan.read_receipt(forget_plan.find_receipt(self._folder, name))
         places = [path for place in receipt.places if (path := Path(place)).exists()]
-        return receipt, find_residues(receipt.canaries, places, keep=self._searches)
+        return receipt, residue_search.find_residues(receipt.canaries, places, keep=self._searches)
 
     def _records(self) -> Iterable[Record]:
         book = self.open_records().book
         return book.ledger.read() if book.exists() else ()
 
-    def _entries(self, selection: Selection) -> tuple[ForgottenEntry, ...]:
+    def _entries(self, selection: forget_entries.Selection) -> tuple[forget_plan.ForgottenEntry, ...]:
         """Return the entries to erase; a summary keeps its other lines if it can be reworded."""
         entries = [section.entry() for section in selection.sections.values()]
         for section in selection.summaries.values():
             entry = section.entry("reword")
             text = self._read_texts([entry]).get(entry.key, "")
-            entries.append(entry if reword_summary(text, selection.contents) else replace(entry, action="cut"))
+            entries.append(
+                entry if forget_entries.reword_summary(text, selection.contents) else replace(entry, action="cut")
+            )
         return tuple(entries)
 
-    def _read_texts(self, entries: Iterable[ForgottenEntry]) -> dict[str, str]:
+    def _read_texts(self, entries: Iterable[forget_plan.ForgottenEntry]) -> dict[str, str]:
         """Return the texts of entries as they are in their files, by key."""
         texts: dict[str, str] = {}
-        for source, own in group_by_file(list(entries)).items():
+        for source, own in forget_entries.group_by_file(list(entries)).items():
             with suppress(OSError):
-                texts |= section_texts(Path(source).read_bytes(), own, self._chunking)
+                texts |= forget_entries.section_texts(Path(source).read_bytes(), own, self._chunking)
         return texts
 
-    def _make_plan(self, query: ForgetQuery, *, host_transcripts: bool) -> tuple[ForgetPlan, tuple[str, ...]]:
+    def _make_plan(
+        self, query: forget_entries.ForgetQuery, *, host_transcripts: bool
+    ) -> tuple[forget_plan.ForgetPlan, tuple[str, ...]]:
         """Return the plan for a query, and other memories that repeat parts of the text and stay."""
         query = replace(query, projects=self.projects) if query.projects == () else query
         selection = self._selector.select(query)
@@ -250,10 +224,10 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         cut = {entry.key for entry in entries if entry.action == "cut"}
         sections = [*selection.sections.values(), *selection.summaries.values()]
         texts = [text for section in sections if section.key in cut for text in section.texts]
-        texts += [text for record in selection.records.values() for text in record_texts(record)]
+        texts += [text for record in selection.records.values() for text in forget_entries.record_texts(record)]
         texts += [query.match] if query.match else []
         vector_keys = tuple(dict.fromkeys(chunk.vector_key for section in sections for chunk in section.chunks))
-        repeats, kept = find_repetitions(texts), []
+        repeats, kept = residue_search.find_repetitions(texts), []
         also_in: dict[str, None] = {}
         shared_keys: set[str] = set()
         for text, other in self._selector.kept_texts(selection):
@@ -263,27 +237,27 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             if len(also_in) < _MAX_ALSO_IN and repeats(text):
                 also_in[other.label if other is not None else "a record of the ledger"] = None
         vector_keys = tuple(key for key in vector_keys if key not in shared_keys)  # the same text stays elsewhere
-        transcripts = find_own_transcripts(entries, self.authored) if host_transcripts else ()
-        unreached = find_unreached(entries, self.workspace.home, str(getattr(self.store, "place", "")))
-        unreached |= find_sync_remotes(self._folder)
-        plan = ForgetPlan(
+        transcripts = forget_entries.find_own_transcripts(entries, self.authored) if host_transcripts else ()
+        unreached = forget_entries.find_unreached(entries, self.workspace.home, str(getattr(self.store, "place", "")))
+        unreached |= forget_entries.find_sync_remotes(self._folder)
+        plan = forget_plan.ForgetPlan(
             id=new_id(),
             at=utc_now(),
             entries=entries,
             records=tuple(selection.records),
             sessions=(query.session,) if query.session and not query.match else (),
             vector_keys=vector_keys,
-            quotes=make_quotes(texts, kept),
-            canaries=make_canaries(
+            quotes=residue_search.make_quotes(texts, kept),
+            canaries=residue_search.make_canaries(
                 texts, vector_keys, vectors=self._vectors(selection, vector_keys), kept=kept, analyse=self.words
             ),
-            selected=count_kinds(selection),
+            selected=forget_entries.count_kinds(selection),
             unreached={place: reason for place, reason in unreached.items() if place not in transcripts},
             transcripts=transcripts,
         )
         return plan, tuple(also_in)
 
-    def _vectors(self, selection: Selection, vector_keys: Collection[str]) -> list[bytes]:
+    def _vectors(self, selection: forget_entries.Selection, vector_keys: Collection[str]) -> list[bytes]:
         """Return the vectors of what is forgotten, as files hold them, without those of text that stays elsewhere."""
         ids = {identity for section in selection.sections.values() for identity in section.ids}
         sources = {section.document.source for section in selection.sections.values()}
@@ -291,7 +265,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         keys = [entry.key for entry in stored if entry.id in ids and entry.chunk.vector_key in vector_keys]
         return [*self.store.vectors(keys).values(), *self.store.vector_records(keys)]
 
-    def _run(self, plan: ForgetPlan, path: Path) -> ForgetReply:
+    def _run(self, plan: forget_plan.ForgetPlan, path: Path) -> ForgetReply:
         self._add_tombstones(plan)
         reached("_add_tombstones")
         with ExitStack() as locks:
@@ -314,7 +288,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             reached(step.__name__)
         return self._prove(plan, path)
 
-    def _add_tombstones(self, plan: ForgetPlan) -> None:
+    def _add_tombstones(self, plan: forget_plan.ForgetPlan) -> None:
         known = {stone.key for stone in self.tombstones.all() if stone.forgotten}
         cut = {entry.key: entry for entry in plan.entries if entry.action == "cut" and entry.key not in known}
         if cut:
@@ -323,13 +297,16 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
                 for entry in cut.values()
             )
 
-    def _edit_files(self, plan: ForgetPlan) -> None:
-        for source, entries in group_by_file(plan.entries).items():
+    def _edit_files(self, plan: forget_plan.ForgetPlan) -> None:
+        for source, entries in forget_entries.group_by_file(plan.entries).items():
             edit_file(
-                Path(source), partial(erase_sections, entries=entries, contents=plan.contents, chunking=self._chunking)
+                Path(source),
+                partial(
+                    forget_entries.erase_sections, entries=entries, contents=plan.contents, chunking=self._chunking
+                ),
             )
 
-    def _delete_transcripts(self, plan: ForgetPlan) -> None:
+    def _delete_transcripts(self, plan: forget_plan.ForgetPlan) -> None:
         for path in plan.transcripts:
             try:
                 Path(path).unlink(missing_ok=True)
@@ -338,7 +315,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
                     f"{path} cannot be deleted: {error.strerror or error}", hint="'lorelog forget --complete' goes on"
                 ) from error
 
-    def _redact_records(self, plan: ForgetPlan) -> None:
+    def _redact_records(self, plan: forget_plan.ForgetPlan) -> None:
         if not plan.records:
             return
         records = self.open_records()
@@ -347,12 +324,12 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         records.book.redact(plan.records, actor=actor, reason=_REASON, sign=sign)
         records.book.purge()
 
-    def _remove_from_index(self, plan: ForgetPlan) -> None:
+    def _remove_from_index(self, plan: forget_plan.ForgetPlan) -> None:
         store, job = self.store, self.job(())
         with store.writer(wait_s=_WRITER_WAIT_S) as writer:
             apply_missed_deletions(store, writer, self.tombstones)
         files, roots = [], {}
-        for source, entries in group_by_file(plan.entries).items():
+        for source, entries in forget_entries.group_by_file(plan.entries).items():
             with suppress(OSError):
                 files.append(SourceFile(source, entries[0].root, FileStamp.from_stat(Path(source).lstat())))
                 roots[entries[0].root] = Root(entries[0].root, entries[0].project)
@@ -363,7 +340,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         with store.writer(wait_s=_WRITER_WAIT_S) as writer:
             writer.purge(plan.vector_keys)
 
-    def _scrub_databases(self, plan: ForgetPlan) -> None:
+    def _scrub_databases(self, plan: forget_plan.ForgetPlan) -> None:
         """Delete rows of the traces, and empty the cache of mentions, whose rows do not say which memory they are of."""
         from lorelog.services.freshness.mentions import CACHE_FILE
 
@@ -371,7 +348,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             scrub.scrub_database(database, plan)
         scrub.scrub_database(self.workspace.cache_folder / CACHE_FILE, plan, every_row_of=("targets",))
 
-    def _scrub_logs(self, plan: ForgetPlan) -> None:
+    def _scrub_logs(self, plan: forget_plan.ForgetPlan) -> None:
         scrub.scrub_tenant_logs(self._folder, plan)
         for name in ("logs", "spool", "summaries"):
             scrub.scrub_folder(self.workspace.home / name, plan, "**/*", disposable=name != "logs")
@@ -382,7 +359,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         for folder in self._project_folders():
             scrub.scrub_folder(folder, plan, "*", disposable=False)
 
-    def _refresh_derived(self, plan: ForgetPlan) -> None:
+    def _refresh_derived(self, plan: forget_plan.ForgetPlan) -> None:
         """Delete the delivery files that mention what is forgotten, write those of this project again, drop caches."""
         from lorelog.services.guards.guard_log import GuardLog
 
@@ -398,7 +375,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         self.drop_caches()
         self.refresh()
 
-    def _scrub_found(self, plan: ForgetPlan, report: ResidueReport) -> None:
+    def _scrub_found(self, plan: forget_plan.ForgetPlan, report: residue_search.ResidueReport) -> None:
         """Erase what a search still finds: in logs, waiting events, context files, backups, temporary files."""
         home = self.workspace.home
         disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
@@ -408,7 +385,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         for path in {path if path.exists() else Path(str(path).partition("!")[0]) for path in found}:  # in an archive
             if path.name.startswith(_KEPT_FILES) and ".bad-" not in path.name:
                 continue
-            if any(is_journal(str(path), project, self.workspace) for project in journals):
+            if any(forget_entries.is_journal(str(path), project, self.workspace) for project in journals):
                 continue
             is_temporary = path.suffix in {".tmp", ".new", ".part"}
             is_disposable = is_temporary or any(is_below(str(path), str(folder)) for folder in disposable)
@@ -419,8 +396,8 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         """Return the files below our own folder of backups, which are deleted if they hold the text."""
         return {str(path) for path in (self.workspace.home / "backups").rglob("*") if path.is_file()}
 
-    def _places(self, plan: ForgetPlan) -> list[Path]:
-        sources = [Path(source) for source in group_by_file(plan.entries)]
+    def _places(self, plan: forget_plan.ForgetPlan) -> list[Path]:
+        sources = [Path(source) for source in forget_entries.group_by_file(plan.entries)]
         folders = [self.workspace.home, *self._project_folders({entry.project for entry in plan.entries})]
         return [*folders, *(source for source in sources if not any(is_below(str(source), str(f)) for f in folders))]
 
@@ -435,9 +412,9 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             return False
         return not any(is_below(str(path), f"{home}/{name}") for name in _NOT_OURS)
 
-    def _prove(self, plan: ForgetPlan, path: Path) -> ForgetReply:
+    def _prove(self, plan: forget_plan.ForgetPlan, path: Path) -> ForgetReply:
         places = self._places(plan)
-        search = partial(find_residues, plan.canaries, places, keep=self._searches)
+        search = partial(residue_search.find_residues, plan.canaries, places, keep=self._searches)
         report, backups = search(), self._backups()
         for _ in range(_MAX_SEARCHES):
             if report.ok:
@@ -446,8 +423,8 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             reached("_scrub_found")
             time.sleep(_SEARCH_PAUSE_S if report.unreadable else 0.0)  # an index run may have replaced a file meanwhile
             report = search()
-        receipt = make_receipt(plan, report, places)
-        written = write_receipt(self._folder, receipt)
+        receipt = forget_plan.make_receipt(plan, report, places)
+        written = forget_plan.write_receipt(self._folder, receipt)
         reached("receipt")
         path.unlink(missing_ok=True)
         return _make_reply(
@@ -463,6 +440,8 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-def _make_reply(plan: ForgetPlan, entries: tuple[ForgottenEntry, ...], **more: Any) -> ForgetReply:
+def _make_reply(
+    plan: forget_plan.ForgetPlan, entries: tuple[forget_plan.ForgottenEntry, ...], **more: Any
+) -> ForgetReply:
     same = {name: getattr(plan, name) for name in ("records", "selected", "unreached", "transcripts")}
     return ForgetReply(entries=tuple(entry.section() for entry in entries), **(same | more))

@@ -224,7 +224,10 @@ class Canaries(Serializable, Struct, frozen=True, dict=True, omit_defaults=True)
         for text in self.exact:
             place = block.find(text)
             while 0 <= place < size:
-                found["bytes"] += _is_whole_word(block, place, place + len(text))
+                end = place + len(text)
+                edges = (block[max(0, place - 1) : place + 1], block[end - 1 : end + 1])
+                # A whole word: no letter or digit continues it on either side.
+                found["bytes"] += not any(len(edge) == 2 and edge.isalnum() for edge in edges)
                 place = block.find(text, place + 1)
         return +found
 
@@ -552,12 +555,6 @@ class _ResidueSearch:
                             self.found[str(folder), "tantivy word"] += 1
             except ValueError as error:
                 self.unreadable.append(f"{folder}: the index cannot be opened: {error}")
-
-
-def _is_whole_word(block: bytes | bytearray, start: int, end: int) -> bool:
-    """Return True if no letter or digit continues the text on either side."""
-    edges = (block[max(0, start - 1) : start + 1], block[end - 1 : end + 1])
-    return not any(len(edge) == 2 and edge.isalnum() for edge in edges)
 
 
 def _iter_inflated(file: IO[bytes]) -> Iterator[bytes]:

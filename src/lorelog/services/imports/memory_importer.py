@@ -34,26 +34,10 @@ from lorelog.ingest.importers.source import (
     clean_tags,
     import_id,
 )
-from lorelog.services.imports.batches import (
-    BATCHES_FOLDER,
-    BatchEntry,
-    BatchLists,
-    ImportBatch,
-    UndoReport,
-    entry_digest,
-    key_digest,
-    take_back_files,
-)
+from lorelog.services.imports import batches
 from lorelog.services.indexing.run import IndexRun
+from lorelog.services.memories import journal
 from lorelog.services.memories.add import admit, redact_memories
-from lorelog.services.memories.journal import (
-    anchor_address,
-    append_entries,
-    check_memory,
-    format_entry,
-    journal_path,
-    to_anchor_word,
-)
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
 from lorelog.services.sessions.capture import CaptureContext
@@ -152,7 +136,7 @@ class Importer:
         self._context = context
         self._tombstones = tombstones
         self.patterns = tuple(patterns)
-        self.lists = BatchLists(context.workspace.tenant_folder)
+        self.lists = batches.BatchLists(context.workspace.tenant_folder)
 
     def run(self, target: ImportTarget, items: Iterable[ImportedItem]) -> ImportSummary:
         """Import all items of a source, or show what that would do."""
@@ -167,18 +151,18 @@ class Importer:
         """Return a run that takes items in portions. Use it as a context manager."""
         return ImportRun(self, target)
 
-    def undo(self, name: str) -> tuple[ImportBatch, UndoReport]:
+    def undo(self, name: str) -> tuple[batches.ImportBatch, batches.UndoReport]:
         """Take a batch back: its unchanged entries leave their files and the index. Settings are left to the caller."""
         batch = self.lists.read(name)
-        report = UndoReport(batch.name)
+        report = batches.UndoReport(batch.name)
         roots: list[Root] = []
         for to_global in (False, True):
             with suppress(LorelogError):
                 roots.append(self.root(to_global=to_global))
         gone: list[str] = []
         changed: list[SourceFile] = []
-        folders = [f"{root.path}/{BATCHES_FOLDER}" for root in roots]
-        for path, is_gone in take_back_files(batch, folders, report):
+        folders = [f"{root.path}/{batches.BATCHES_FOLDER}" for root in roots]
+        for path, is_gone in batches.take_back_files(batch, folders, report):
             if is_gone:
                 gone.append(str(path))
             else:
@@ -312,7 +296,7 @@ class ImportRun:
         admission = admit(memory, self._now.date())
         problem = admission.reason if admission.decision is AdmissionDecision.REFUSED else ""
         try:
-            check_memory(memory)
+            journal.check_memory(memory)
         except UsageError as error:
             problem = error.message
         if problem:
@@ -331,10 +315,10 @@ class ImportRun:
     def _make_memory(self, entry: ImportedEntry, identity: str) -> NewMemory:
         source = self._target.source
         fields = [
-            (key, anchor_address(value) if key in _ADDRESS_FIELDS else to_anchor_word(value))
+            (key, journal.anchor_address(value) if key in _ADDRESS_FIELDS else journal.to_anchor_word(value))
             for key, value in entry.anchor
         ]
-        fields += [("from", source), ("author", to_anchor_word(entry.author)), ("batch", self._batch.name)]
+        fields += [("from", source), ("author", journal.to_anchor_word(entry.author)), ("batch", self._batch.name)]
         other = entry.project and not self._importer.names_project(entry.project)
         name = Path(entry.project).name
         tags = clean_tags(
@@ -343,7 +327,7 @@ class ImportRun:
             entry.type if entry.archive else "",
             f"project:{name}" if other else "",
         )
-        old = self._keys.get(key_digest(source, entry.key)) if entry.key else None
+        old = self._keys.get(batches.key_digest(source, entry.key)) if entry.key else None
         return NewMemory(
             entry.text,
             ARCHIVE_TYPE if entry.archive else entry.type,
@@ -359,19 +343,21 @@ class ImportRun:
         """List the entries, then append them to the journals of their days."""
         ordered = sorted(planned, key=lambda plan: (plan.root.path, plan.memory.at or self._now))
         files: dict[str, tuple[Root, list[NewMemory]]] = {}
-        listed: list[BatchEntry] = []
+        listed: list[batches.BatchEntry] = []
         for plan in ordered:
-            folder = Path(plan.root.path) / BATCHES_FOLDER / self._batch.name
+            folder = Path(plan.root.path) / batches.BATCHES_FOLDER / self._batch.name
             at = plan.memory.at or self._now
-            path = journal_path(folder, at)
-            digest = entry_digest(format_entry(plan.memory, plan.memory.id, at))
-            key = key_digest(self._target.source, plan.entry.key)
-            listed.append(BatchEntry(plan.memory.id, str(path), digest, key))
+            path = journal.journal_path(folder, at)
+            digest = batches.entry_digest(journal.format_entry(plan.memory, plan.memory.id, at))
+            key = batches.key_digest(self._target.source, plan.entry.key)
+            listed.append(batches.BatchEntry(plan.memory.id, str(path), digest, key))
             files.setdefault(str(path), (plan.root, []))[1].append(plan.memory)
         self._importer.lists.add(self._batch, listed)
         for name, (root, memories) in files.items():
             path = Path(name)
-            append_entries(path.parent, memories, memories[0].at or self._now, private=root.project == GLOBAL_PROJECT)
+            journal.append_entries(
+                path.parent, memories, memories[0].at or self._now, private=root.project == GLOBAL_PROJECT
+            )
             self._written.setdefault(root, set()).add(path)
         self._keys |= {entry.key: entry.id for entry in listed if entry.key}
 

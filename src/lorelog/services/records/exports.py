@@ -38,19 +38,12 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, Anchor, StoredChunk
 from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
 from lorelog.core.paths import is_below
-from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, Trust, TrustTier
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, TrustTier
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
-from lorelog.records.chain import (
-    LINE_FORMAT_VERSION,
-    LINE_SHAPE,
-    MAX_RECORD_BYTES,
-    TEXT_FIELDS,
-    content_values,
-    decode_line,
-)
+from lorelog.records import chain as ledger_chain
 from lorelog.records.digests import strip_control_chars
 from lorelog.records.kinds import FIELDS, REDACTED_KEY, search_text
 from lorelog.records.ledger import utc_time
@@ -58,11 +51,11 @@ from lorelog.records.trust import assess_records
 from lorelog.services.records.store import RecordStore
 
 _REQUIRED_FIELDS = ("id", "at", "kind")
-_TEXT_FIELDS = (*_REQUIRED_FIELDS, *TEXT_FIELDS)
+_TEXT_FIELDS = (*_REQUIRED_FIELDS, *ledger_chain.TEXT_FIELDS)
 _LEDGER_FIELDS = ("#", "v", "seq", "prev", "more", REDACTED_KEY)
 UNVERIFIED_FIELD = "unverified"
 """Marks a record after a break in its ledger's hash chain; it is not restored as one's own backup."""
-MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
+MAX_LINE_BYTES = 2 * ledger_chain.MAX_RECORD_BYTES
 
 
 ExportedMemory = tuple[StoredChunk, str]
@@ -87,7 +80,7 @@ class ImportItem(Struct, frozen=True, kw_only=True):
 
 def record_to_json(record: Record) -> dict[str, Any]:
     """Return a record as JSON, without empty fields."""
-    values = content_values(record)
+    values = ledger_chain.content_values(record)
     if not record.verified:
         values[UNVERIFIED_FIELD] = True
     if record.redacted:
@@ -105,12 +98,12 @@ def draft_from_json(values: object) -> RecordDraft:
             raise UsageError(
                 f"a record has no field {str(name)[:100]!r}" + (f"; did you mean {near!r}?" if near else "")
             )
-    if values.get("v") != LINE_FORMAT_VERSION:
-        raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {LINE_FORMAT_VERSION}")
+    if values.get("v") != ledger_chain.LINE_FORMAT_VERSION:
+        raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {ledger_chain.LINE_FORMAT_VERSION}")
     if missing := [name for name in _REQUIRED_FIELDS if not values.get(name)]:
         raise UsageError(f"{missing[0]!r} is missing")
     try:
-        convert(values, LINE_SHAPE)
+        convert(values, ledger_chain.LINE_SHAPE)
     except ValidationError as error:
         raise UsageError(f"a value has the wrong type: {error}") from error
     return RecordDraft(**{name: values[name] for name in (*_TEXT_FIELDS, "supports_claim", "fields") if name in values})
@@ -132,7 +125,7 @@ def parse_import_line(place: int, text: bytes) -> ImportItem:
         return ImportItem(place=place, problem=f"it is longer than {MAX_LINE_BYTES:,} bytes")
     try:
         values = json.loads(text)
-        line = decode_line(text.strip()) if isinstance(values, dict) and "#" in values else None
+        line = ledger_chain.decode_line(text.strip()) if isinstance(values, dict) and "#" in values else None
     except LorelogError as error:
         return ImportItem(place=place, problem=error.message)
     except (ValueError, RecursionError):
@@ -333,7 +326,7 @@ def _write_concepts(
         chunk, anchor = memory.chunk, memory.chunk.anchor or Anchor()
         name = f"memories/{chunk.date[:10] or 'undated'}-{_file_word(chunk.memory)[-12:]}.md"
         by = {"user": "human:user", "import": f"process:import-{VERSION}"}.get(anchor.origin, f"lorelog/{VERSION}")
-        matter = {
+        matter: dict[str, Any] = {
             "type": chunk.type or "note",
             "title": _title(text),
             "tags": list(chunk.tags),
@@ -350,7 +343,16 @@ def _write_concepts(
         is_visible = projects is None or record.project in projects
         if by_id[record.id] is record and not record.redacted and is_visible:
             name = f"records/{_file_word(record.id)}.md"
-            matter = _record_matter(record, trust[record.id], by_id, is_replaced=record.id in replaced)
+            own = trust[record.id]
+            counted = () if own.tainted or own.tier is TrustTier.DIGEST else own.verified_by
+            matter = {
+                "type": record.kind.replace("_", " "),
+                "title": _title(search_text(record)),
+                "generated": {"by": _actor(record), "at": record.at},
+                "verified": [{"by": _actor(by_id[id_]), "at": by_id[id_].at} for id_ in counted if id_ in by_id],
+                "status": "deprecated" if record.id in replaced else "",
+                "lorelog": {"record": record.id, "trust": own.tier.value, "task": record.task},
+            }
             listed["records"].append((name, _write(folder / name, matter, search_text(record))))
     lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", ""]
     for heading, items in listed.items():
@@ -363,19 +365,6 @@ def _write_concepts(
 
 def _file_word(text: str) -> str:
     return _UNSAFE.sub("-", text).strip("-.")[:100] or "unnamed"
-
-
-def _record_matter(record: Record, trust: Trust, by_id: Mapping[str, Record], *, is_replaced: bool) -> dict[str, Any]:
-    counted = () if trust.tainted or trust.tier is TrustTier.DIGEST else trust.verified_by
-    verified = [{"by": _actor(by_id[name]), "at": by_id[name].at} for name in counted if name in by_id]
-    return {
-        "type": record.kind.replace("_", " "),
-        "title": _title(search_text(record)),
-        "generated": {"by": _actor(record), "at": record.at},
-        "verified": verified,
-        "status": "deprecated" if is_replaced else "",
-        "lorelog": {"record": record.id, "trust": trust.tier.value, "task": record.task},
-    }
 
 
 def _actor(record: Record) -> str:

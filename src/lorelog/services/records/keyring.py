@@ -177,21 +177,26 @@ class Keyring:
             stamp = FileStamp.from_stat(self._file.lstat())
             if stamp != self._stamp and (file := open_regular_file(self._file)) is not None:
                 with file:
-                    self._known = _parse_known(self._file, file.read(_MAX_FILE_BYTES))
+                    known = json.decode(file.read(_MAX_FILE_BYTES), type=_KnownKeys)
+                if known.version != KEYS_VERSION:
+                    raise ConfigError(f"{self._file} was written by a newer lorelog", hint="upgrade lorelog")
+                self._known = tuple(replace(trusted, key=parse_public_key(trusted.key)) for trusted in known.keys)
                 self._stamp = stamp
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
             raise _unreadable_error(self._file, error) from error
+        except (ValueError, RecursionError, UsageError) as error:
+            raise ConfigError(
+                f"{self._file} is damaged, so signatures cannot be checked",
+                hint="restore a copy, or move it away and trust the keys again (lorelog identity trust)",
+            ) from error
         return self._known
 
     def identities(self) -> list[KeyIdentity]:
         """Return all identities, sorted by name."""
-        identities: dict[str, KeyIdentity] = {}
-        for trusted in self.trusted_keys():
-            folded = writer_identity(trusted.name)
-            before = identities.get(folded, KeyIdentity(trusted.name, ()))
-            identities[folded] = KeyIdentity(before.name, (*before.keys, trusted))
+        names = {writer_identity(trusted.name): trusted.name for trusted in reversed(self.trusted_keys())}
+        identities = {folded: KeyIdentity(name, self.keys_of(name)) for folded, name in names.items()}
         for path in sorted(self.folder.glob("*.key")):
             public = ""
             with suppress(OSError, UnicodeDecodeError):
@@ -204,9 +209,9 @@ class Keyring:
 
     def get(self, name: str) -> KeyIdentity:
         """Return an identity by its name. Raise NotFound."""
-        for identity in self.identities():
-            if writer_identity(identity.name) == writer_identity(name):
-                return identity
+        known = {writer_identity(identity.name): identity for identity in self.identities()}
+        if identity := known.get(writer_identity(name)):
+            return identity
         raise NotFound(f"there is no identity {name!r}", hint="lorelog identity list")
 
     def private_path(self, name: str) -> Path:
@@ -412,20 +417,6 @@ def _check_name(name: str) -> None:
             f"{name[:_MAX_NAME_CHARS]!r} is not a valid name of an identity",
             hint=f"use an agent's id: one line of at most {_MAX_NAME_CHARS} characters",
         )
-
-
-def _parse_known(path: Path, content: bytes) -> tuple[TrustedKey, ...]:
-    try:
-        known = json.decode(content, type=_KnownKeys)
-        keys = tuple(replace(trusted, key=parse_public_key(trusted.key)) for trusted in known.keys)
-    except (ValueError, RecursionError, UsageError) as error:
-        raise ConfigError(
-            f"{path} is damaged, so signatures cannot be checked",
-            hint="restore a copy, or move it away and trust the keys again (lorelog identity trust)",
-        ) from error
-    if known.version != KEYS_VERSION:
-        raise ConfigError(f"{path} was written by a newer lorelog", hint="upgrade lorelog")
-    return keys
 
 
 def _unreadable_error(path: Path, error: OSError) -> ConfigError:

@@ -91,7 +91,7 @@ class TrustAnnotator(Struct):
         ratings = self._rate([identity]) if identity else {}
         if self.records is None or identity not in ratings:
             return _text_trust(chunk.anchor, was_record=bool(identity)), ""
-        newer = self.records.tables().superseding(identity)
+        newer = self.records.tables().where("supersedes", identity)
         return ratings[identity][0], newer[-1].id if newer else ""
 
     def _record_id(self, source: str, anchor: Anchor | None) -> str:
@@ -209,12 +209,12 @@ class RecordPages(Struct, frozen=True):
     def catch_up(self) -> str:
         """Update the pages without a time limit; return a note for the user, or an empty string."""
         pages = self.projection()
-        return pages.catch_up(lock_wait_s=_INDEX_LOCK_WAIT_S).note if pages else ""
+        return pages.catch_up(lock_wait_s=_INDEX_LOCK_WAIT_S) if pages else ""
 
     def catch_up_briefly(self) -> tuple[str, ...]:
         """Update the pages before a search; return a note if there was not enough time."""
         pages = self.projection()
-        note = pages.catch_up(_SEARCH_MAX_WAIT_S).note if pages else ""
+        note = pages.catch_up(_SEARCH_MAX_WAIT_S) if pages else ""
         return (note,) if note else ()
 
     def trust_annotator(self) -> TrustAnnotator:

@@ -29,7 +29,7 @@ from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
-from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
+from lorelog.core.ports import DocumentUpdate, Store
 from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
 from lorelog.ingest.files import FileText
 from lorelog.records.kinds import search_text
@@ -100,7 +100,6 @@ def _format_time(at: str) -> str:
 _REMARK_NAME = "records"
 _STATE_FILE = ".projected"
 _BATCH_SIZE = 500
-_MAX_CHUNKS_PER_PUT = 2_000
 _LOCK_WAIT_S = 0.05
 _SAFE_FILE_NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,99}")
 """Ids that are valid file names everywhere and cannot collide with another id's file."""
@@ -109,15 +108,6 @@ _SAFE_FILE_NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,99}")
 def records_folder(tenant_folder: Path) -> Path:
     """Return the folder of a tenant's record pages, as a real path."""
     return Path(os.path.realpath(Path(cache_folder(tenant_folder)) / RECORD_PAGES))
-
-
-class CatchUpReport(Struct, frozen=True):
-    """Result of updating the pages."""
-
-    pages: int = 0
-    """Number of new or changed pages."""
-    note: str = ""
-    """Reason why some records are not searchable yet; empty if all are."""
 
 
 class _ProjectionState(Struct, frozen=True):
@@ -147,7 +137,7 @@ class _RecordPage(Struct, frozen=True):
         return folder / (digest[:16] if self.project else "global") / name
 
     def records(self, tables: RecordTables) -> list[Record]:
-        records = tables.by_task(self.task) if self.task else tables.by_thread(self.thread)
+        records = tables.where("task", self.task) if self.task else tables.where("thread", self.thread)
         if not records and not self.task:
             records = tables.by_ids([self.thread])
         # If two lines have the same id, the first counts, as it does for trust.
@@ -169,29 +159,26 @@ class RecordProjection:
         self._recipe = f"{PAGE_FORMAT}/{chunking.recipe.replace(' ', '/')}"
         self._builder = DocumentBuilder(chunking, None)
 
-    def catch_up(self, max_s: float | None = None, *, lock_wait_s: float = _LOCK_WAIT_S) -> CatchUpReport:
-        """Build and index the pages of new records, without vectors. Errors become the report's note.
+    def catch_up(self, max_s: float | None = None, *, lock_wait_s: float = _LOCK_WAIT_S) -> str:
+        """Build and index the pages of new records, without vectors; return why some are not searchable yet, or an empty text.
 
         With `max_s`, stop after the batch in which that many seconds have passed; the next call continues.
         `lock_wait_s` is how long to wait for another writer.
         """
-        pages = 0
         deadline = None if max_s is None else time.monotonic() + max_s
         try:
             tables = self._records.tables()
             state, new = self._next_batch(tables)
             while new or state.rebuilding:
-                pages += self._index_batch(tables, lock_wait_s)
+                self._index_batch(tables, lock_wait_s)
                 state, new = self._next_batch(tables)
                 if new and deadline is not None and time.monotonic() > deadline:
-                    return CatchUpReport(
-                        pages, self._format_pending_note("there are many; the next search continues with them")
-                    )
+                    return self._format_pending_note("there are many; the next search continues with them")
         except (StoreBusy, StoreUnwritable) as error:
-            return CatchUpReport(pages, self._format_pending_note(error.message))
+            return self._format_pending_note(error.message)
         except StoreError as error:
-            return CatchUpReport(pages, f"records could not be read: {error.message}")
-        return CatchUpReport(pages)
+            return f"records could not be read: {error.message}"
+        return ""
 
     def sources(self) -> list[str]:
         """Return the indexed pages."""
@@ -222,18 +209,27 @@ class RecordProjection:
             return replace(state, rebuilding=False), fresh
         return _ProjectionState(name), fresh
 
-    def _index_batch(self, tables: RecordTables, lock_wait_s: float) -> int:
-        """Index the pages of the next records and save the position; return the number of changed pages."""
+    def _index_batch(self, tables: RecordTables, lock_wait_s: float) -> None:
+        """Index the pages of the next records and save the position."""
         with self._store.writer(wait_s=lock_wait_s) as writer:
             state, new = self._next_batch(tables)  # another process may have indexed it already
             if not new and not state.rebuilding:
-                return 0
+                return
             try:
-                changed = self._put_pages(writer, tables, [record for _, record in new])
+                paged = (record for _, record in new if record.kind not in UNPAGED_KINDS)
+                pages = [self._update_page(page, tables) for page in dict.fromkeys(map(_RecordPage.of, paged))]
+                writer.put([update for update in pages if isinstance(update, DocumentUpdate)])
+                writer.touch([document for document in pages if isinstance(document, Document)])
                 if new:
                     state = replace(state, place=new[-1][0], record=new[-1][1].id)
                 if len(new) < _BATCH_SIZE and state.rebuilding:
-                    self._drop_stale(writer, tables)
+                    kept = (record for record in tables.all() if record.kind not in UNPAGED_KINDS)
+                    current = {str(_RecordPage.of(record).path(self._folder)) for record in kept}
+                    if gone := [source for source in self.sources() if source not in current]:
+                        writer.remove(gone)
+                    for file in self._folder.glob("*/*.md"):
+                        if str(file) not in current:
+                            file.unlink(missing_ok=True)
                     rewrite_open_tasks(self._folder.parent, tables)
                     state = replace(state, rebuilding=False)
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -244,28 +240,6 @@ class RecordProjection:
                     hint="make it writable, or free some space",
                 ) from error
             writer.set_note(_REMARK_NAME, json.encode(state).decode())
-        return changed
-
-    def _put_pages(self, writer: StoreWriter, tables: RecordTables, records: Sequence[Record]) -> int:
-        changed, held = 0, 0
-        updates: list[DocumentUpdate] = []
-        touched: list[Document] = []
-        for page in dict.fromkeys(_RecordPage.of(record) for record in records if record.kind not in UNPAGED_KINDS):
-            update = self._update_page(page, tables)
-            if isinstance(update, DocumentUpdate):
-                updates.append(update)
-                held += 1 + len(update.chunks)
-                changed += 1
-            elif update is not None:
-                touched.append(update)
-            if held >= _MAX_CHUNKS_PER_PUT:
-                writer.put(updates)
-                updates, held = [], 0
-        if updates:
-            writer.put(updates)
-        if touched:
-            writer.touch(touched)
-        return changed
 
     def _update_page(self, page: _RecordPage, tables: RecordTables) -> DocumentUpdate | Document | None:
         """Write a page; return its update, or the document with a new stamp if unchanged, or None if current."""
@@ -300,17 +274,6 @@ class RecordProjection:
             return replace(document, stamp=stamp, indexed_at=utc_now())
         root = Root(str(path.parent), page.project)
         return self._builder.build(SourceFile(str(path), root.path, stamp), root, FileText(text, digest))
-
-    def _drop_stale(self, writer: StoreWriter, tables: RecordTables) -> None:
-        """Remove the pages whose records are not in the ledger any more."""
-        paged = (record for record in tables.all() if record.kind not in UNPAGED_KINDS)
-        current = {str(_RecordPage.of(record).path(self._folder)) for record in paged}
-        gone = [source for source in self.sources() if source not in current]
-        if gone:
-            writer.remove(gone)
-        for file in self._folder.glob("*/*.md"):
-            if str(file) not in current:
-                file.unlink(missing_ok=True)
 
     def _format_pending_note(self, why: str) -> str:
         with suppress(StoreError):

@@ -32,18 +32,7 @@ from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.json_files import open_stream, read_file_head
 from lorelog.records.chain import GENESIS_HASH, encode_line
 from lorelog.records.kinds import check_draft
-from lorelog.services.records.exports import (
-    MARKDOWN_HEADER,
-    ExportedMemory,
-    ImportItem,
-    parse_import_line,
-    read_jsonl,
-    read_markdown,
-    read_omf,
-    write_jsonl,
-    write_markdown,
-    write_omf,
-)
+from lorelog.services.records import exports
 from lorelog.services.records.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
@@ -110,29 +99,29 @@ class ImportReport(Struct):
 
 
 def export_records(
-    records: Iterator[Record], format_: str, memories: Iterable[ExportedMemory] | None = None
+    records: Iterator[Record], format_: str, memories: Iterable[exports.ExportedMemory] | None = None
 ) -> Iterator[str]:
     """Yield records, as OMF also memories, as pieces of a file."""
     if format_ == "omf":
-        return write_omf(records, memories or ())
-    return write_markdown(records) if format_ == "markdown" else write_jsonl(records)
+        return exports.write_omf(records, memories or ())
+    return exports.write_markdown(records) if format_ == "markdown" else exports.write_jsonl(records)
 
 
 def detect_format(path: str) -> str:
     """Return a file's format, from its beginning."""
     head = read_file_head(path)[:65_536].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if MARKDOWN_HEADER.encode() in head or head.startswith((b"#", b"---")):
+    if exports.MARKDOWN_HEADER.encode() in head or head.startswith((b"#", b"---")):
         return "markdown"
     return "omf" if _OMF_START.match(head.partition(b"\n")[0].strip()) else "jsonl"
 
 
-def read_import_file(path: str, format_: str) -> Iterator[ImportItem]:
+def read_import_file(path: str, format_: str) -> Iterator[exports.ImportItem]:
     """Yield the items of a file without loading it whole."""
     if format_ == "omf":
-        yield from read_omf(path)
+        yield from exports.read_omf(path)
         return
     with open_stream(path) as stream:
-        yield from (read_markdown if format_ == "markdown" else read_jsonl)(stream)
+        yield from (exports.read_markdown if format_ == "markdown" else exports.read_jsonl)(stream)
 
 
 class _KnownRecord(Struct, frozen=True):
@@ -157,7 +146,7 @@ class RecordImporter(Struct):
     _planned: dict[str, _KnownRecord] = field(default_factory=dict)
     """Records that a dry run would have written."""
 
-    def run(self, read: Callable[[], Iterator[ImportItem]]) -> ImportReport:
+    def run(self, read: Callable[[], Iterator[exports.ImportItem]]) -> ImportReport:
         """Import a file. It is read twice: first for its ids, so that records may refer to each other in any order."""
         for item in read():
             if item.draft is not None:
@@ -169,7 +158,7 @@ class RecordImporter(Struct):
                 self._import_batch(batch)
         return self._report
 
-    def _import_batch(self, batch: Sequence[ImportItem]) -> None:
+    def _import_batch(self, batch: Sequence[exports.ImportItem]) -> None:
         report = self._report
         report.read += len(batch)
         named = {
@@ -210,7 +199,7 @@ class RecordImporter(Struct):
             redacted=isinstance(record, Record) and record.redacted,
         )
 
-    def _select_draft(self, item: ImportItem, known: Mapping[str, _KnownRecord]) -> RecordDraft | None:
+    def _select_draft(self, item: exports.ImportItem, known: Mapping[str, _KnownRecord]) -> RecordDraft | None:
         """Return the draft to write; None if the item is present already or rejected."""
         report, draft = self._report, item.draft
         if draft is not None and draft.kind == REDACTION_KIND:
@@ -263,7 +252,7 @@ class RecordImporter(Struct):
         return prepared
 
     def _prepare_draft(
-        self, item: ImportItem, draft: RecordDraft, known: Mapping[str, _KnownRecord], *, changed: bool
+        self, item: exports.ImportItem, draft: RecordDraft, known: Mapping[str, _KnownRecord], *, changed: bool
     ) -> RecordDraft:
         """Return the draft with its project and origin here."""
         project = self._options.project
@@ -300,14 +289,16 @@ def import_lines(
     keyring = Keyring(home / "identities")
     store = RecordStore(folder, keyring.signing_key)
     try:
-        return RecordImporter(store, keyring, options).run(lambda: starmap(parse_import_line, enumerate(lines(), 1)))
+        return RecordImporter(store, keyring, options).run(
+            lambda: starmap(exports.parse_import_line, enumerate(lines(), 1))
+        )
     finally:
         store.close()
 
 
-def _batches(items: Iterator[ImportItem]) -> Iterator[list[ImportItem]]:
+def _batches(items: Iterator[exports.ImportItem]) -> Iterator[list[exports.ImportItem]]:
     """Yield batches, limited by number and size."""
-    batch: list[ImportItem] = []
+    batch: list[exports.ImportItem] = []
     size = 0
     for item in items:
         batch.append(item)

@@ -20,14 +20,7 @@ from lorelog.core.ids import parse_cited_id
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
-from lorelog.records.digests import (
-    MAX_CITED_RECORDS,
-    Digest,
-    DigestScope,
-    TaskResume,
-    build_resume,
-    one_line,
-)
+from lorelog.records import digests
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.store import RecordStore
@@ -85,7 +78,7 @@ def resolve_record(tables: RecordTables, text: str) -> Record:
 
 def _not_found(what: str, named: str, texts: Mapping[str, str], *, ambiguous: bool) -> NotFound:
     """Return the error for an id, given the texts of the candidates, or of all that begin with it."""
-    known = {id_: f"{id_} ({one_line(text, _MAX_TEXT_CHARS)})" if text else id_ for id_, text in texts.items()}
+    known = {id_: f"{id_} ({digests.one_line(text, _MAX_TEXT_CHARS)})" if text else id_ for id_, text in texts.items()}
     if ambiguous:
         more = " and more" if len(known) > _MAX_SUGGESTIONS else ""
         shown = "; ".join(list(known.values())[:_MAX_SUGGESTIONS])
@@ -261,23 +254,23 @@ class RecordScope(Struct, frozen=True, kw_only=True):
     """Lexical search_raw: calls no model, which would take longer than everything else."""
 
 
-def digest_scope_for(scope: RecordScope, *, all_projects: bool = False) -> DigestScope:
+def digest_scope_for(scope: RecordScope, *, all_projects: bool = False) -> digests.DigestScope:
     """Return the visible projects with their display name."""
     if all_projects:
-        return DigestScope(None, "all projects")
-    return DigestScope(scope.projects, scope.workspace.project.name)
+        return digests.DigestScope(None, "all projects")
+    return digests.DigestScope(scope.projects, scope.workspace.project.name)
 
 
-def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int = 10) -> TaskResume:
+def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int = 10) -> digests.TaskResume:
     """Return the state of a task. Raise NotFound for an unknown task."""
     tables = scope.records.tables()
     task = tables.task(resolve_task_id(tables, task_id))
     assert task is not None
-    return build_resume(tables, scope.records.trust, task, query=query, limit=k)
+    return digests.build_resume(tables, scope.records.trust, task, query=query, limit=k)
 
 
-def find_grounding(store: RecordStore, digest: Digest) -> tuple[SupportingRecord, ...]:
+def find_grounding(store: RecordStore, digest: digests.Digest) -> tuple[SupportingRecord, ...]:
     """Return the first of the records that a digest cites."""
-    ids = digest.records[:MAX_CITED_RECORDS]
+    ids = digest.records[: digests.MAX_CITED_RECORDS]
     grounding = {rated.record.id: rated.grounding for rated in rate_records(store, store.tables().by_ids(ids))}
     return tuple(grounding[id_] for id_ in ids if id_ in grounding)

@@ -30,17 +30,9 @@ from lorelog.core.record import CANDIDATE_TRUST, Record, RecordDraft, Trust
 from lorelog.records.digests import one_line
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import Task
+from lorelog.services.records import record_scope
 from lorelog.services.records.pages import meets_trust
 from lorelog.services.records.projection import decode_anchor_id, records_folder
-from lorelog.services.records.record_scope import (
-    RatedRecord,
-    RecordFilter,
-    RecordScope,
-    RecordSearch,
-    rate_records,
-    ref_names,
-    resolve_record,
-)
 from lorelog.services.records.writer import WrittenRecord, append_record
 from lorelog.services.search.postprocess import growing_limits
 
@@ -92,7 +84,7 @@ _profiles: dict[tuple[str, Task], TaskProfile] = {}
 class RecordHit(Struct, frozen=True):
     """A matching record with the part that matches the query, its task's goal and its supporting records."""
 
-    rated: RatedRecord
+    rated: record_scope.RatedRecord
     snippet: str = ""
     score: float = 0.0
     relevance: float = 0.0
@@ -183,17 +175,7 @@ def score_tasks(query: str, candidates: Sequence[TaskProfile]) -> TaskScores:
     return TaskScores(distinction, frozenset(named), chance)
 
 
-def _build_profile(task: Task, records: list[Record]) -> TaskProfile:
-    words = word_analyser().words
-    topic, mentioned = set(words(task.goal)), set[str]()
-    for record in records:
-        names = (*ref_names(record, "dataset_refs"), *ref_names(record, "entity_refs"))
-        topic.update(words(" ".join((*names, *map(record.text, ("tool_name", "challenge_id", "goal"))))))
-        mentioned.update(words(search_text(record)))
-    return TaskProfile(task, tuple(records), frozenset(topic), frozenset(topic | mentioned))
-
-
-def find_tasks(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
+def find_tasks(scope: record_scope.RecordScope, filter_: record_scope.RecordFilter) -> RecordSearchResult:
     """Return the best matching tasks; without a query, those that changed last."""
     searcher = _RecordSearcher(scope, filter_)
     notes: tuple[str, ...] = ()
@@ -212,7 +194,7 @@ def find_tasks(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
     return RecordSearchResult(tasks=tuple(hits), notes=notes)
 
 
-def find_records(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
+def find_records(scope: record_scope.RecordScope, filter_: record_scope.RecordFilter) -> RecordSearchResult:
     """Return the best matching records; without a query, the newest."""
     searcher = _RecordSearcher(scope, filter_)
     notes: tuple[str, ...] = ()
@@ -223,14 +205,15 @@ def find_records(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResul
     return RecordSearchResult(records=tuple(to_record_hits(scope, matches[: filter_.k])), notes=notes)
 
 
-def to_record_hits(scope: RecordScope, matches: Iterable[RecordHit]) -> list[RecordHit]:
+def to_record_hits(scope: record_scope.RecordScope, matches: Iterable[RecordHit]) -> list[RecordHit]:
     """Return matches with trust, goal and supporting records."""
     tables = scope.records.tables()
     rated = _rate_matches(scope, matches)
     tasks = tables.tasks_by_ids(match.rated.record.task for match in rated if match.rated.record.task)
     verifier_ids = {id_ for match in rated for id_ in match.rated.trust.verified_by}
     verifiers = {
-        verifier.record.id: verifier.grounding for verifier in rate_records(scope.records, tables.by_ids(verifier_ids))
+        verifier.record.id: verifier.grounding
+        for verifier in record_scope.rate_records(scope.records, tables.by_ids(verifier_ids))
     }
     hits = list[RecordHit]()
     for match in rated:
@@ -240,17 +223,17 @@ def to_record_hits(scope: RecordScope, matches: Iterable[RecordHit]) -> list[Rec
     return hits
 
 
-def _rate_matches(scope: RecordScope, matches: Iterable[RecordHit]) -> list[RecordHit]:
+def _rate_matches(scope: record_scope.RecordScope, matches: Iterable[RecordHit]) -> list[RecordHit]:
     """Return matches with their records' trust, loaded for all of them at once."""
     matches = list(matches)
-    rated = rate_records(scope.records, [match.rated.record for match in matches])
+    rated = record_scope.rate_records(scope.records, [match.rated.record for match in matches])
     return [replace(match, rated=record) for match, record in zip(matches, rated, strict=True)]
 
 
 class _RecordSearcher:
     """One search. Its results are not rated yet."""
 
-    def __init__(self, scope: RecordScope, filter_: RecordFilter) -> None:
+    def __init__(self, scope: record_scope.RecordScope, filter_: record_scope.RecordFilter) -> None:
         self._scope = scope
         self._filter = filter_
         self._tables = scope.records.tables()
@@ -260,7 +243,7 @@ class _RecordSearcher:
         """Whether lexical matches may be accidental: no task contains enough of the query's words."""
 
     def search_until_enough(
-        self, rank: Callable[[Mapping[str, Hit]], list[ResultT]], search: RecordSearch
+        self, rank: Callable[[Mapping[str, Hit]], list[ResultT]], search: record_scope.RecordSearch
     ) -> tuple[list[ResultT], tuple[str, ...]]:
         """Return the ranked results, searching with larger limits while filters leave too few."""
         filter_ = self._filter
@@ -381,7 +364,19 @@ class _RecordSearcher:
             if (tenant, task) not in _profiles:
                 if len(_profiles) >= _MAX_CACHED:
                     _profiles.clear()
-                _profiles[tenant, task] = _build_profile(task, self._tables.by_task(task.id))
+                words, records = word_analyser().words, self._tables.where("task", task.id)
+                topic, mentioned = set(words(task.goal)), set[str]()
+                for record in records:
+                    names = (
+                        *record_scope.ref_names(record, "dataset_refs"),
+                        *record_scope.ref_names(record, "entity_refs"),
+                    )
+                    texts = map(record.text, ("tool_name", "challenge_id", "goal"))
+                    topic.update(words(" ".join((*names, *texts))))
+                    mentioned.update(words(search_text(record)))
+                _profiles[tenant, task] = TaskProfile(
+                    task, tuple(records), frozenset(topic), frozenset(topic | mentioned)
+                )
             profiles.append(_profiles[tenant, task])
         return profiles
 
@@ -397,12 +392,14 @@ def _make_match(record: Record, hits: Mapping[str, Hit], chance: float) -> Recor
     """Return a match whose lexical score is reduced by `chance`: lexical scores are relative to the best match."""
     hit = hits[record.id]
     lexical = sum(part.value for part in hit.explanation.parts if part.name == Lane.LEXICAL)
-    return RecordHit(RatedRecord(record, hit.trust), hit.snippet, hit.score - chance * lexical, hit.relevance)
+    return RecordHit(
+        record_scope.RatedRecord(record, hit.trust), hit.snippet, hit.score - chance * lexical, hit.relevance
+    )
 
 
 def _newest_match(record: Record) -> RecordHit:
     text = next(filter(None, map(record.text, ("summary", "goal", "next_step", "command"))), "")
-    return RecordHit(RatedRecord(record, CANDIDATE_TRUST), one_line(text, _MAX_SNIPPET_CHARS))
+    return RecordHit(record_scope.RatedRecord(record, CANDIDATE_TRUST), one_line(text, _MAX_SNIPPET_CHARS))
 
 
 def _rank_matches(matches: Sequence[RecordHit]) -> list[RecordHit]:
@@ -444,13 +441,15 @@ class ClaimEvidence(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def find_claim_evidence(scope: RecordScope, claim: RecordFilter, candidates: Sequence[str] = ()) -> ClaimEvidence:
+def find_claim_evidence(
+    scope: record_scope.RecordScope, claim: record_scope.RecordFilter, candidates: Sequence[str] = ()
+) -> ClaimEvidence:
     """Return the records for and against the claim in a filter's query.
 
     `candidates` are ids of the only records to consider; empty for all that the search finds.
     """
     k, tables = claim.k, scope.records.tables()
-    named = {resolve_record(tables, candidate).id for candidate in candidates}
+    named = {record_scope.resolve_record(tables, candidate).id for candidate in candidates}
     hits = list(find_records(scope, replace(claim, k=max(_CLAIM_FETCH_FACTOR * k, len(named)))).records)
     if named:  # they count without a check of their relevance
         hits = [hit for hit in hits if hit.rated.record.id in named]
@@ -462,8 +461,8 @@ def find_claim_evidence(scope: RecordScope, claim: RecordFilter, candidates: Seq
     against = {hit.rated.record.id: hit for hit in hits if _rejects(hit.rated.record)}
     objections: dict[str, Record] = {}  # whether or not the search finds them
     for hit in supporting:
-        for reply in tables.replies(hit.rated.record.id):
-            if _rejects(reply) and reply.id not in against and not tables.superseding(reply.id):
+        for reply in tables.where("reply_to", hit.rated.record.id):
+            if _rejects(reply) and reply.id not in against and not tables.where("supersedes", reply.id):
                 objections[reply.id] = reply
     conflicting = (*against.values(), *_to_hits(scope, objections.values()))[:k]
     note = "" if hits else "no record is about this claim"
@@ -488,9 +487,10 @@ def find_claim_evidence(scope: RecordScope, claim: RecordFilter, candidates: Seq
     )
 
 
-def _to_hits(scope: RecordScope, records: Iterable[Record]) -> list[RecordHit]:
+def _to_hits(scope: record_scope.RecordScope, records: Iterable[Record]) -> list[RecordHit]:
     return to_record_hits(
-        scope, [RecordHit(RatedRecord(record, CANDIDATE_TRUST), record.text("summary")) for record in records]
+        scope,
+        [RecordHit(record_scope.RatedRecord(record, CANDIDATE_TRUST), record.text("summary")) for record in records],
     )
 
 
@@ -499,7 +499,7 @@ def _rejects(record: Record) -> bool:
 
 
 def record_claim_evidence(
-    scope: RecordScope, evidence: ClaimEvidence, *, task: str = "", agent: str | None = None
+    scope: record_scope.RecordScope, evidence: ClaimEvidence, *, task: str = "", agent: str | None = None
 ) -> WrittenRecord:
     """Write a verification that replies to nothing and supports nothing, so that it cannot verify a record."""
     consulted = [hit.rated.record for hit in (*evidence.supporting, *evidence.conflicting)]

@@ -28,16 +28,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import StoreUnwritable, plural
 from lorelog.core.paths import is_below
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Json, Record, Trust, TrustTier
-from lorelog.records.digests import (
-    Digest,
-    DigestRole,
-    DigestScope,
-    TaskResume,
-    build_brief,
-    build_library,
-    build_resume,
-    strip_control_chars,
-)
+from lorelog.records import digests
 from lorelog.records.tables import RecordTables, Task
 from lorelog.records.trust import assess_records, source_ids
 from lorelog.services.places.workspace import DEFAULT_TENANT, TENANTS, Workspace
@@ -47,11 +38,11 @@ TASKS_FOLDER, PAGES_FOLDER = "tasks", "pages"
 NO_TASK_PAGE = f"{TASKS_FOLDER}/_no-task.md"
 """No slug of a task's id begins with an underscore."""
 INDEX_PAGE, BRIEF_PAGE = "index.md", "brief.md"
-LIBRARY_PAGES: Mapping[DigestRole, str] = {
-    DigestRole.DECISIONS: "decisions.md",
-    DigestRole.FAILURES: "failures.md",
-    DigestRole.EVIDENCE: "evidence.md",
-    DigestRole.HIGHLIGHTS: "highlights.md",
+LIBRARY_PAGES: Mapping[digests.DigestRole, str] = {
+    digests.DigestRole.DECISIONS: "decisions.md",
+    digests.DigestRole.FAILURES: "failures.md",
+    digests.DigestRole.EVIDENCE: "evidence.md",
+    digests.DigestRole.HIGHLIGHTS: "highlights.md",
 }
 EDITED_SUFFIX = ".edited"
 """Suffix of an edited page that was moved aside."""
@@ -73,7 +64,7 @@ _BUILD_COMMAND = "lorelog wiki build"
 
 def escape_inline(text: str, max_chars: int | None = None) -> str:
     """Return Markdown that shows the text literally, on one line."""
-    line = " ".join(strip_control_chars(text).split())
+    line = " ".join(digests.strip_control_chars(text).split())
     if max_chars is not None and len(line) > max_chars:
         line = line[: max_chars - 1].rstrip() + "…"
     return _escape_block_line(line)
@@ -84,19 +75,19 @@ def quote_markdown(text: str) -> list[str]:
 
     Tags are escaped inside code as well: a hidden tag relies on a wrong guess of where code ends.
     """
-    lines = _TAG.sub("&lt;", strip_control_chars(text).replace("![", "\\![")).strip("\n").split("\n")
+    lines = _TAG.sub("&lt;", digests.strip_control_chars(text).replace("![", "\\![")).strip("\n").split("\n")
     return [f"> {line}".rstrip() for line in lines]
 
 
 def quote_text(text: str, indent: str = "") -> list[str]:
     """Return text of several lines as a quotation that shows each line literally."""
-    lines = strip_control_chars(text).strip("\n").split("\n")
+    lines = digests.strip_control_chars(text).strip("\n").split("\n")
     return [f"{indent}> {_escape_block_line(line)}".rstrip() for line in lines]
 
 
 def fence_text(text: str, indent: str = "") -> list[str]:
     """Return text as a fenced block. The fence is longer than any inside."""
-    whole = strip_control_chars(text).strip("\n")
+    whole = digests.strip_control_chars(text).strip("\n")
     fence = "```"
     while fence in whole:
         fence += "`"
@@ -237,7 +228,7 @@ def _record_link(record: Record) -> str:
     return f"{_page_path(record)}#{heading_anchor(record_heading(record))}"
 
 
-def _render_pages(tables: RecordTables, view: DigestScope, wiki: Wiki) -> Iterator[tuple[str, str]]:
+def _render_pages(tables: RecordTables, view: digests.DigestScope, wiki: Wiki) -> Iterator[tuple[str, str]]:
     def trust_of(ids: Iterable[str]) -> Mapping[str, Trust]:
         return {id_: wiki.trust[id_] for id_ in ids if id_ in wiki.trust}
 
@@ -258,15 +249,16 @@ def _render_pages(tables: RecordTables, view: DigestScope, wiki: Wiki) -> Iterat
             yield name, _render_page("Records of no task", TASKS_FOLDER, lines)
         else:
             tasks[name] = task
-            yield name, _render_task_page(build_resume(tables, trust_of, task), records, wiki)
+            yield name, _render_task_page(digests.build_resume(tables, trust_of, task), records, wiki)
     libraries = {
-        name: build_library(tables, trust_of, view, role, limit=_MAX_ITEMS) for role, name in LIBRARY_PAGES.items()
+        name: digests.build_library(tables, trust_of, view, role, limit=_MAX_ITEMS)
+        for role, name in LIBRARY_PAGES.items()
     }
-    brief = build_brief(tables, trust_of, view)
-    digests = {name: library.digest for name, library in libraries.items() if library.items}
-    for name, digest in (*digests.items(), (BRIEF_PAGE, brief.digest)):
+    brief = digests.build_brief(tables, trust_of, view)
+    filled = {name: library.digest for name, library in libraries.items() if library.items}
+    for name, digest in (*filled.items(), (BRIEF_PAGE, brief.digest)):
         yield name, _render_page(escape_inline(digest.title), "", _render_digest(digest, wiki, ""))
-    yield INDEX_PAGE, _render_index_page(view.name, brief.overview, tasks, wiki, list(digests))
+    yield INDEX_PAGE, _render_index_page(view.name, brief.overview, tasks, wiki, list(filled))
 
 
 def _render_page(title: str, folder: str, lines: Iterable[str], *, disclaimer: bool = True) -> str:
@@ -276,7 +268,7 @@ def _render_page(title: str, folder: str, lines: Iterable[str], *, disclaimer: b
     return "\n".join((*head, *lines)) + "\n"
 
 
-def _render_task_page(resume: TaskResume, records: Sequence[Record], wiki: Wiki) -> str:
+def _render_task_page(resume: digests.TaskResume, records: Sequence[Record], wiki: Wiki) -> str:
     """Return a task's page: its state, and all its records, oldest first."""
     task = resume.task
     facts = [
@@ -334,7 +326,7 @@ def _render_index_page(
     return "\n".join(parts) + "\n"
 
 
-def _render_digest(digest: Digest, wiki: Wiki, folder: str) -> list[str]:
+def _render_digest(digest: digests.Digest, wiki: Wiki, folder: str) -> list[str]:
     parts, section = list[str](), ""
     for line in digest.lines:
         if line.section != section:

@@ -21,13 +21,7 @@ from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply
 from lorelog.records.ledger import utc_time
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import writer_identity
-from lorelog.services.records.record_scope import (
-    RatedRecord,
-    RecordScope,
-    rate_records,
-    resolve_record,
-    resolve_task_id,
-)
+from lorelog.services.records import record_scope
 
 _REDACTED_FIELDS = ("agent", "session", "thread", "relation", "status")
 """Texts to redact beside the fields. Ids of records and tasks are not redacted: they were looked up."""
@@ -67,7 +61,7 @@ _UNKNOWN_TRUST = replace(CANDIDATE_TRUST, reason="its trust could not be looked 
 class WrittenRecord(Struct, frozen=True):
     """A record on disk with its trust, and notes for its writer."""
 
-    rated: RatedRecord
+    rated: record_scope.RatedRecord
     notes: tuple[str, ...] = ()
 
     @property
@@ -77,7 +71,7 @@ class WrittenRecord(Struct, frozen=True):
 
 
 def append_record(
-    scope: RecordScope, draft: RecordDraft, *, agent: str | None = None, to_global: bool = False
+    scope: record_scope.RecordScope, draft: RecordDraft, *, agent: str | None = None, to_global: bool = False
 ) -> WrittenRecord:
     """Write a draft. Its ids may be abbreviated.
 
@@ -99,7 +93,7 @@ def append_record(
         )
     draft = replace(draft, agent=signer or (scope.agent if agent is None else agent))
     tables = scope.records.tables()
-    parent = resolve_record(tables, draft.reply_to) if draft.reply_to else None
+    parent = record_scope.resolve_record(tables, draft.reply_to) if draft.reply_to else None
     draft = _assign_task(scope, _resolve_ids(tables, draft, parent), tables, parent, to_global=to_global)
     clean, redactions = redact_draft(draft, scope.patterns)
     draft = scope.keyring.sign(clean)
@@ -107,10 +101,11 @@ def append_record(
     scope.workspace.create()
     (record,) = scope.records.append([draft])
     try:
-        (rated,) = rate_records(scope.records, [record])
+        (rated,) = record_scope.rate_records(scope.records, [record])
     except StoreError as error:  # the record is on disk all the same
         return WrittenRecord(
-            RatedRecord(record, _UNKNOWN_TRUST), (*notes, f"the record is written, but not rated: {error.message}")
+            record_scope.RatedRecord(record, _UNKNOWN_TRUST),
+            (*notes, f"the record is written, but not rated: {error.message}"),
         )
     if rated.trust.promotion is Promotion.REFUSED:
         notes.append(f"this verifies nothing: {rated.trust.promotion_reason}")
@@ -121,23 +116,23 @@ def _resolve_ids(tables: RecordTables, draft: RecordDraft, parent: Record | None
     """Return a draft with full ids in place of prefixes."""
     fields: dict[str, Json] = dict(draft.fields)
     if isinstance(named := fields.get("parent_task_id"), str):
-        fields["parent_task_id"] = resolve_task_id(tables, named)
+        fields["parent_task_id"] = record_scope.resolve_task_id(tables, named)
     if isinstance(related := fields.get("related_artifact_ids"), list):
-        ids = [resolve_record(tables, str(id_)).id for id_ in related]
+        ids = [record_scope.resolve_record(tables, str(id_)).id for id_ in related]
         fields["related_artifact_ids"] = list(dict.fromkeys(ids))
     return replace(
         draft,
         fields=fields,
-        task=resolve_task_id(tables, draft.task) if draft.task else "",
+        task=record_scope.resolve_task_id(tables, draft.task) if draft.task else "",
         reply_to=parent.id if parent else "",
-        supersedes=resolve_record(tables, draft.supersedes).id if draft.supersedes else "",
+        supersedes=record_scope.resolve_record(tables, draft.supersedes).id if draft.supersedes else "",
         id=new_id(),
         at=utc_time(),
     )
 
 
 def _assign_task(
-    scope: RecordScope, draft: RecordDraft, tables: RecordTables, parent: Record | None, *, to_global: bool
+    scope: record_scope.RecordScope, draft: RecordDraft, tables: RecordTables, parent: Record | None, *, to_global: bool
 ) -> RecordDraft:
     """Return a draft with its task, project and thread."""
     project = "" if to_global else scope.workspace.project.id
@@ -164,6 +159,6 @@ def _write_notes(tables: RecordTables, draft: RecordDraft, redactions: Mapping[s
         again = "this finishes it again" if draft.kind == "task_finish" else "this reopens it"
         yield f"the task was already finished; {again}"
     if draft.supersedes:
-        earlier = tables.superseding(draft.supersedes)
+        earlier = tables.where("supersedes", draft.supersedes)
         if earlier:
             yield f"{draft.supersedes} was already superseded by {earlier[-1].id}"

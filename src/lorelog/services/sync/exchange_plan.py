@@ -25,22 +25,8 @@ from msgspec import Struct, field
 from lorelog.core.errors import StoreDamaged
 from lorelog.light.guard_check import parse_event
 from lorelog.services.places.workspace import GLOBAL_NAME
+from lorelog.services.sync import merge
 from lorelog.services.sync.exchange import FORMAT_FILE, project_slug
-from lorelog.services.sync.merge import (
-    RecordChain,
-    SyncEntry,
-    by_key,
-    extend_chain,
-    extends,
-    is_forgotten,
-    json_object,
-    merge_entries,
-    merge_logs,
-    read_chain,
-    read_journal,
-    redacted_line,
-    render_journal,
-)
 
 FORMAT_VERSION = 1
 GUARDS = "guards"
@@ -66,7 +52,7 @@ class MachineState(Struct, frozen=True, kw_only=True):
     user: str = ""
     """Name of the machine's user, as others see it."""
     team: bool = False
-    entries: Mapping[str, Mapping[str, SyncEntry]] = field(default_factory=dict)
+    entries: Mapping[str, Mapping[str, merge.SyncEntry]] = field(default_factory=dict)
     """Entries by project name and key. In a team, without personal ones."""
     logs: Mapping[str, Sequence[SyncLogLine]] = field(default_factory=dict)
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -87,9 +73,9 @@ class ExchangePlan(Struct, frozen=True, kw_only=True):
 
     files: Mapping[str, bytes]
     """All files of the exchange, afterwards."""
-    added: Mapping[str, Mapping[str, SyncEntry]]
+    added: Mapping[str, Mapping[str, merge.SyncEntry]]
     """Entries to add here, by project name and key."""
-    replaced: Mapping[str, Mapping[str, SyncEntry]]
+    replaced: Mapping[str, Mapping[str, merge.SyncEntry]]
     """Entries that were edited elsewhere, by project name and by the digest of the text that they replace."""
     forget: tuple[str, ...]
     """Keys of entries and ids of records to forget here."""
@@ -106,7 +92,7 @@ class ExchangePlan(Struct, frozen=True, kw_only=True):
     pending: Mapping[str, Mapping[str, str]]
     """Digests of the exchange's texts that are written here; to remember before that."""
     seen: Mapping[str, tuple[int, str]]
-    sent: Mapping[str, Mapping[str, SyncEntry]]
+    sent: Mapping[str, Mapping[str, merge.SyncEntry]]
     """Entries that the exchange does not have yet, or has with another text."""
     sent_records: int = 0
     conflicts: tuple[str, ...] = ()
@@ -124,9 +110,9 @@ class ExchangePlan(Struct, frozen=True, kw_only=True):
 class _ParsedExchange(Struct):
     """The files of the exchange, parsed."""
 
-    projects: dict[str, dict[str, SyncEntry]] = field(default_factory=dict)
+    projects: dict[str, dict[str, merge.SyncEntry]] = field(default_factory=dict)
     slugs: dict[str, str] = field(default_factory=dict)
-    chains: dict[str, RecordChain] = field(default_factory=dict)
+    chains: dict[str, merge.RecordChain] = field(default_factory=dict)
     logs: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     forgotten: dict[str, dict[str, str]] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
@@ -134,7 +120,7 @@ class _ParsedExchange(Struct):
 
 def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
     if files:
-        version = json_object(files.get(FORMAT_FILE, b"")).get("version")
+        version = merge.json_object(files.get(FORMAT_FILE, b"")).get("version")
         if version != FORMAT_VERSION:
             raise StoreDamaged(
                 "the branch is not an exchange of this version of lorelog"
@@ -143,22 +129,22 @@ def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
                 hint="update lorelog on this machine, or choose another remote or branch",
             )
     found = _ParsedExchange()
-    journals: dict[str, list[SyncEntry]] = {}
+    journals: dict[str, list[merge.SyncEntry]] = {}
     for path, content in files.items():
         text = content.decode("utf-8", "replace")
         match path.split("/"):
             case ["projects", slug, "project.json"]:
-                name = str(json_object(content).get("name", ""))
+                name = str(merge.json_object(content).get("name", ""))
                 if project_slug(name) == slug:
                     found.slugs[name] = slug
             case ["projects", slug, "journals", file] if file.endswith(".md"):
-                journals.setdefault(slug, []).extend(read_journal(file, text))
+                journals.setdefault(slug, []).extend(merge.read_journal(file, text))
             case ["writers", writer, "writer.json"]:
-                found.users[writer] = str(json_object(content).get("user", ""))
+                found.users[writer] = str(merge.json_object(content).get("user", ""))
             case ["writers", writer, "ledger.jsonl"]:
-                found.chains[writer] = read_chain(text)
+                found.chains[writer] = merge.read_chain(text)
             case ["writers", writer, "forgotten.jsonl"]:
-                lines = map(json_object, content.splitlines())
+                lines = map(merge.json_object, content.splitlines())
                 found.forgotten[writer] = {
                     str(line["key"]): str(line.get("at", "")) for line in lines if line.get("key")
                 }
@@ -166,7 +152,7 @@ def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
                 lines_of = found.logs.setdefault(log.removesuffix(".jsonl"), {})
                 lines_of[writer] = [line for line in text.split("\n") if line.strip()]
     for name, slug in found.slugs.items():
-        found.projects[name] = by_key(journals.get(slug, ()))
+        found.projects[name] = merge.by_key(journals.get(slug, ()))
     return found
 
 
@@ -194,8 +180,8 @@ def find_writer(files: Mapping[str, bytes], memory: str) -> tuple[str, str]:
     there = _parse(files)
     authored = there.logs.get("authored", {})
     for writer in sorted({*authored, *there.chains}):
-        ids = {str(json_object(line).get("memory", "")) for line in authored.get(writer, ())}
-        ids |= {str(record.get("id", "")) for record in there.chains.get(writer, RecordChain()).records}
+        ids = {str(merge.json_object(line).get("memory", "")) for line in authored.get(writer, ())}
+        ids |= {str(record.get("id", "")) for record in there.chains.get(writer, merge.RecordChain()).records}
         if memory in ids:
             return writer, there.users.get(writer, "")
     return "", ""
@@ -211,10 +197,10 @@ _PROJECT_FIELDS = ("added", "replaced", "sent", "base", "received_base", "pendin
 
 
 def _plan_project(
-    entries: Mapping[str, SyncEntry],
+    entries: Mapping[str, merge.SyncEntry],
     before: Mapping[str, str],
-    here: Mapping[str, SyncEntry],
-    there: Mapping[str, SyncEntry],
+    here: Mapping[str, merge.SyncEntry],
+    there: Mapping[str, merge.SyncEntry],
 ) -> dict[str, Mapping[str, Any]]:
     """Return the part of a plan that one project has in each of `_PROJECT_FIELDS`."""
     sent = {key: entry for key, entry in entries.items() if key not in there or there[key].digest != entry.digest}
@@ -263,10 +249,10 @@ class _Planner:
         conflicts: list[str] = []
         for name, entries in there.projects.items():
             if name not in state.entries:  # not chosen here: only what was forgotten is erased
-                self._write_journals(name, entries, merge_entries({}, {}, entries, self._forgotten).entries)
+                self._write_journals(name, entries, merge.merge_entries({}, {}, entries, self._forgotten).entries)
         for name, here in state.entries.items():
             other, before = there.projects.get(name, {}), state.base.get(name, {})
-            merged = merge_entries(before, here, other, self._forgotten, state.pending.get(name))
+            merged = merge.merge_entries(before, here, other, self._forgotten, state.pending.get(name))
             self._write_journals(name, other, merged.entries)
             projects[name] = _plan_project(merged.entries, before, here, other)
             conflicts += merged.conflicts
@@ -302,7 +288,7 @@ class _Planner:
             key
             for entries in state.entries.values()
             for key in entries
-            if is_forgotten(key, self._forgotten) and key not in state.forgotten
+            if merge.is_forgotten(key, self._forgotten) and key not in state.forgotten
         ]
         redacted = {
             str(record.get("id"))
@@ -333,18 +319,20 @@ class _Planner:
             )
         return tuple(key for key in dict.fromkeys(wanted) if key not in own)
 
-    def _write_journals(self, name: str, before: Mapping[str, SyncEntry], after: Mapping[str, SyncEntry]) -> None:
+    def _write_journals(
+        self, name: str, before: Mapping[str, merge.SyncEntry], after: Mapping[str, merge.SyncEntry]
+    ) -> None:
         """Write the journals of a project that change."""
         folder = _journal_folder(name)
         project = json.dumps({"name": name}, ensure_ascii=False) + "\n"
         self._files.setdefault(f"projects/{project_slug(name)}/project.json", project.encode())
         own, former = _by_file(after.values()), _by_file(before.values())
-        self._erases = self._erases or any(is_forgotten(key, self._forgotten) for key in before)
+        self._erases = self._erases or any(merge.is_forgotten(key, self._forgotten) for key in before)
         for file in former.keys() - own.keys():
             self._files.pop(folder + file, None)
         for file, entries in own.items():
             if entries != former.get(file):
-                self._files[folder + file] = render_journal(file, entries).encode("utf-8", "replace")
+                self._files[folder + file] = merge.render_journal(file, entries).encode("utf-8", "replace")
 
     def _plan_logs(self, keys: Collection[str]) -> dict[str, Sequence[str]]:
         """Write the logs of this writer, and return those that change here."""
@@ -355,7 +343,7 @@ class _Planner:
                 writer: [
                     line
                     for line in lines
-                    if not is_forgotten(str(json_object(line).get("memory") or ""), self._forgotten)
+                    if not merge.is_forgotten(str(merge.json_object(line).get("memory") or ""), self._forgotten)
                 ]
                 for writer, lines in self._there.logs.get(log, {}).items()
             }
@@ -364,7 +352,7 @@ class _Planner:
             mine = [line for line in here if line.text not in foreign]
             unsent = self._unsent_guards(here, writers) if log == GUARDS else frozenset()
             shared = [line.text for line in mine if line.in_scope and (not line.memory or line.memory in keys)]
-            shared = [line for line in shared if not unsent or json_object(line).get("id") not in unsent]
+            shared = [line for line in shared if not unsent or merge.json_object(line).get("id") not in unsent]
             if state.team and log not in _TEAM_LOGS:
                 shared = []
             own = list(dict.fromkeys([*writers.get(state.writer, ()), *shared]))
@@ -374,7 +362,7 @@ class _Planner:
                 else:
                     self._files.pop(writer_file(writer, log), None)
             if not state.team:
-                merged = merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
+                merged = merge.merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
                 known = self._guard_ids(merged, foreign) if log == GUARDS else keys
                 wanted = [line for line in merged if line not in foreign or self._may_add(log, line, known)]
                 if wanted != [line.text for line in here]:
@@ -383,7 +371,7 @@ class _Planner:
 
     def _may_add(self, log: str, line: str, known: Collection[str]) -> bool:
         """Return True for lines about memories or guards that are here. A guard's line that cannot be read would stop them all."""
-        values = json_object(line)
+        values = merge.json_object(line)
         if log != GUARDS:
             return isinstance(values.get("at"), str) and str(values.get("memory", "")) in known
         try:
@@ -396,7 +384,7 @@ class _Planner:
         """Return the ids of guards that were added here, or elsewhere for a project that is here."""
         found = set()
         for line in lines:
-            event = json_object(line)
+            event = merge.json_object(line)
             project = str(event.get("project") or "") or GLOBAL_NAME
             if event.get("event") == "add" and (line not in foreign or project in self._state.entries):
                 found.add(str(event.get("id")))
@@ -406,20 +394,20 @@ class _Planner:
         """Return the ids of guards that were removed before the exchange had them: there is nothing to send of them."""
         removed: dict[str, bool] = {}
         for line in here:
-            event = json_object(line.text)
+            event = merge.json_object(line.text)
             if event.get("event") in {"add", "remove"}:
                 removed[str(event.get("id"))] = event["event"] == "remove"
-        known = {str(json_object(line).get("id")) for lines in writers.values() for line in lines}
+        known = {str(merge.json_object(line).get("id")) for lines in writers.values() for line in lines}
         return frozenset(identity for identity, is_gone in removed.items() if is_gone and identity not in known)
 
     def _plan_records(self) -> dict[str, Any]:
         """Write the chain of this writer, and return the fields of a plan that are about records."""
         state, there = self._state, self._there
         seen = dict(state.seen)
-        chain = there.chains.get(state.writer, RecordChain())
+        chain = there.chains.get(state.writer, merge.RecordChain())
         count, head = seen.get(state.writer, (0, ""))
         unknown = [record for record in chain.records if str(record.get("id")) not in state.record_ids]
-        if chain.fault or unknown or not extends(chain, count, head):
+        if chain.fault or unknown or not merge.extends(chain, count, head):
             return {"records": (), "seen": seen, "is_fork": True}
         fresh: dict[str, Mapping[str, Any]] = {}
         elsewhere: set[str] = set()
@@ -428,7 +416,7 @@ class _Planner:
                 continue
             elsewhere |= {str(record.get("id")) for record in other.records}
             who = there.users.get(writer) or writer
-            if not extends(other, *seen.get(writer, (0, ""))):
+            if not merge.extends(other, *seen.get(writer, (0, ""))):
                 self._problems.append(
                     f"the records of {who} ({writer}) were rewritten since the last sync: none is taken over"
                 )
@@ -446,7 +434,7 @@ class _Planner:
                     fresh[identity] = record
             self._redact_chain(writer, other)
         own = {identity: record for identity, record in state.records.items() if identity not in elsewhere}
-        extended = extend_chain(chain, own)
+        extended = merge.extend_chain(chain, own)
         if extended.lines[: len(chain.lines)] != chain.lines:
             self._erases = True
         if extended.lines:
@@ -455,11 +443,11 @@ class _Planner:
         sent = len(extended.lines) - len(chain.lines)
         return {"records": tuple(fresh.values()), "seen": seen, "sent_records": sent}
 
-    def _redact_chain(self, writer: str, chain: RecordChain) -> None:
+    def _redact_chain(self, writer: str, chain: merge.RecordChain) -> None:
         """Take records that were redacted here out of the chain of another writer."""
         own = {identity: record for identity, record in self._state.records.items() if "redacted" in record}
         lines = [
-            redacted_line(line, own[name]) if name in own and "redacted" not in record else line
+            merge.redacted_line(line, own[name]) if name in own and "redacted" not in record else line
             for line, record in zip(chain.lines, chain.records, strict=True)
             for name in [str(record.get("id"))]
         ]
@@ -468,8 +456,8 @@ class _Planner:
             self._erases = True
 
 
-def _by_file(entries: Iterable[SyncEntry]) -> dict[str, list[SyncEntry]]:
-    files: dict[str, list[SyncEntry]] = {}
+def _by_file(entries: Iterable[merge.SyncEntry]) -> dict[str, list[merge.SyncEntry]]:
+    files: dict[str, list[merge.SyncEntry]] = {}
     for entry in sorted(entries, key=lambda entry: entry.order):
         files.setdefault(entry.file, []).append(entry)
     return files

@@ -20,14 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.records.chain import GENESIS_HASH
-from lorelog.services.memories.journal import (
-    ANCHOR,
-    MACHINE_WORD,
-    anchor_field,
-    entry_digest,
-    portable_text,
-    split_journal,
-)
+from lorelog.services.memories import journal
 
 CONFLICT_MARK = "~conflict-"
 """Between the id of a memory and the digest of a text that lost a conflict, in the id of that text."""
@@ -49,7 +42,7 @@ class SyncEntry(Struct, frozen=True):
     @property
     def memory(self) -> str:
         """Id of its memory; empty if it has none."""
-        return anchor_field(self.text, "memory")
+        return journal.anchor_field(self.text, "memory")
 
     @property
     def order(self) -> tuple[str, str]:
@@ -61,11 +54,11 @@ class SyncEntry(Struct, frozen=True):
 def read_journal(file: str, text: str) -> list[SyncEntry]:
     """Return the entries of a journal. Titles without text are left out."""
     entries = []
-    for part in split_journal(text):
+    for part in journal.split_journal(text):
         if part.is_entry:
-            clean = portable_text(part.text)
-            digest = entry_digest(clean)
-            entries.append(SyncEntry(anchor_field(clean, "memory") or digest, file, clean, digest))
+            clean = journal.portable_text(part.text)
+            digest = journal.entry_digest(clean)
+            entries.append(SyncEntry(journal.anchor_field(clean, "memory") or digest, file, clean, digest))
     return entries
 
 
@@ -151,13 +144,13 @@ def merge_entries(
 def _as_conflict(entry: SyncEntry) -> SyncEntry:
     """Return an entry that lost a conflict, under an id of its own: it can be shown, deleted and forgotten by it."""
     key = f"{entry.key}{CONFLICT_MARK}{entry.digest[:_CONFLICT_CHARS]}"
-    anchor = ANCHOR.match(entry.text)
+    anchor = journal.ANCHOR.match(entry.text)
     memory = _ANCHOR_MEMORY.search(anchor[1]) if anchor else None
     if anchor is None or memory is None:
         return replace(entry, key=key)
     at = anchor.start(1) + memory.start(1)
     text = entry.text[:at] + key + entry.text[at + len(memory[1]) :]
-    return SyncEntry(key, entry.file, text, entry_digest(text))
+    return SyncEntry(key, entry.file, text, journal.entry_digest(text))
 
 
 def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
@@ -184,10 +177,10 @@ def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[s
 
 def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> str:
     """Return our version of a journal with these entries: in order of time, unless it has headings of a person's own."""
-    own, foreign = split_journal(ours), split_journal(theirs)
+    own, foreign = journal.split_journal(ours), journal.split_journal(theirs)
     raw = {part.key: part.text.strip("\n") for part in (*foreign, *own) if part.is_entry}
     texts = {  # with the path of a transcript, which an entry lacks
-        key: raw[key] if key in raw and entry_digest(raw[key]) == entry.digest else entry.text
+        key: raw[key] if key in raw and journal.entry_digest(raw[key]) == entry.digest else entry.text
         for key, entry in entries.items()
     }
     headings = [part.text for part in own if not part.is_entry and part.text.strip()]
@@ -217,14 +210,14 @@ def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> 
 def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: Mapping[str, SyncEntry]) -> str:
     """Return a journal with some entries replaced where they are, by their digests, and with others appended by time."""
     pieces: list[str] = []
-    for part in split_journal(text):
-        new = replaced.get(entry_digest(part.text)) if part.is_entry and replaced else None
+    for part in journal.split_journal(text):
+        new = replaced.get(journal.entry_digest(part.text)) if part.is_entry and replaced else None
         if new is None:
             pieces.append(part.text)
         else:
             text, space = new.text, part.text[len(part.text.rstrip("\n")) :]
-            anchor, former = ANCHOR.match(text), ANCHOR.match(part.text)
-            words = "".join(f"{word.strip()} " for word in MACHINE_WORD.findall(former[1])) if former else ""
+            anchor, former = journal.ANCHOR.match(text), journal.ANCHOR.match(part.text)
+            words = "".join(f"{word.strip()} " for word in journal.MACHINE_WORD.findall(former[1])) if former else ""
             if anchor is not None and words:  # the path of its transcript on this machine
                 text = f"{text[: anchor.start(1)]} {words}{anchor[1].lstrip()}{text[anchor.end(1) :]}"
             pieces.append(text + space)
@@ -235,7 +228,7 @@ def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: M
 
 def cut_from_journal(text: str, keys: Collection[str]) -> str:
     """Return a journal without the entries of these keys. All other text stays."""
-    parts = split_journal(text)
+    parts = journal.split_journal(text)
     return "\n".join(part.text for part in parts if not (part.is_entry and is_forgotten(part.key, keys)))
 
 

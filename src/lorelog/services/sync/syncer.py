@@ -36,32 +36,7 @@ from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES, Workspace, create_project_folder
 from lorelog.services.records.exports import record_to_json
 from lorelog.services.records.record_importer import ImportOptions, ImportReport, import_lines
-from lorelog.services.sync.exchange import (
-    CommitAuthor,
-    Exchange,
-    ExchangeMoved,
-    ExchangeState,
-    PushRefused,
-    SyncFolder,
-    SyncSettings,
-)
-from lorelog.services.sync.exchange_plan import (
-    LOGS,
-    ExchangePlan,
-    MachineState,
-    SyncLogLine,
-    plan_exchange,
-    read_journals,
-    writer_file,
-)
-from lorelog.services.sync.merge import (
-    SyncEntry,
-    add_to_journal,
-    by_key,
-    cut_from_journal,
-    json_object,
-    read_journal,
-)
+from lorelog.services.sync import exchange, exchange_plan, merge
 
 _SHARED_TAG = "shared"
 _PERSONAL_TYPES = ("correction", "preference")
@@ -105,11 +80,15 @@ class LocalFiles(Struct):
             path for path in paths if _JOURNAL_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink()
         ]
 
-    def entries(self, project: str) -> dict[str, SyncEntry]:
+    def entries(self, project: str) -> dict[str, merge.SyncEntry]:
         """Return the entries of a project by key."""
-        return by_key(entry for file, text in self.journals(project).items() for entry in read_journal(file, text))
+        return merge.by_key(
+            entry for file, text in self.journals(project).items() for entry in merge.read_journal(file, text)
+        )
 
-    def write_entries(self, project: str, added: Mapping[str, SyncEntry], replaced: Mapping[str, SyncEntry]) -> None:
+    def write_entries(
+        self, project: str, added: Mapping[str, merge.SyncEntry], replaced: Mapping[str, merge.SyncEntry]
+    ) -> None:
         """Add entries that are still missing, and replace those that still have the text they had."""
         root = self.root(project)
         if project != GLOBAL_PROJECT:
@@ -122,16 +101,16 @@ class LocalFiles(Struct):
         for file in sorted(files):
 
             def add_missing(text: str, file: str = file) -> str:
-                own = by_key(read_journal(file, text))
+                own = merge.by_key(merge.read_journal(file, text))
                 fresh = [entry for entry in missing.values() if entry.file == file and entry.key not in own]
-                return add_to_journal(text, file, fresh, replaced)
+                return merge.add_to_journal(text, file, fresh, replaced)
 
             self._edit(Path(root.path) / file, add_missing)
 
     def cut_entries(self, project: str, keys: Collection[str]) -> None:
         """Erase entries in the journals of a project."""
         for path in self.journal_paths(project):
-            self._edit(path, partial(cut_from_journal, keys=keys))
+            self._edit(path, partial(merge.cut_from_journal, keys=keys))
 
     def _edit(self, path: Path, edit: Callable[[str], str]) -> None:
         """Replace a journal by its edited text, while others are kept from appending to it."""
@@ -155,29 +134,31 @@ class LocalFiles(Struct):
                     return str(folder / file), part.first_line
         return "", 0
 
-    def log_lines(self, log: str, content: bytes | None = None) -> list[tuple[str, SyncLogLine]]:
+    def log_lines(self, log: str, content: bytes | None = None) -> list[tuple[str, exchange_plan.SyncLogLine]]:
         """Return the lines of a log: as they are here, and as they are exchanged."""
         path = self.folder / f"{log}.jsonl"
         if content is None:
             content = read_consistently(path) if path.exists() else b""
         rows = content.decode("utf-8", "replace").split("\n")[:-1]
-        lines = [(raw, json_object(raw)) for raw in rows if raw.strip()]
+        lines = [(raw, merge.json_object(raw)) for raw in rows if raw.strip()]
         guards = {str(line.get("id")): str(line.get("project", "")) for _, line in lines if line.get("event") == "add"}
         found = []
         for raw, values in lines:
             if not values:  # it cannot be read, and stays as it is
-                line = SyncLogLine(raw, in_scope=False)
+                line = exchange_plan.SyncLogLine(raw, in_scope=False)
             elif log == "guards":
                 project = values.get("project")
                 named = {"project": self.projects[project]} if project and project in self.projects else {}
-                line = SyncLogLine(
+                line = exchange_plan.SyncLogLine(
                     _dump(values | named), in_scope=guards.get(str(values.get("id")), "") in self.projects
                 )
             else:
                 fields = {name: value for name, value in values.items() if name not in _LEFT_OUT_FIELDS}
                 memory = str(values.get("memory") or "")
                 in_scope = bool(memory) and not values.get("forgotten")
-                line = SyncLogLine(_dump({**fields, **_BLANK_FIELDS.get(log, {})}), memory, in_scope=in_scope)
+                line = exchange_plan.SyncLogLine(
+                    _dump({**fields, **_BLANK_FIELDS.get(log, {})}), memory, in_scope=in_scope
+                )
             found.append((raw, line))
         return found
 
@@ -189,7 +170,7 @@ class LocalFiles(Struct):
             raw = {line.text: own for own, line in here}
             texts = []
             for line in lines:
-                values, project = json_object(line), str(json_object(line).get("project", ""))
+                values, project = merge.json_object(line), str(merge.json_object(line).get("project", ""))
                 named = {"project": self.directories[project]} if project in self.directories else None
                 texts.append(raw.get(line) or (_dump(values | named) if named else line))
             wanted = set(lines)
@@ -334,12 +315,12 @@ class SyncDeps(Struct, frozen=True, kw_only=True):
 class Syncer:
     """Exchanges the projects of one exchange."""
 
-    def __init__(self, deps: SyncDeps, settings: SyncSettings) -> None:
+    def __init__(self, deps: SyncDeps, settings: exchange.SyncSettings) -> None:
         self._deps, self._settings = deps, settings
         self._projects = {path: name for path, name in settings.projects.items() if not path or Path(path).is_dir()}
         """The chosen projects that are there. One that was moved or deleted is not created again."""
-        self._folder = SyncFolder(deps.workspace.tenant_folder)
-        self._exchange = Exchange(
+        self._folder = exchange.SyncFolder(deps.workspace.tenant_folder)
+        self._exchange = exchange.Exchange(
             deps.workspace.cache_folder / SYNC_COPIES / f"{settings.name}.git",
             settings.url,
             settings.branch,
@@ -359,7 +340,7 @@ class Syncer:
             except StoreUnreachable as error:
                 report = failed_report(self._settings, error.message, dry_run=dry_run)
                 return replace(report, is_offline=True, sent=self.waiting())
-            except ExchangeMoved:
+            except exchange.ExchangeMoved:
                 continue
         raise StoreBusy(f"other machines keep pushing to {self._settings.url}", hint="nothing is lost; sync again")
 
@@ -397,11 +378,11 @@ class Syncer:
         is_changed = dict(plan.files) != dict(before.files)
         refusal = ""
         if not secrets and is_changed:
-            author = CommitAuthor(self._deps.user, self._folder.writer())
+            author = exchange.CommitAuthor(self._deps.user, self._folder.writer())
             try:
                 counts = f"{sum(map(len, plan.sent.values()))} entries, {plan.sent_records} records"
                 self._exchange.push(before, plan.files, author, f"lorelog sync: {counts}\n")
-            except PushRefused as error:
+            except exchange.PushRefused as error:
                 refusal = str(error)
         if plan.erases:
             self._exchange.drop()  # its objects hold the forgotten text
@@ -411,17 +392,17 @@ class Syncer:
         report = replace(self._report(plan, dry_run=False, secrets=secrets), reason=refusal)
         return replace(report, pushed=is_changed and is_complete, records_received=records, forgotten=len(forget))
 
-    def _plan(self, local: LocalFiles, before: ExchangeState) -> ExchangePlan:
-        plan = plan_exchange(self._state(local, before, self._folder.writer()), before.files)
+    def _plan(self, local: LocalFiles, before: exchange.ExchangeState) -> exchange_plan.ExchangePlan:
+        plan = exchange_plan.plan_exchange(self._state(local, before, self._folder.writer()), before.files)
         if plan.is_fork:
             self._settings.seen.pop(self._folder.writer(), None)
-            plan = plan_exchange(self._state(local, before, self._folder.new_writer()), before.files)
+            plan = exchange_plan.plan_exchange(self._state(local, before, self._folder.new_writer()), before.files)
         return plan
 
     def _local(self) -> LocalFiles:
         return LocalFiles(self._deps.workspace, self._projects)
 
-    def _shared(self, entries: Mapping[str, SyncEntry]) -> dict[str, SyncEntry]:
+    def _shared(self, entries: Mapping[str, merge.SyncEntry]) -> dict[str, merge.SyncEntry]:
         """Return the entries that others may have: in a team, without corrections and preferences that are not tagged as shared."""
         return {
             key: entry
@@ -431,16 +412,16 @@ class Syncer:
             or _SHARED_TAG in anchor_field(entry.text, "tags").split(",")
         }
 
-    def _state(self, local: LocalFiles, before: ExchangeState, writer: str) -> MachineState:
+    def _state(self, local: LocalFiles, before: exchange.ExchangeState, writer: str) -> exchange_plan.MachineState:
         settings = self._settings
         records, ids = local.records()
-        journals_there = {name: read_journals(before.files, name) for name in self._projects.values()}
-        return MachineState(
+        journals_there = {name: exchange_plan.read_journals(before.files, name) for name in self._projects.values()}
+        return exchange_plan.MachineState(
             writer=writer,
             user=self._deps.user,
             team=settings.team,
             entries={name: self._shared(local.entries(project)) for project, name in self._projects.items()},
-            logs={log: tuple(line for _, line in local.log_lines(log)) for log in LOGS},
+            logs={log: tuple(line for _, line in local.log_lines(log)) for log in exchange_plan.LOGS},
             records=records,
             record_ids=ids,
             forgotten=local.forgotten(journals_there),
@@ -450,7 +431,7 @@ class Syncer:
             seen=settings.seen,
         )
 
-    def _apply(self, local: LocalFiles, plan: ExchangePlan) -> int:
+    def _apply(self, local: LocalFiles, plan: exchange_plan.ExchangePlan) -> int:
         """Write what others have to the files here, and return the number of records that were added."""
         if self._settings.team:  # a home without a registry would adopt what others wrote as the user's own
             self._deps.refresh()
@@ -476,7 +457,7 @@ class Syncer:
             if paths := local.journal_paths(project):
                 self._problems += self._deps.index(paths, local.root(project))
 
-    def _forget(self, local: LocalFiles, plan: ExchangePlan) -> None:
+    def _forget(self, local: LocalFiles, plan: exchange_plan.ExchangePlan) -> None:
         """Forget what another machine forgot: everywhere, as `lorelog forget` does, and in any case in the journals."""
         self._index(local)  # a journal that was never indexed must be found
         without_id = {
@@ -499,7 +480,9 @@ class Syncer:
         records, _ = local.records()
         local.note_forgotten({key: plan.forgotten.get(key, utc_now()) for key in plan.forget if key not in records})
 
-    def _find_secrets(self, local: LocalFiles, plan: ExchangePlan, before: ExchangeState) -> tuple[SecretFinding, ...]:
+    def _find_secrets(
+        self, local: LocalFiles, plan: exchange_plan.ExchangePlan, before: exchange.ExchangeState
+    ) -> tuple[SecretFinding, ...]:
         """Return the secrets in everything that the exchange does not have yet."""
         found: list[SecretFinding] = []
 
@@ -517,24 +500,23 @@ class Syncer:
                     offset = next((number for number, (line, clean) in enumerate(pairs) if line != clean), 0)
                     kinds = tuple(sorted(result.kinds))
                     found.append(SecretFinding(id=redact(key).text, source=source, line=first + offset, kinds=kinds))
-        for path, content in plan.files.items():  # names of files, projects and the user
-            if before.files.get(path) != content:
-                names = [path.rpartition("/")[2]] if path not in before.files else []
-                for text in (*names, *(iter_texts(json_object(content)) if path.endswith(".json") else ())):
-                    check([text], f"the name {redact(text, self._deps.patterns).text}", redact(path).text)
-        for log in ("ledger", *LOGS):
-            path = writer_file(self._folder.writer(), log)
+        for path, content in plan.files.items():
+            file = path.rpartition("/")[2]
             known = set(before.files.get(path, b"").split(b"\n"))
-            for row in plan.files.get(path, b"").split(b"\n"):
-                if row and row not in known:
-                    values = json_object(row)
-                    record = values.get("record", values)
-                    named = record if isinstance(record, dict) else {}
-                    identity = str(named.get("memory") or named.get("id") or "")
-                    check(iter_texts(values), identity, str(local.folder / f"{log}.jsonl"))
+            names = [] if path in before.files else [file]
+            for row in content.split(b"\n") if before.files.get(path) != content and not file.endswith(".md") else ():
+                values = merge.json_object(row) if row not in known else {}
+                record = values.get("record", values)
+                named = record if isinstance(record, dict) else {}
+                if identity := str(named.get("memory") or named.get("id") or ""):
+                    check(iter_texts(values), identity, str(local.folder / file))
+                else:  # of a project, or of the user
+                    names += iter_texts(values)
+            for name in names:
+                check([name], f"the name {redact(name, self._deps.patterns).text}", redact(path).text)
         return tuple(found)
 
-    def _remember(self, plan: ExchangePlan, *, is_complete: bool) -> None:
+    def _remember(self, plan: exchange_plan.ExchangePlan, *, is_complete: bool) -> None:
         settings = self._settings
         base = plan.base if is_complete else plan.received_base
         settings.base = {**settings.base, **{name: dict(digests) for name, digests in base.items()}}
@@ -544,7 +526,9 @@ class Syncer:
         settings.last = utc_now() if is_complete else settings.last
         self._folder.write(settings)
 
-    def _report(self, plan: ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]) -> SyncReport:
+    def _report(
+        self, plan: exchange_plan.ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]
+    ) -> SyncReport:
         return replace(
             failed_report(self._settings, "", dry_run=dry_run),
             other_projects=plan.other_projects,
@@ -561,7 +545,7 @@ class Syncer:
         )
 
 
-def failed_report(settings: SyncSettings, reason: str, *, dry_run: bool) -> SyncReport:
+def failed_report(settings: exchange.SyncSettings, reason: str, *, dry_run: bool) -> SyncReport:
     """Return the report of an exchange that did not take place."""
     return SyncReport(
         name=settings.name,
