@@ -48,7 +48,7 @@ from lorelog.services.places.workspace import (
 )
 
 if TYPE_CHECKING:
-    from lorelog.config.setting import Setting
+    from lorelog.config.schema import Setting
     from lorelog.language.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm

@@ -14,12 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lorelog.code.names import base_name, module_tail
 from lorelog.code.parsed_file import ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import CodeWriter, open_writer
 from lorelog.core.code import FileExtract, ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
-from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
 
 ROOT, OTHER = "/tree", "/other"
 
@@ -154,43 +153,6 @@ def test_imported_names_are_found(path: Path) -> None:
         assert t.importers_of_name("") == []
 
 
-@pytest.mark.parametrize(
-    ("base", "name"),
-    [
-        ("Base", "Base"),
-        ("abc.ABC", "ABC"),
-        ("Base[int, str]", "Base"),
-        ("std::vector<int>", "vector"),
-        ("a.b.C<D.E>", "C"),
-        ("$x", "x"),
-        ("", ""),
-    ],
-)
-def test_a_base_has_a_plain_name(base: str, name: str) -> None:
-    """Qualifiers and type arguments are removed."""
-    assert base_name(base) == name
-
-
-@pytest.mark.parametrize(
-    ("module", "tail"),
-    [
-        ("os.path", "path"),
-        ("./util.js", "util"),
-        ("net/util.h", "util"),
-        ("stdio.h", "stdio"),
-        ("github.com/x/yaml.v3", "yaml"),
-        ("crate::core::code", "code"),
-        ("..core", "core"),
-        (".", "."),
-        ("react", "react"),
-        ("A\\B\\C", "C"),
-    ],
-)
-def test_a_module_has_a_last_part(module: str, tail: str) -> None:
-    """The last part is found with any separator, without a file suffix."""
-    assert module_tail(module) == tail
-
-
 def test_similar_names_are_found_best_first(path: Path) -> None:
     """Typos, initials, parts and another case find a name; so does a name with its class."""
     symbols = [
@@ -207,15 +169,6 @@ def test_similar_names_are_found_best_first(path: Path) -> None:
         assert [match.symbol.name for match, _ in t.search_names("find", [OTHER])] == ["find_defect"]
         assert len(t.search_names("search", None, 1)) == 1
         assert t.search_names("zzz") == t.search_names("") == t.search_names("search", []) == []
-
-
-def test_definitions_are_found_by_digest(path: Path) -> None:
-    """A definition that was moved or renamed is found by the digest of its tokens."""
-    files = {ROOT: [parsed("a.py", symbol("old", digest="d"))], OTHER: [parsed("b.py", symbol("new", digest="d"))]}
-    with filled(path, files) as t:
-        assert [definition.symbol.name for definition in t.by_digest("d")] == ["new", "old"]
-        assert [definition.symbol.name for definition in t.by_digest("d", [ROOT])] == ["old"]
-        assert t.by_digest("") == []
 
 
 def test_files_are_listed_by_root_or_folder(path: Path) -> None:
@@ -245,7 +198,6 @@ def test_a_changed_file_replaces_its_old_content(path: Path) -> None:
         assert [definition.path for definition in t.definitions("old")] == ["b.py"]
         assert [use.path for use in t.uses("used")] == ["b.py"]
         assert not any((t.importers("old_module"), t.importers_of_name("thing"), t.by_digest("o")))
-        assert _rows(path, "bases") == 0
         assert [definition.path for definition in t.definitions("new")] == ["a.py"]
         assert _rows(path, "symbols") == 2
 
@@ -263,12 +215,11 @@ def test_forgetting_a_root_removes_all_of_it(path: Path) -> None:
             assert writer.forget(ROOT) == 1
             assert writer.forget("/never") == 0
         assert [root.path for root in t.roots()] == [OTHER]
-        assert {table: _rows(path, table) for table in ("files", "symbols", "uses", "imports", "bases")} == {
+        assert {table: _rows(path, table) for table in ("files", "symbols", "uses", "imports")} == {
             "files": 1,
             "symbols": 1,
             "uses": 1,
             "imports": 1,
-            "bases": 1,
         }
         with open_writer(path, wait_s=0) as writer:
             writer.forget(OTHER)
@@ -294,14 +245,6 @@ def test_readers_do_not_wait_for_a_run(path: Path) -> None:
         assert [definition.path for definition in t.definitions("f")] == ["a.py", "b.py"]
 
 
-def test_there_is_one_writer_at_a_time(path: Path) -> None:
-    """A second writer raises StoreBusy until the first one has finished."""
-    with open_writer(path, wait_s=0), pytest.raises(StoreBusy), open_writer(path, wait_s=0.05):
-        pass
-    with open_writer(path, wait_s=0):
-        pass
-
-
 def test_a_failed_write_is_rolled_back(path: Path) -> None:
     """A failure rolls back what was not committed, and the writer can continue."""
     with filled(path, {ROOT: [parsed("a.py", symbol("f"))]}) as t:
@@ -311,17 +254,6 @@ def test_a_failed_write_is_rolled_back(path: Path) -> None:
                 writer.put(1, [parsed("b.py", symbol("h")), invalid], "1")
             writer.put(1, [parsed("c.py", symbol("new_name"))], "1")
         assert [len(t.definitions(name)) for name in ("f", "g", "h", "new_name")] == [1, 0, 0, 1]
-
-
-def test_a_damaged_file_is_rebuilt_with_a_note(path: Path) -> None:
-    """A reader raises StoreDamaged; the next writer starts from an empty file, and notes it."""
-    put(path, {ROOT: [parsed("a.py", symbol("f"))]})
-    path.write_bytes(b"not a database" * 1000)
-    with pytest.raises(StoreDamaged):
-        CodeTables(path).definitions("f")
-    with open_writer(path, wait_s=0) as writer:
-        assert "rebuilt" in writer.note
-    assert CodeTables(path).definitions("f") == []
 
 
 def test_damage_that_only_a_reader_found_is_repaired(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -31,7 +30,6 @@ from lorelog.retrieval.cache import (
     normalize_wording,
 )
 from lorelog.services.search.searcher import Searcher
-from lorelog.stores.embedded import EmbeddedStore
 
 DAY = "2026-03-05"
 EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)
@@ -71,15 +69,6 @@ def cache(clock: StoppedClock | None = None, **more: object) -> AnswerCache:
 # -- the same question -------------------------------------------------------------------------------------------------
 
 
-def test_the_same_question_is_answered_with_the_same_answer() -> None:
-    """A stored reply is returned unchanged."""
-    kept = cache()
-    kept.put(inquiry(), "r1", reply())
-
-    assert kept.get(inquiry(), "r1") is not None
-    assert kept.get(inquiry(), "r1") == reply()
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -110,17 +99,6 @@ def test_a_write_makes_every_answer_unusable() -> None:
     assert kept.get(inquiry(), "r2") is None
     assert kept.get(inquiry(), "r1") is None
     assert kept.counters().stale == 1
-
-
-def test_an_answer_from_before_a_write_is_not_kept() -> None:
-    """A search that began before a write stores nothing after it."""
-    kept = cache()
-    kept.get(inquiry(), "r2")
-
-    kept.put(inquiry(), "r1", reply())
-
-    assert kept.get(inquiry(), "r2") is None
-    assert kept.counters().answers == 0
 
 
 def test_an_answer_ends_with_its_time() -> None:
@@ -311,17 +289,6 @@ def test_memories_come_back_as_they_went_in() -> None:
     assert used > 200
 
 
-def test_a_write_empties_the_hot_tier() -> None:
-    """Under another revision nothing is returned, and nothing from before it is stored."""
-    hot = tier(9)
-    hot.put_many([memory(1)], "r1")
-
-    assert hot.get_many([1], "r2") == {}
-    hot.put_many([memory(1)], "r1")
-    assert hot.get_many([1], "r2") == hot.get_many([1], "r1") == {}
-    assert hot.counters().hot_stale == 1
-
-
 def test_memories_that_are_used_often_outlast_a_sweep() -> None:
     """A query that reads more than the capacity evicts no chunk that was requested twice."""
     hot = tier(10)
@@ -510,38 +477,6 @@ TestNearlyCachedSearch = NearlyCachedSearch.TestCase
 TestCachedSearch.settings = TestNearlyCachedSearch.settings = settings(
     max_examples=examples(40), stateful_step_count=25, deadline=None
 )
-
-
-def test_what_another_process_writes_is_seen(tmp_path: Path) -> None:
-    """After a write by another process the new reply is returned."""
-    analyser, model, options = WordAnalyser(), FakeEmbedder(), SearchOptions()
-    mine, theirs = (EmbeddedStore(tmp_path / "index", analyser, provider="fake", model="fake-64") for _ in range(2))
-    searcher, answers = Searcher(mine, model, analyser), AnswerCache(CacheOptions())
-
-    def ask() -> SearchReply:
-        asked, revision = inquiry("otter"), mine.revision()
-        cached = answers.get(asked, revision)
-        found = searcher.search("otter", options) if cached is None else cached
-        answers.put(asked, revision, found)
-        return found
-
-    for texts in (["an otter"], ["an otter", "two otters"], ["no animal"]):
-        assert ask() == ask()
-        with theirs.writer() as writer:
-            writer.put([update("/a.md", texts)])
-        assert ask() == searcher.search("otter", options)
-    with theirs.writer() as writer:
-        writer.put_vectors({pending.vector_key: model.embed_query(pending.text) for pending in mine.pending(9)})
-    assert ask() == searcher.search("otter", options)
-    with theirs.writer() as writer:
-        writer.remove(["/a.md"])
-    assert ask() == searcher.search("otter", options)
-    theirs.reset()
-    assert ask() == searcher.search("otter", options)
-    counts = answers.counters()
-    assert (counts.exact, counts.stale) == (5, 6)
-    mine.close()
-    theirs.close()
 
 
 def test_threads_share_the_caches() -> None:

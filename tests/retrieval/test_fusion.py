@@ -80,13 +80,6 @@ def test_equal_cosines() -> None:
     assert keys(fused) == [1, 2]
 
 
-def test_no_candidates() -> None:
-    """Without candidates the ranking is empty."""
-    assert list(fuse_convex([], [], {}, LaneMix(0.5))) == []
-    assert list(fuse_rrf([], [])) == []
-    assert list(rank_single([], Lane.LEXICAL)) == []
-
-
 def test_ties_keep_the_lanes_order() -> None:
     """Equal scores keep the order of the lexical lane, then of the dense lane."""
     lexical = candidates({"b": 1.0, "a": 1.0})
@@ -301,13 +294,6 @@ def test_the_shorter_borrows_more(length: int, more: int) -> None:
     """Each further character lowers the borrowed share, down to almost nothing at the maximum length."""
     assert neighbour_share(length + more) <= neighbour_share(length) <= MAX_NEIGHBOUR_SHARE
     assert neighbour_share(MAX_BORROWER_CHARS + 1) < MIN_NEIGHBOUR_SHARE <= neighbour_share(MAX_BORROWER_CHARS - 10)
-
-
-@given(st.integers(0, MAX_BORROWER_CHARS), LEXICAL_BY_KEY, COSINES_BY_KEY)
-def test_no_neighbours(length: int, lexical: dict[ChunkKey, float], cosines: dict[ChunkKey, float]) -> None:
-    """A chunk without neighbours borrows nothing."""
-    assert support_from_neighbours({0: ChunkNeighbours(length)}, lexical, cosines) == NO_SUPPORT
-    assert support_from_neighbours({}, lexical, cosines) == NO_SUPPORT
 
 
 @given(AROUND, LEXICAL_BY_KEY, COSINES_BY_KEY)

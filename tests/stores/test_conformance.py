@@ -315,16 +315,6 @@ def test_both_lanes_asked_together_answer_as_each_alone(store: Store) -> None:
     assert store.find_remote("a") == []
 
 
-def test_a_vector_that_does_not_fit_is_told_before_words_are_asked(store: Store) -> None:
-    """A vector of another dimension is rejected before words are searched; words alone work."""
-    put(store, update("/a.md", ["alpha"]))
-    embed(store, alpha=(1, 0))
-
-    with pytest.raises(ModelFault):
-        store.propose([Term("alpha")], vector(1, 0, 0), ALL, 5)
-    assert len(store.propose([Term("alpha")], None, ALL, 5)[0]) == 1
-
-
 def test_similarities_answer_only_for_what_has_a_vector(store: Store) -> None:
     """Cosines are returned for the given chunks that have vectors, and for no others."""
     put(store, update("/a.md", ["east", "north", "none"]))
@@ -447,18 +437,6 @@ def test_only_one_writes(store: Store) -> None:
         assert texts(store, "alpha") == ["alpha"]
         first.put([update("/b.md", ["beta"])])
         assert texts(store, "beta") == ["beta"]
-
-
-def test_sweeping_loses_nothing_in_use(store: Store) -> None:
-    """After a sweep everything is found as before."""
-    put(store, update("/a.md", ["alpha", "beta"]))
-    embed(store, alpha=(1, 0), beta=(0, 1))
-    put(store, update("/a.md", ["alpha"], size=2))
-
-    with store.writer() as writer:
-        writer.sweep()
-
-    assert texts(store, "alpha") == near(store, 1, 0) == ["alpha"]
 
 
 @pytest.mark.slow
@@ -666,17 +644,6 @@ def test_vectors_come_back_as_they_went_in(store: Store) -> None:
 
     got = {key: np.frombuffer(stored, "<f4").tolist() for key, stored in found.items()}
     assert got == {keys["alpha"]: numbers(vector(1, 0)), keys["beta"]: numbers(vector(3, 4))}
-
-
-def test_a_document_is_found_by_its_source(store: Store) -> None:
-    """A document is returned by its source; an unknown one is None."""
-    put(store, update("/a.md", ["alpha"]))
-
-    found = store.document("/a.md")
-    assert found is not None
-    assert found.chunk_count == 1
-    assert store.document("/b.md") is None
-    assert store.serves_model()
 
 
 def test_every_write_has_its_own_revision(store: Store) -> None:

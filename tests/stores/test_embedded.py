@@ -112,19 +112,6 @@ def test_readers_do_not_wait_for_each_other(tmp_path: Path) -> None:
     assert len(store._idle_readers) == 1
 
 
-def test_what_one_process_writes_another_finds(tmp_path: Path) -> None:
-    """An open store sees writes of other processes in both lanes."""
-    reader, writer = open_store(tmp_path), open_store(tmp_path)
-    assert search_texts(reader, "alpha") == []
-
-    fill(writer, "alpha one")
-    assert search_texts(reader, "alpha") == ["alpha one"]
-    fill(writer, "alpha one", "alpha two")
-
-    assert search_texts(reader, "alpha") == ["alpha one", "alpha two"]
-    assert len(reader.propose((), vector(1, 9), ALL, 10)[1]) == 2
-
-
 def test_another_process_and_another_model_change_the_revision(tmp_path: Path) -> None:
     """The revision changes when another process writes or changes the model."""
     reader, writer = open_store(tmp_path), open_store(tmp_path)
@@ -533,18 +520,6 @@ def test_eight_writers_keep_every_document(tmp_path: Path) -> None:
     assert len(search_texts(store, "shared")) == 24
 
 
-@pytest.mark.slow
-def test_a_replaced_chunk_leaves_the_lexical_lane(tmp_path: Path) -> None:
-    """A document that is rewritten often is in the lane once."""
-    store = open_store(tmp_path)
-    fill(store, "zebra stays", source="/still.md")
-    for number in range(30):
-        fill(store, *(f"zebra {number} {line}" for line in range(20)), source="/edited.md")
-
-    check_lanes(store)
-    assert "zebra stays" in search_texts(store, "zebra")
-
-
 def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
     """A lane that lost its state after a commit applies the same changes again with the same result."""
     store = open_store(tmp_path)
@@ -661,17 +636,4 @@ def test_places_follow_every_write(tmp_path: Path) -> None:
         kept, expected = read_places(store)
         assert kept == expected
         assert len(kept) == len(texts) + 2
-    store.close()
-
-
-def test_places_of_an_older_catalog(tmp_path: Path) -> None:
-    """Where chunks stand is known in a catalog of schema 2, too, once it is opened."""
-    (tmp_path / "index").mkdir()
-    shutil.copy(Path(__file__).parent.parent / "compat" / "catalog_v2.db", tmp_path / "index" / "catalog.db")
-    store = open_store(tmp_path)
-
-    assert [stored.chunk.text for stored in store.chunks_of("/a.md")] == ["compat alpha"]
-    kept, expected = read_places(store)
-    assert kept == expected
-    assert len(kept) == 2
     store.close()

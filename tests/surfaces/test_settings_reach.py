@@ -24,8 +24,7 @@ from tests.stores.milvus_server import listening
 from tests.surfaces.conftest import write
 from tests.surfaces.otter_project import OtterProject, git_init, otters, write_note
 
-from lorelog.config.schema import SETTINGS_BY_KEY
-from lorelog.config.setting import SettingValue
+from lorelog.config.schema import SETTINGS_BY_KEY, SettingValue
 from lorelog.retrieval.cache import CacheCounters
 from lorelog.surfaces.hook import handle_hook
 from lorelog.wiring import open_engine, resolve_location

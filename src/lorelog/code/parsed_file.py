@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
-from lorelog.code.names import base_name, module_tail
+from lorelog.code.names import module_tail
 from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
 from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
 from lorelog.core.code import FileExtract, NameUse
@@ -52,8 +52,6 @@ class ParsedFile(NamedTuple):
     """The bytes are those of the requested digest; nothing was parsed."""
     missing: bool = False
     symbols: tuple[SymbolRow, ...] = ()
-    bases: tuple[tuple[int, str], ...] = ()
-    """Index of a symbol, and the name of one of its bases."""
     uses: tuple[tuple[str, bytes], ...] = ()
     imports: tuple[ImportRow, ...] = ()
 
@@ -94,7 +92,6 @@ def parse_file(root: str, request: ParseRequest) -> ParsedFile:
 def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: FileExtract) -> ParsedFile:
     """Convert the extract of a file to rows."""
     symbols = extract.symbols[:MAX_PER_FILE]
-    bases = {(index, base_name(base)) for index, symbol in enumerate(symbols) for base in symbol.bases if base}
     imports = tuple(
         (module, module_tail(module), name, alias, line, column)
         for module, name, alias, line, column in extract.imports[:MAX_PER_FILE]
@@ -109,7 +106,6 @@ def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: Fil
     return ParsedFile(
         *(path, stamp, digest, extract.language, extract.lines, extract.broken),
         symbols=rows,
-        bases=tuple(sorted(bases)),
         uses=_pack_by_name(extract),
         imports=imports,
     )

@@ -38,90 +38,68 @@ class LorelogError(Exception):
 
     code = "error"
 
+    def __init_subclass__(cls, *, code: str) -> None:
+        cls.code = code
+
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
 
 
-class UsageError(LorelogError):
+class UsageError(LorelogError, code="usage"):
     """The request is invalid."""
 
-    code = "usage"
 
-
-class ConfigError(LorelogError):
+class ConfigError(LorelogError, code="config"):
     """A setting is unknown, malformed or not allowed in this place."""
 
-    code = "config"
 
-
-class NotFound(LorelogError):
+class NotFound(LorelogError, code="not_found"):
     """The named thing does not exist."""
 
-    code = "not_found"
 
-
-class SourceError(LorelogError):
+class SourceError(LorelogError, code="source"):
     """One file could not be read; the run continues without it."""
 
-    code = "source"
 
-
-class SourceChanged(LorelogError):
+class SourceChanged(LorelogError, code="changed"):
     """A file has changed since the caller read it; nothing was written."""
 
-    code = "changed"
 
-
-class Cancelled(LorelogError):
+class Cancelled(LorelogError, code="cancelled"):
     """The client no longer waits for the reply; completed work is kept."""
 
-    code = "cancelled"
 
-
-class DaemonError(LorelogError):
+class DaemonError(LorelogError, code="daemon"):
     """The daemon could not be started, reached or understood."""
 
-    code = "daemon"
 
-
-class DaemonNotRunning(DaemonError):
+class DaemonNotRunning(DaemonError, code="daemon_absent"):
     """No daemon is running, or it is shutting down; another can be started."""
 
-    code = "daemon_absent"
 
-
-class DaemonUnresponsive(DaemonError):
+class DaemonUnresponsive(DaemonError, code="daemon_unresponsive"):
     """A daemon runs but does not answer; commands work without it."""
 
-    code = "daemon_unresponsive"
     first = False
     """Whether this process is the first to notice."""
 
 
-class ReplyLost(LorelogError):
+class ReplyLost(LorelogError, code="answer_lost"):
     """The daemon went away during a write, before it replied; the outcome is unknown."""
 
-    code = "answer_lost"
 
-
-class MissingExtra(LorelogError):
+class MissingExtra(LorelogError, code="missing_extra"):
     """A feature needs an optional package that is not installed."""
 
-    code = "missing_extra"
 
-
-class DailyLimitReached(LorelogError):
+class DailyLimitReached(LorelogError, code="capped"):
     """The call may cost more than is left of the daily token limit; no model was called."""
 
-    code = "capped"
 
-
-class ModelError(LorelogError):
+class ModelError(LorelogError, code="model"):
     """A model failed."""
-
-    code = "model"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -131,28 +109,21 @@ class ModelError(LorelogError):
         """Tokens of those vectors."""
 
 
-class ModelUnavailable(ModelError):
+class ModelUnavailable(ModelError, code="model_unavailable"):
     """The model cannot be reached: no package, no key, no server."""
 
-    code = "model_unavailable"
 
-
-class ModelFault(ModelError):
+class ModelFault(ModelError, code="model_fault"):
     """The model's reply is invalid."""
 
-    code = "model_fault"
 
-
-class StoreError(LorelogError):
+class StoreError(LorelogError, code="store"):
     """The index could not be read or written."""
 
-    code = "store"
 
-
-class StoreBusy(StoreError):
+class StoreBusy(StoreError, code="store_busy"):
     """Another process is writing."""
 
-    code = "store_busy"
     holder: str
     """Its name, such as `process 123`; empty if it is not known."""
 
@@ -161,28 +132,20 @@ class StoreBusy(StoreError):
         self.holder = holder
 
 
-class StoreUnwritable(StoreError):
+class StoreUnwritable(StoreError, code="store_unwritable"):
     """The index is in a place that cannot be written: read-only or full."""
 
-    code = "store_unwritable"
 
-
-class StoreUnreachable(StoreError):
+class StoreUnreachable(StoreError, code="store_unreachable"):
     """The server that holds part of the index, or the Git remote of a sync, does not answer, or rejects the connection."""
 
-    code = "store_unreachable"
 
-
-class StoreDamaged(StoreError):
+class StoreDamaged(StoreError, code="store_damaged"):
     """The index does not contain what was written to it."""
 
-    code = "store_damaged"
 
-
-class StoreIncompatible(StoreError):
+class StoreIncompatible(StoreError, code="store_incompatible"):
     """The index was written by another version or another program."""
-
-    code = "store_incompatible"
 
 
 def error_from_code(code: str, message: str, hint: str = "") -> LorelogError:

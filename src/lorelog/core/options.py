@@ -1,4 +1,4 @@
-"""Options of the services, as frozen dataclasses. `config/` fills them from settings."""
+"""Options of the services. `config/` fills them from settings."""
 
 from __future__ import annotations
 
@@ -43,19 +43,7 @@ class ScanOptions(Struct, frozen=True):
     """Roots where ignore files do not apply: journals are indexed even if Git ignores them."""
 
 
-EMBEDDING_PROVIDERS = (
-    "builtin",
-    "openai",
-    "google",
-    "voyage",
-    "jina",
-    "mistral",
-    "ollama",
-    "local",
-    "onnx",
-    "fake",
-    "none",
-)
+EMBEDDING_PROVIDERS = tuple("builtin openai google voyage jina mistral ollama local onnx fake none".split())
 """Accepted values; `none` means the lexical lane only. The others are in `models/embed`."""
 
 

@@ -142,7 +142,6 @@ class IndexedSection(Struct, frozen=True):
 
     stamp: FileStamp
     """Of the file when it was indexed."""
-    start_line: int
     text: str
 
 

@@ -254,17 +254,13 @@ class _Scanner:
             elif entry.is_symlink():
                 self._follow(path)
             else:
-                self._visit_file(entry, root)
-
-    def _visit_file(self, entry: os.DirEntry[str], root: str) -> None:
-        try:
-            self._add_file(entry.path, entry.stat(follow_symlinks=False), root)
-        except FileNotFoundError:
-            pass  # deleted during the walk
-        except OSError as error:
-            self._report_unreadable(
-                entry.path, f"cannot be read: {os_error_text(error)}", "check the permissions of its directory"
-            )
+                try:
+                    self._add_file(path, entry.stat(follow_symlinks=False), root)
+                except FileNotFoundError:
+                    continue  # deleted during the walk
+                except OSError as error:
+                    hint = "check the permissions of its directory"
+                    self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", hint)
 
     def _follow(self, path: str) -> None:
         """Record the target of a file link."""

@@ -115,7 +115,10 @@ class IgnorePatterns:
 
 def parse_pattern(line: str) -> _Pattern | None:
     """Parse one line; None for a blank line or a comment. Raise BadPattern for one that can match nothing."""
-    text = _strip_spaces(line.removesuffix("\r"))
+    line = line.removesuffix("\r")
+    text = line.rstrip(" ")
+    if len(text) < len(line) and (len(text) - len(text.rstrip("\\"))) % 2:
+        text += " "  # a backslash protects it
     if not text or text.startswith("#"):
         return None
     negated = text.startswith("!")
@@ -131,15 +134,6 @@ def parse_pattern(line: str) -> _Pattern | None:
     pattern = _Pattern(text, negated, directory_only, anchored)
     _translate(pattern)
     return pattern
-
-
-def _strip_spaces(line: str) -> str:
-    """Return a line without trailing spaces that no backslash protects."""
-    kept = line.rstrip(" ")
-    if len(kept) == len(line):
-        return line
-    backslashes = len(kept) - len(kept.rstrip("\\"))
-    return f"{kept} " if backslashes % 2 else kept
 
 
 def _build_block(patterns: Sequence[_Pattern], *, directories: bool) -> _Block:

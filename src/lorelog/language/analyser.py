@@ -74,8 +74,8 @@ _SUFFIX = r"(?:\+\+|#(?!\w))?+"  # C++, C#
 _ASCII_TOKEN = re.compile(rf"\w++(?:[-./:@']{{1,4}}\w++){{0,{_MAX_JOINTS}}}+{_SUFFIX}", re.ASCII)
 
 _NAME_RUN = re.compile(r"[^\W_]+")
-_DIACRITICS = re.compile("[\u0300-\u036f]+")
-_INVISIBLE = re.compile("[\u00ad\u200c\u200d]+")
+_WITHOUT_DIACRITICS = dict.fromkeys(range(0x300, 0x370))
+_WITHOUT_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200c\u200d"))
 _ODD_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
 )
@@ -112,7 +112,7 @@ def compose(token: str) -> str:
     """Return a token in one Unicode form with its case: full width becomes narrow, ligatures become letters."""
     if token.isascii():
         return token
-    token = unicodedata.normalize("NFKC", _INVISIBLE.sub("", token))
+    token = unicodedata.normalize("NFKC", token.translate(_WITHOUT_INVISIBLE))
     return token.replace("’", "'").replace("ʼ", "'")
 
 
@@ -124,7 +124,7 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    bare = _DIACRITICS.sub("", unicodedata.normalize("NFD", text.casefold()))
+    bare = unicodedata.normalize("NFD", text.casefold()).translate(_WITHOUT_DIACRITICS)
     return unicodedata.normalize("NFC", bare).translate(_ODD_LETTERS)
 
 
@@ -161,7 +161,6 @@ _HUMPS = re.compile(
     r"|[A-Z0-9]+"
 )
 LETTERS_AND_NUMBER = re.compile(r"([^\W\d_]{2,})(\d+)|(\d+)([^\W\d_]{2,})")
-_SYMBOL_SUFFIX = re.compile(r"(?:\+\+|#)$")
 _CONTRACTION_ENDINGS = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 _NEGATION_STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
 
@@ -172,13 +171,10 @@ def split_token(token: str) -> Iterator[Piece]:
         yield from _split_name(token)
         return
     for text in chain.from_iterable(map(_DASHES.split, _without_contractions(token))):
-        suffix = _SYMBOL_SUFFIX.search(text)
-        if suffix is None:
-            yield from _split_at_level(text, 0)
-            continue
-        name = text[: suffix.start()]
-        if len(name) == 1 or suffix.group() == "++":  # C#, C++, notepad++
-            yield from _whole_piece(name.strip(_EDGES) + suffix.group())
+        suffix = "++" if text.endswith("++") else "#" if text.endswith("#") else ""
+        name = text.removesuffix(suffix)
+        if suffix and (len(name) == 1 or suffix == "++"):  # C#, C++, notepad++
+            yield from _whole_piece(name.strip(_EDGES) + suffix)
         yield from _split_at_level(name, 0)
 
 
@@ -186,15 +182,13 @@ def find_humps(name: str) -> list[tuple[int, int]]:
     """Return the spans of the parts of a camelCase name; one span if it has no humps."""
     if name.islower() or name.isupper() or not name:
         return [(0, len(name))]
-    shape = name if name.isascii() else "".join(map(_character_class, name))
+    shape = name
+    if not name.isascii():
+        shape = "".join("A" if char.isupper() else "0" if char.isdigit() else "a" for char in name)
     spans = [match.span() for match in _HUMPS.finditer(shape)]
-    return [(0, len(name))] if _is_blob(name, len(spans)) else spans
-
-
-def _is_blob(name: str, humps: int) -> bool:
-    """Return True for base64 and random ids: long, and changing case constantly."""
-    usual = 4 if any(map(str.isdigit, name)) else 3
-    return len(name) >= 20 and humps * usual > len(name)
+    # Base64 and random ids are long, and change case constantly.
+    is_blob = len(name) >= 20 and len(spans) * (4 if any(map(str.isdigit, name)) else 3) > len(name)
+    return [(0, len(name))] if is_blob else spans
 
 
 def _without_contractions(token: str) -> list[str]:
@@ -276,12 +270,6 @@ def _split_name(name: str) -> Iterator[Piece]:
 def _whole_piece(text: str) -> Iterator[Piece]:
     if len(text) <= MAX_TOKEN_CHARS:
         yield text, False
-
-
-def _character_class(character: str) -> str:
-    if character.isupper():
-        return "A"
-    return "0" if character.isdigit() else "a"
 
 
 # words
@@ -401,12 +389,14 @@ class WordAnalyser:
             if token in seen:
                 continue
             seen.add(token)
-            for word, is_stopped in self._query_words(token):
+            words = ((word, False) for word in islice(_unspaced_words(compose(token)), MAX_QUERY_TERMS))
+            for word, is_stopped in words if is_unspaced(token) else self._memory.derive(token):
                 (stopped if is_stopped else wanted)[word] = None
             if len(wanted) >= MAX_QUERY_TERMS:
                 break
-        chosen = list(wanted or stopped)
-        return [Term(word, 1.0 if word in seen else _term_weight(word)) for word in chosen[:MAX_QUERY_TERMS]]
+        chosen = list(wanted or stopped)[:MAX_QUERY_TERMS]
+        parts = {word for word in chosen if len(word) == 1 and word not in seen and is_unspaced(word)}
+        return [Term(word, UNSPACED_CHARACTER_WEIGHT if word in parts else 1.0) for word in chosen]
 
     def spans(self, text: str) -> Iterator[TokenSpan]:
         """Yield the tokens of a text with their positions and words; together they are `words(text)`."""
@@ -430,17 +420,6 @@ class WordAnalyser:
                 words = self._memory[match[0]]
                 if not wanted.isdisjoint(words):
                     yield TokenSpan(start + match.start(), start + match.end(), words)
-
-    def _query_words(self, token: str) -> Iterator[tuple[str, bool]]:
-        if not is_unspaced(token):
-            yield from self._memory.derive(token)
-            return
-        yield from ((word, False) for word in islice(_unspaced_words(compose(token)), MAX_QUERY_TERMS))
-
-
-def _term_weight(word: str) -> float:
-    """Return the weight of a word that is not a whole token of the query."""
-    return UNSPACED_CHARACTER_WEIGHT if len(word) == 1 and is_unspaced(word) else 1.0
 
 
 def _unspaced_words(run: str) -> Iterator[str]:

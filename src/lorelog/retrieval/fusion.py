@@ -397,7 +397,7 @@ def fuse_convex(
     """
     words = _sort_scores(lexical)
     proposed = _sort_scores(dense)
-    union = _union_keys(words, proposed)
+    union = dict.fromkeys((*words.by_key, *proposed.by_key))
     keys = list(union)
     if not similarities.keys() <= union.keys():
         similarities = {key: similarities[key] for key in keys if key in similarities}
@@ -423,7 +423,7 @@ def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = 
             for lane, ranks in lanes
         )
 
-    keys = list(_union_keys(words, proposed))
+    keys = list(dict.fromkeys((*words.by_key, *proposed.by_key)))
     return FusedRanking(
         keys, [sum(_rrf_share(ranks[key], k) for _, ranks in lanes if key in ranks) for key in keys], parts
     )
@@ -432,19 +432,11 @@ def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = 
 def rank_single(candidates: Sequence[Candidate], lane: Lane) -> FusedRanking:
     """Rank one lane alone, normalised as in the convex combination, so that scores are comparable."""
     scores = _sort_scores(candidates)
-    share: _LexicalShare | _DenseShare
-    if lane is Lane.LEXICAL:
-        share = _LexicalShare(scores, 1.0, {})
-    elif lane is Lane.DENSE:
-        share = _DenseShare(scores, 1.0, {})
-    else:
+    if lane is Lane.HYBRID:
         raise ValueError(f"{lane} is not a single lane")
-
-    def parts(key: ChunkKey) -> tuple[ScorePart, ...]:
-        return (share.part(key, 0.0),)
-
+    share = (_LexicalShare if lane is Lane.LEXICAL else _DenseShare)(scores, 1.0, {})
     keys = list(scores.by_key)
-    return FusedRanking(keys, [share.value(key, 0.0) for key in keys], parts)
+    return FusedRanking(keys, [share.value(key, 0.0) for key in keys], lambda key: (share.part(key, 0.0),))
 
 
 class _LexicalShare:
@@ -589,10 +581,6 @@ def _finite_scores(scores: dict[ChunkKey, float]) -> _LaneScores:
         return _LaneScores(scores, frozenset())
     finite = {key: score for key, score in scores.items() if isfinite(score)}
     return _LaneScores(finite, frozenset(scores).difference(finite))
-
-
-def _union_keys(words: _LaneScores, proposed: _LaneScores) -> dict[ChunkKey, None]:
-    return dict.fromkeys((*words.by_key, *proposed.by_key))
 
 
 def _rrf_share(rank: int, k: int) -> float:

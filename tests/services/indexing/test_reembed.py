@@ -18,14 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.services.indexing.test_run import CountingEmbedder
-from tests.stores.making import TemporaryStore
 from tests.surfaces.conftest import write
 
 from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy
 from lorelog.core.memory import IndexReport, ReembedReport
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
-from lorelog.core.query import Filters, Lane, SearchReply
+from lorelog.core.query import Lane, SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.services.indexing.reembed import drop_old_vectors, make_question, roll_back
@@ -244,35 +243,6 @@ def test_an_old_model_that_cannot_be_asked(bench: TwoModelIndex, gone: str) -> N
 
 
 @pytest.mark.slow
-def test_vectors_of_two_models_never_meet(bench: TwoModelIndex) -> None:
-    """Of two models of one dimension, each finds by its own vectors only, before, between and after the change."""
-    old, new = FakeEmbedder(), Good()
-    texts = {
-        item.chunk.embedded_text: item.key
-        for item in bench.store(old).chunks_of(os.path.realpath(bench.notes / "a.md"))
-    }
-
-    def exact(model: FakeEmbedder) -> bool:
-        vectors = model.embed_documents(list(texts)).vectors
-        found = bench.store(model).vectors(list(texts.values()))
-        return len(found) == CHUNKS and all(
-            struct.unpack("<64f", found[key]) == pytest.approx(struct.unpack("<64f", made), abs=2e-5)
-            for key, made in zip(texts.values(), vectors, strict=True)
-        )
-
-    def look(stage: str, done: int, total: int) -> None:
-        assert exact(old)
-
-    bench.run(new, look, reembed=True)
-
-    for key, vector in zip(texts.values(), new.embed_documents(list(texts)).vectors, strict=True):
-        assert bench.store(new).propose((), vector, Filters(), 1)[1][0].key == key
-    assert exact(new)
-    assert exact(old)
-    assert bench.store(old).coverage(Filters()).with_vectors == 0
-
-
-@pytest.mark.slow
 def test_a_model_can_embed_everything_again(bench: TwoModelIndex) -> None:
     """The same model embeds every text once more, meanwhile its old vectors answer, and it can be gone back to those."""
     model = CountingEmbedder()
@@ -291,20 +261,6 @@ def test_a_model_can_embed_everything_again(bench: TwoModelIndex) -> None:
     assert bench.by_meaning(model)
     assert bench.run(model).embedded == 0
     assert bench.store(model).serves_model()
-
-
-def test_the_reference_store_embeds_everything_again(tmp_path: Path) -> None:
-    """The reference store does the same: made beside, compared, in place, and back."""
-    made = TwoModelIndex(tmp_path)
-    model = CountingEmbedder()
-    made._stores[model.model] = TemporaryStore(WordAnalyser(), provider="fake", model=model.model)
-    made.run(model)
-    told = made.change(model, reembed=True)
-
-    assert told.swapped
-    assert (len(model.asked), made.store(model).stats().other_vectors) == (2 * CHUNKS, CHUNKS)
-    roll_back(made.store(model))
-    assert made.by_meaning(model)
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -458,22 +414,6 @@ def test_forgetting_the_old(bench: TwoModelIndex) -> None:
     assert bench.search(old).hits
     with pytest.raises(NotFound):
         roll_back(bench.store(new))
-
-
-@pytest.mark.slow
-def test_old_vectors_outlive_runs(bench: TwoModelIndex) -> None:
-    """Runs that sweep keep the vectors that can be gone back to; what was written since waits for the old model."""
-    old, new = FakeEmbedder(), Good()
-    bench.run(new, reembed=True)
-    write(bench.notes / "b.md", "## New\n\nThe kestrel is new here, and nobody has counted it.\n")
-    assert bench.run(new).embedded == 1
-    assert bench.store(new).stats().other_vectors == CHUNKS
-
-    roll_back(bench.store(new))
-
-    assert bench.store(old).coverage(Filters()).with_vectors == CHUNKS
-    assert bench.run(old).embedded == 1
-    assert bench.by_meaning(old)
 
 
 def test_what_changed_meanwhile_is_embedded_once(bench: TwoModelIndex) -> None:

@@ -117,20 +117,6 @@ def test_a_file_with_too_many_headings_is_named(bench: IndexedDirectory, monkeyp
     assert "text number 19" in bench.store.chunks_of(path)[-1].chunk.text
 
 
-def test_an_unchanged_file_is_not_read(bench: IndexedDirectory) -> None:
-    """A file with the same size, time and inode is not opened at all."""
-    path = write(bench.place / "a.md", "".join(SECTIONS))
-    bench.run()
-    status = path.stat()
-    # Same stamp, other bytes: only someone who reads the file could know.
-    with path.open("r+b") as file:
-        file.write(b"XX")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-    assert bench.run() == (0, 1, 0, 0, 0)
-    assert bench.store.chunks_of(os.path.realpath(path))[0].chunk.content.startswith("## Section 0")
-
-
 def test_a_touched_file_is_not_chunked_again(bench: IndexedDirectory) -> None:
     """A new time stamp on the same bytes is recorded, and nothing else happens."""
     path = write(bench.place / "a.md", "".join(SECTIONS))
@@ -149,16 +135,6 @@ def test_a_line_at_the_top_embeds_nothing(bench: IndexedDirectory) -> None:
 
     assert bench.run() == (1, 0, 0, 0, 0)
     assert bench.store.chunks_of(os.path.realpath(path))[1].chunk.start_line == 6
-
-
-def test_an_appended_entry_embeds_one_text(bench: IndexedDirectory) -> None:
-    """Appending an entry embeds that entry and nothing else."""
-    path = write(bench.place / "a.md", "".join(SECTIONS))
-    bench.run()
-    write(path, path.read_text("utf-8") + "## New\n\nappended\n")
-
-    assert bench.run() == (1, 0, 0, 0, 1)
-    assert bench.embedder.asked == ["## New\n\nappended"]
 
 
 def test_a_renamed_file_embeds_nothing(bench: IndexedDirectory) -> None:
@@ -256,28 +232,6 @@ def embedded_store(place: Path, model: str = "fake-64") -> EmbeddedStore:
     return EmbeddedStore(place / "index", WordAnalyser(), provider="fake", model=model)
 
 
-def test_old_vectors_answer_while_new_ones_are_made(tmp_path: Path) -> None:
-    """Whenever in a run someone else asks, every text is found, and none is without its vector."""
-    write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
-    first = embedded_store(tmp_path)
-    reembed(tmp_path / "notes", first, CountingEmbedder())
-    elsewhere = embedded_store(tmp_path)
-    searcher = Searcher(elsewhere, CountingEmbedder(), WordAnalyser())
-    seen: list[tuple[int, int]] = []
-
-    def look(stage: str, done: int, total: int) -> None:
-        if stage == "vectors":
-            reply = searcher.search("section", SearchOptions(k=30))
-            seen.append((len(reply.hits), reply.coverage.with_vectors))
-            assert not reply.notes
-
-    assert reembed(tmp_path / "notes", first, CountingEmbedder(), look) == (20, 0)
-
-    assert set(seen) == {(20, 20)}
-    first.close()
-    elsewhere.close()
-
-
 @pytest.mark.parametrize("kind", ["memory", "embedded"])
 def test_a_model_of_another_length_under_the_same_name(tmp_path: Path, kind: str) -> None:
     """All vectors anew is the way out of a model that changed under its name."""
@@ -294,21 +248,6 @@ def test_a_model_of_another_length_under_the_same_name(tmp_path: Path, kind: str
     assert found.hits[0].source == os.path.realpath(path)
     assert found.notes == ()
     store.close()
-
-
-def test_another_model_takes_over(tmp_path: Path) -> None:
-    """Under another model all vectors anew turns the index over, and the first one's are kept aside."""
-    write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
-    first = embedded_store(tmp_path)
-    reembed(tmp_path / "notes", first, CountingEmbedder())
-    other = embedded_store(tmp_path, model="other")
-
-    assert reembed(tmp_path / "notes", other, CountingEmbedder()) == (20, 0)
-
-    assert (other.stats().vectors, other.stats().other_vectors) == (20, 20)
-    assert not first.serves_model()
-    first.close()
-    other.close()
 
 
 def test_nothing_is_begun_for_a_model_that_is_away(bench: IndexedDirectory) -> None:

@@ -203,18 +203,6 @@ def test_a_changed_file_brings_nothing_back(memory: Lorelog, project: Path) -> N
     assert found(memory) == ["Beaver", "Crane"]
 
 
-def test_a_list_that_others_append_to_is_read_again(tmp_path: Path) -> None:
-    """Who has read the deletions sees those that another process writes afterwards."""
-    path = tmp_path / "tombstones.jsonl"
-    mine, theirs = Tombstones(path), Tombstones(path)
-    assert (mine.keys(), mine.generation()) == (frozenset(), "")
-
-    theirs.append([Tombstone("k" * 16, "", "/a.md", ("1" * 16,), "2026-03-05T10:00:00+00:00")])
-
-    assert mine.keys() == {"k" * 16}
-    assert mine.generation() == theirs.generation() != ""
-
-
 # -- copies and moves ---------------------------------------------------------------------------------------------------
 
 
@@ -329,19 +317,6 @@ def test_a_long_section_goes_whole(memory: Lorelog, project: Path, piece: int) -
     assert found(memory).count("Walrus") == 1 + len(hits)
 
 
-def test_a_long_section_stays_deleted_however_it_is_cut(memory: Lorelog, project: Path) -> None:
-    """Other settings for cutting do not make another section of it."""
-    (project / "notes" / "long.md").write_text(long("Walrus"), "utf-8")
-    memory.index()
-    memory.delete(named(memory, "Walrus"))
-
-    with Lorelog(
-        project=project, settings=FAKE | {"chunking.max_chunk_size": 700, "chunking.overlap_lines": 0}
-    ) as other:
-        other.index()
-        assert "Walrus" not in found(other)
-
-
 def test_equal_sections_go_together_and_are_counted(memory: Lorelog, project: Path) -> None:
     """Two sections that say the same under the same heading are one; the reply tells how many chunks went."""
     (project / "notes" / "a.md").write_text(TWO + "\n# Otter\n\nan otter in the river\n", "utf-8")
@@ -396,17 +371,6 @@ def test_a_beginning_that_several_share_is_refused(memory: Lorelog, home: Path) 
 
 def stone(number: int) -> Tombstone:
     return Tombstone(f"{number:016x}", "", f"/notes/{number}.md", (f"{number:016x}",), "2026-03-05T10:00:00+00:00")
-
-
-def test_a_torn_line_is_passed_over_and_repaired(tmp_path: Path) -> None:
-    """A power cut in the middle of a line loses that deletion only, and the next one is whole."""
-    path = tmp_path / "tombstones.jsonl"
-    Tombstones(path).append([stone(1), stone(2)])
-    path.write_bytes(path.read_bytes()[:-20])
-
-    assert [item.source for item in Tombstones(path).all()] == ["/notes/1.md"]
-    Tombstones(path).append([stone(3)])
-    assert [entry.source for entry in Tombstones(path).all()] == ["/notes/1.md", "/notes/3.md"]
 
 
 def test_a_line_that_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None:

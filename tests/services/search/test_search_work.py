@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,8 @@ from tests.services.search.shelf import DirectedEmbedder, Shelf, away
 
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
-from lorelog.ingest.section_peek import SectionPeek
 from lorelog.language.analyser import TokenSpan, WordAnalyser
-from lorelog.services.search import postprocess
+from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 
@@ -73,27 +71,17 @@ def test_each_text_is_analysed_once(store: EmbeddedStore) -> None:
     assert analyser.counts["spans"] == sum(bool(hit.matches) for hit in reply.hits) < len(reply.hits)
 
 
-def test_a_search_opens_only_files_that_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a hit's section costs is known without its file, until the file is another than the index has."""
-    opened: list[str] = []
-
-    class CountedPeek(SectionPeek):
-        def __init__(self, source: str) -> None:
-            opened.append(Path(source).name)
-            super().__init__(source)
-
-    monkeypatch.setattr(postprocess, "SectionPeek", CountedPeek)
-    for name in ("one", "two"):
-        body = "".join(f"The otter of line {n} in {name} tells of {name}{n} and of rivers.\n" for n in range(60))
-        (tmp_path / f"{name}.md").write_text(f"# Otters of {name}\n\n{body}\n## More\n\nIt sleeps.\n", "utf-8")
+def test_the_cost_of_a_section_is_known_without_its_file(tmp_path: Path) -> None:
+    """A hit costs what `expand` shows; in a file that has changed since, its chunk is counted."""
+    body = "".join(f"The otter of line {n} tells of water{n} and of rivers.\n" for n in range(60))
+    note = tmp_path / "one.md"
+    note.write_text(f"# Otters\n\n{body}\n## More\n\nIt sleeps.\n", "utf-8")
     with Lorelog(project=tmp_path, settings={"embedding.provider": "none"}) as memory:
         memory.index([tmp_path])
         before = memory.search("otter", k=20).hits
-        assert opened == []
         assert [hit.expand_tokens for hit in before] == [memory.expand(hit.id).tokens for hit in before]
 
-        with (tmp_path / "two.md").open("a", encoding="utf-8") as file:
+        with note.open("a", encoding="utf-8") as file:
             file.write("And wakes.\n")
-        os.utime(tmp_path / "two.md", ns=(1, 1))
-        memory.search("otter", k=20)
-        assert opened == ["two.md"]
+        after = memory.search("otter", k=20).hits
+        assert [hit.expand_tokens for hit in after] == [estimate_tokens(hit.content) for hit in after]

@@ -68,25 +68,6 @@ def test_files_that_come_change_and_go_are_followed(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_whole_directories_are_followed(project: Path) -> None:
-    """Directories that are made, moved, moved out, moved in and deleted take their files with them."""
-    notes = project / "notes"
-    kept = (notes / "a.md", "otter")
-    with Watch(project) as watch:
-        write(notes / "deep" / "er" / "x.md", "heron")
-        watch.sees(kept, (notes / "deep" / "er" / "x.md", "heron"))
-        (notes / "deep").rename(notes / "sea")
-        watch.sees(kept, (notes / "sea" / "er" / "x.md", "heron"))
-        (notes / "sea").rename(project / "away")
-        watch.sees(kept)
-        (project / "away").rename(notes / "back")
-        watch.sees(kept, (notes / "back" / "er" / "x.md", "heron"))
-        watch.sees(kept, write(notes / "back" / "er" / "x.md", "heron, edited"))
-        shutil.rmtree(notes / "back")
-        watch.sees(kept)
-
-
-@pytest.mark.slow
 def test_files_of_editors_are_ignored(project: Path) -> None:
     """Swap files, backups, temporary and hidden files, and files that are no Markdown are not followed."""
     notes = project / "notes"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.options import ChunkOptions
@@ -45,19 +46,14 @@ def read_continuation(document: Document, stored: str) -> Continuation | None:
     return Continuation(document, size, point) if digest == document.file_hash else None
 
 
-def _write_resume_point(content: FileText, point: ResumePoint) -> str:
-    if point.line < MIN_RESUMED_LINES:
-        return ""
-    return json.dumps([content.digest, content.size, point], ensure_ascii=False)
-
-
 class DocumentBuilder:
     """Builds the documents of one run. Deletions are read for each document: another process may delete meanwhile."""
 
     def __init__(self, chunking: ChunkOptions, tombstones: Tombstones | None) -> None:
         self._chunking = chunking
         self._tombstones = tombstones
-        self._notes: list[str] = []
+        self.notes: list[str] = []
+        """What the file that was built last has beyond the limits."""
 
     def is_current(self, document: Document) -> bool:
         """Return whether a document was chunked as its text would be now."""
@@ -87,7 +83,7 @@ class DocumentBuilder:
             timer=ParseTimer(file, len(text)),
             resume=point,
         )
-        self._notes = _describe_limits(file, parsed)
+        self.notes = _describe_limits(file, parsed)
         days = [(chunk.date[:10], chunk.date_source) for chunk in parsed.chunks]
         if point and point.latest[0]:
             days.append(point.latest)
@@ -109,14 +105,11 @@ class DocumentBuilder:
             parsed.chunks,
             first_line=point.line + 1 if point else 1,
             base=continued.document if continued else None,
-            resume=_write_resume_point(content, parsed.resume) if parsed.resume else "",
         )
+        if parsed.resume and parsed.resume.line >= MIN_RESUMED_LINES:
+            kept = json.dumps([content.digest, content.size, parsed.resume], ensure_ascii=False)
+            update = replace(update, resume=kept)
         return self.remove_deleted(update)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the file that was built last has beyond the limits."""
-        return self._notes
 
     def remove_deleted(self, update: DocumentUpdate) -> DocumentUpdate:
         """Return the update without chunks that are deleted now."""

@@ -10,14 +10,14 @@ The old vectors can only be queried with the model that made them. If it is no l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
-from lorelog.core.ports import FORMER_BUILTIN_MODELS, Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair
+from lorelog.core.ports import FORMER_BUILTIN_MODELS, Embedder, ReembedState, Store, StoreWriter, Vector
 from lorelog.core.vectors import unit_vector
 
 WORSE_MARGIN = 0.05
@@ -92,15 +92,21 @@ def compare_vectors(store: Store, embedder: Embedder, previous_embedder: Previou
     if not probes:
         return report
     new = _rank_probes(embedder, probes, [candidate.shadow for candidate in candidates])
-    old = _rank_with_previous(
-        embedder if state.served == state.begun else previous_embedder(state.served), probes, candidates, embedder
-    )
-    return replace(
-        report,
-        before=None if old is None else _measure_ranks(old),
-        after=_measure_ranks(new),
-        worse=_is_worse(old, new),
-    )
+    old: list[int] | None = None  # unless its model is available and fits its vectors
+    previous = embedder if state.served == state.begun else previous_embedder(state.served)
+    if previous is not None:
+        with suppress(ModelError):
+            old = _rank_probes(previous, probes, [candidate.served for candidate in candidates])
+        if previous is not embedder:
+            previous.close()
+    is_worse = False
+    if old is not None and len(new) >= MIN_PROBES:
+        from lorelog.retrieval.ranking_metrics import paired_difference
+
+        gained = paired_difference([1 / rank for rank in new], [1 / rank for rank in old])
+        is_worse = gained.mean < -WORSE_MARGIN and gained.high < 0
+    before = None if old is None else _measure_ranks(old)
+    return replace(report, before=before, after=_measure_ranks(new), worse=is_worse)
 
 
 def roll_back(store: Store) -> IndexReport:
@@ -153,21 +159,6 @@ def make_question(text: str) -> str:
     return ""
 
 
-def _rank_with_previous(
-    model: Embedder | None, probes: Sequence[_Probe], candidates: Sequence[VectorPair], new_model: Embedder
-) -> list[int] | None:
-    """Return the ranks by the old vectors, or None if their model is unavailable or does not fit them."""
-    if model is None:
-        return None
-    try:
-        return _rank_probes(model, probes, [candidate.served for candidate in candidates])
-    except ModelError:
-        return None
-    finally:
-        if model is not new_model:
-            model.close()
-
-
 def _rank_probes(model: Embedder, probes: Sequence[_Probe], vectors: Sequence[Vector]) -> list[int]:
     import numpy as np
 
@@ -190,12 +181,3 @@ def _measure_ranks(ranks: Sequence[int]) -> KnownItemScores:
 
     hits = fmean(rank <= _HIT_DEPTH for rank in ranks)
     return KnownItemScores(round(hits, 3), round(fmean(1 / rank for rank in ranks), 3))
-
-
-def _is_worse(old: Sequence[int] | None, new: Sequence[int]) -> bool:
-    if old is None or len(new) < MIN_PROBES:
-        return False
-    from lorelog.retrieval.ranking_metrics import paired_difference
-
-    gained = paired_difference([1 / rank for rank in new], [1 / rank for rank in old])
-    return gained.mean < -WORSE_MARGIN and gained.high < 0

@@ -233,7 +233,12 @@ class IndexRun:
                     apply_missed_deletions(self._store, writer, self._job.tombstones)
             documents, result = self._scan_roots()
             self.bad_roots = frozenset(problem.path for problem in result.problems) | self._empty_roots(result)
-            self._counters.problems += map(self._with_hint, result.problems)
+            missing = {root.path for root in self._job.known_roots if not root.exists()}
+            hint = "its documents are kept; 'lorelog index --remove {}' removes them"
+            self._counters.problems += [
+                replace(problem, hint=hint.format(problem.path)) if problem.path in missing else problem
+                for problem in result.problems
+            ]
             if result.outside_links:
                 more = f" and {len(result.outside_links) - 1} more" if len(result.outside_links) > 1 else ""
                 self._counters.notes.append(
@@ -250,10 +255,6 @@ class IndexRun:
             if self._embedder is not None and self._vectors.error is None:
                 refresh_model_fit(self._store, self._embedder)
         return self._counters.report(started, self._waiting())
-
-    def over_file(self, file: SourceFile) -> IndexReport:
-        """Bring one file up to date, without waiting for a longer run."""
-        return self.over_files([file])
 
     def over_files(self, files: Sequence[SourceFile], gone: Sequence[str] = ()) -> IndexReport:
         """Bring some files up to date and remove others, without waiting for a longer run."""
@@ -490,13 +491,6 @@ class IndexRun:
                     wait_s = _WAIT_STEP_S
                     self._progress(f"waiting for the index run of {busy.holder or 'another process'}", int(waited_s), 0)
             yield
-
-    def _with_hint(self, problem: FileProblem) -> FileProblem:
-        """Return a problem, with a hint if it is a registered root that no longer exists."""
-        if not any(root.path == problem.path and not root.exists() for root in self._job.known_roots):
-            return problem
-        hint = f"its documents are kept; 'lorelog index --remove {problem.path}' removes them"
-        return replace(problem, hint=hint)
 
     def _empty_roots(self, result: ScanResult) -> frozenset[str]:
         """Return directories that were named for the first time and have no Markdown files, with a note for each."""

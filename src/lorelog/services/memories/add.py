@@ -70,7 +70,8 @@ def admit(memory: NewMemory, today: date) -> AdmissionResult:
         return AdmissionResult(AdmissionDecision.EPHEMERAL, "as requested", memory.expires)
     if _priority(memory.tags) is not None:
         return AdmissionResult(AdmissionDecision.DURABLE, "it has a priority")
-    if _is_chatter(memory.text) or (_is_kind(memory, "progress") and not _has_content(memory.text)):
+    has_content = any(word not in lexicon("filler_words") and not word.isdigit() for word in _words(memory.text))
+    if _is_chatter(memory.text) or (_is_kind(memory, "progress") and not has_content):
         refused = memory.origin in _PROGRAM_ORIGINS and not _is_kind(memory, *_CONVERSATION_KINDS)
         reason = "it acknowledges something and says nothing that could be looked for"
         decision = AdmissionDecision.REFUSED if refused else AdmissionDecision.EPHEMERAL
@@ -85,10 +86,15 @@ def _find_refusal_reason(memory: NewMemory) -> str:
     if not memory.text.strip():
         return "the text is empty"
     generated = _GENERATED_TAG in memory.tags and any(tag.startswith(_WRAPPED_TAGS) for tag in memory.tags)
-    if generated or _WRAPPER.search(memory.text) or _is_compiled(memory):
+    lines = memory.text.split("\n") if memory.origin != "user" else []  # people may quote digests
+    is_digest = is_digest_text(memory.text) or any(line.lstrip(" >").startswith(DIGEST_MARK) for line in lines)
+    if generated or is_digest or _WRAPPER.search(memory.text):
         return "it was compiled from records and is not a memory of its own"
     urgent = (_priority(memory.tags) or 0) >= _MIN_URGENT_PRIORITY
-    if urgent and memory.origin in _PROGRAM_ORIGINS and not _names_action(memory.text):
+    actions = (match[1].strip() for match in _ACTION.finditer(memory.text))
+    padded = (f" {' '.join(_words(action))} " for action in actions if len(action) >= _MIN_ACTION_CHARS)
+    has_action = any(f" {verb} " in action for action in padded for verb in lexicon("action_verbs"))
+    if urgent and memory.origin in _PROGRAM_ORIGINS and not has_action:
         return (
             f"a priority of {_MIN_URGENT_PRIORITY} and more needs a sentence that says what to do: 'Agent action: …', "
             f"at least {_MIN_ACTION_CHARS} characters with a verb"
@@ -96,20 +102,8 @@ def _find_refusal_reason(memory: NewMemory) -> str:
     return ""
 
 
-def _is_compiled(memory: NewMemory) -> bool:
-    """Return whether a text is a digest or, from a program, contains one. People may quote digests."""
-    lines = memory.text.split("\n") if memory.origin != "user" else []
-    return is_digest_text(memory.text) or any(line.lstrip(" >").startswith(DIGEST_MARK) for line in lines)
-
-
 def _priority(tags: tuple[str, ...]) -> int | None:
     return max((int(match[1]) for tag in tags if (match := _PRIORITY.fullmatch(tag))), default=None)
-
-
-def _names_action(text: str) -> bool:
-    actions = (match[1].strip() for match in _ACTION.finditer(text))
-    padded = (f" {' '.join(_words(action))} " for action in actions if len(action) >= _MIN_ACTION_CHARS)
-    return any(f" {verb} " in action for action in padded for verb in lexicon("action_verbs"))
 
 
 def _is_kind(memory: NewMemory, *kinds: str) -> bool:
@@ -135,11 +129,6 @@ def _is_acknowledgement(part: str) -> bool:
     return True
 
 
-def _has_content(text: str) -> bool:
-    """Return whether a text has a word that distinguishes it from other progress notes."""
-    return any(word not in lexicon("filler_words") and not word.isdigit() for word in _words(text))
-
-
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold().replace("\u2019", "'"))
 
@@ -162,7 +151,15 @@ def add(
     Once they are in the file they are safe; an index that cannot be written then is a note, not an error.
     """
     now = datetime.now().astimezone()
-    admissions = [_check_admission(memory, now.date()) for memory in memories]
+    admissions = []
+    for memory in memories:
+        check_memory(memory)
+        admissions.append(admission := admit(memory, now.date()))
+        if admission.decision is AdmissionDecision.REFUSED:
+            raise UsageError(
+                f"not remembered: {admission.reason}",
+                hint="write what a later session should know; 'lorelog add' of your own words is always kept",
+            )
     kept = [replace(memory, expires=admission.expires) for memory, admission in zip(memories, admissions, strict=True)]
     entries = append_entries(
         Path(directory or root.path), kept, kept[0].at or now, private=root.project == GLOBAL_PROJECT
@@ -171,7 +168,7 @@ def add(
     file = SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
     indexed: dict[str, str] = {}
     try:
-        report = IndexRun(store, embedder, replace(job, roots=(root,))).over_file(file)
+        report = IndexRun(store, embedder, replace(job, roots=(root,))).over_files([file])
         notes = (*report.notes, *(problem.message for problem in report.problems))
         for entry in entries:
             own = (stored.id for stored in store.find(entry.memory) if stored.chunk.source == str(path))
@@ -283,24 +280,6 @@ def add_to_directory(
     return replace(_make_reply(entry, "", notes), origin=memory.origin)
 
 
-def _check_admission(memory: NewMemory, today: date) -> AdmissionResult:
-    check_memory(memory)
-    admission = admit(memory, today)
-    if admission.decision is AdmissionDecision.REFUSED:
-        raise UsageError(
-            f"not remembered: {admission.reason}",
-            hint="write what a later session should know; 'lorelog add' of your own words is always kept",
-        )
-    return admission
-
-
 def _make_reply(entry: JournalEntry, identity: str, notes: tuple[str, ...]) -> AddReply:
-    return AddReply(
-        memory=entry.memory,
-        id=identity,
-        source=str(entry.path),
-        start_line=entry.start_line,
-        end_line=entry.end_line,
-        searchable=bool(identity),
-        notes=notes,
-    )
+    place = (str(entry.path), entry.start_line, entry.end_line)
+    return AddReply(entry.memory, identity, *place, searchable=bool(identity), notes=notes)

@@ -282,7 +282,12 @@ class MemoryEditor(Struct, frozen=True):
         from lorelog.ingest.redaction.redact import redact
 
         stored = find_memory(identity, self.store)
-        path, root = self._own_file(stored)
+        source, document = stored.chunk.source, self.store.document(stored.chunk.source)
+        if stored.machine or document is None:
+            raise NotFound(f"the file of {stored.id} is not on this machine", hint="edit it on the machine it is on")
+        path, root = Path(source), Root(document.root, document.project)
+        if os.path.realpath(source) != source or not root.holds(source):
+            raise UsageError(f"{source} is a link now, and is not edited", hint="edit the file that it leads to")
         after = after.replace("\r\n", "\n").strip("\n")
         redaction = None if patterns is None else redact(after, patterns)
         after = after if redaction is None else redaction.text
@@ -301,16 +306,6 @@ class MemoryEditor(Struct, frozen=True):
             redacted=dict(redaction.kinds) if redaction is not None else {},
             notes=notes,
         )
-
-    def _own_file(self, stored: StoredChunk) -> tuple[Path, Root]:
-        source = stored.chunk.source
-        document = self.store.document(source)
-        if stored.machine or document is None:
-            raise NotFound(f"the file of {stored.id} is not on this machine", hint="edit it on the machine it is on")
-        root = Root(document.root, document.project)
-        if os.path.realpath(source) != source or not root.holds(source):
-            raise UsageError(f"{source} is a link now, and is not edited", hint="edit the file that it leads to")
-        return Path(source), root
 
     def _register(self, stored: StoredChunk, before: str, after: str) -> None:
         """Keep a memory the user's own, if it was: the registry knows its text."""
@@ -334,7 +329,7 @@ class MemoryEditor(Struct, frozen=True):
 
     def _index(self, path: Path, root: Root) -> tuple[str, ...]:
         file = SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
-        report = IndexRun(self.store, self.embedder, replace(self.job, roots=(root,))).over_file(file)
+        report = IndexRun(self.store, self.embedder, replace(self.job, roots=(root,))).over_files([file])
         return (*report.notes, *(problem.message for problem in report.problems))
 
 

@@ -30,7 +30,6 @@ _NOT_A_SENTENCE = re.compile(
     re.DOTALL,
 )
 """The lists of a session note, a single command, a table row, a tag or the rest of one."""
-_USER_REQUEST = re.compile(r"\s*[-*+]?\s*User asked:")
 _INLINE_CODE = re.compile(r"`[^`]*`")
 _REASON_WORDS = re.compile(
     r"\b(?:because|decided?|decision|chose|instead of|in favou?r of|root cause|caused?|reason|therefore|so that|fix(?:e[sd])?|bug|fail(?:s|ed|ure)?"
@@ -103,7 +102,9 @@ def _split_sentences(text: str) -> list[str]:
     outcome: list[str] = []
     for line in _unwrap_lines(text.partition("\n")[2] if text.startswith("#") and "\n" in text else text):
         cut = (_strip_markers(part) for part in split_sentences(line))
-        (request if _USER_REQUEST.match(line) else outcome).extend(part for part in cut if any(map(str.isalnum, part)))
+        (request if line.lstrip(" \t-*+").startswith("User asked:") else outcome).extend(
+            part for part in cut if any(map(str.isalnum, part))
+        )
     return outcome if any(map(_is_sentence, outcome)) else request + outcome
 
 

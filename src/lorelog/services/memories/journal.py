@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lorelog.core.session import HookEvent
     from lorelog.ingest.transcripts.conversation import Conversation, ConversationHead
 
-_ANCHOR_WORD = re.compile(r"[^\s<>]+")
 _NEEDS_ESCAPE = re.compile(r"--|[<>\x00-\x1f\x7f]|\s[a-z][a-z_-]*:\S")
 """Text that would end the comment, or be read as the next anchor field."""
 
@@ -72,7 +71,7 @@ def parse_entry(text: str) -> NewMemory | None:
 
 def to_anchor_word(text: str) -> str:
     """Return a text as one word that cannot end a comment."""
-    return "_".join(_ANCHOR_WORD.findall(text.replace("--", "-")))[:200]
+    return "_".join(text.replace("--", "-").replace("<", " ").replace(">", " ").split())[:200]
 
 
 def anchor_address(path: str) -> str:
@@ -84,7 +83,6 @@ _TYPE = re.compile(r"[\w][\w.-]{0,63}")
 _TAG = re.compile(r"[\w][\w.:/*@+-]{0,199}")
 _IDENTITY = re.compile(r"[\w.:-]{1,200}")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_HASH = re.compile(r"[0-9a-f]{16}")
 _CUE_CHARS = "=/*?.:@+!$&'()"
 """Characters that stay readable in an anchor besides letters, digits and `_.-~`."""
 MAX_CUES, MAX_CUE_CHARS = 20, 300
@@ -211,7 +209,7 @@ def check_memory(memory: NewMemory) -> None:
             raise UsageError(
                 f"{cue[:80]!r} cannot be a cue", hint=f"a cue is one line of at most {MAX_CUE_CHARS} characters"
             )
-    if not all(map(_HASH.fullmatch, memory.covers)):
+    if any(len(digest) != 16 or digest.strip("0123456789abcdef") for digest in memory.covers):
         raise UsageError("covers must contain content hashes", hint="16 hex digits each")
 
 
@@ -234,7 +232,12 @@ def _append_missing(
                 placed[identity] = JournalEntry(identity, path, start, start + entry.count("\n") - 1, existed=True)
         missing = {identity: entry for identity, entry in entries.items() if identity not in placed}
         if missing:
-            separator = _separator(before, now) + _session_heading(before, session, now)
+            separator = _separator(before, now)
+            word = to_anchor_word(session)
+            if word and f"<!-- session:{word} ".encode() not in before[before.rfind(_HEADING) :]:
+                separator += (
+                    f"## Session {now:%H:%M}\n\n"  # as memsearch writes it, unless the last entry is of this session
+                )
             _append_or_undo(descriptor, len(before), (separator + "\n".join(missing.values())).encode())
             first = (before.decode("utf-8", "replace") + separator).count("\n") + 1
             for identity, entry in missing.items():
@@ -247,14 +250,6 @@ def _append_missing(
     finally:
         os.close(descriptor)
     return placed
-
-
-def _session_heading(before: bytes, session: str, now: datetime) -> str:
-    """Return the heading of a session, as memsearch writes it; empty if the last entry belongs to the session, too."""
-    word = to_anchor_word(session)
-    if not word or f"<!-- session:{word} ".encode() in before[before.rfind(_HEADING) :]:
-        return ""
-    return f"## Session {now:%H:%M}\n\n"
 
 
 def _complete_torn_entry(descriptor: int, before: bytes, entries: Iterable[str]) -> bytes:
@@ -333,7 +328,7 @@ def _closing_fence(outline: Outline) -> list[str]:
     return [mark[1]] if mark else []
 
 
-_FENCE_MARKS = (re.compile(r"```[^\n]*"), re.compile(r"~~~[^\n]*"))
+_FENCE_MARKS = [re.compile(rf"{mark}[^\n]*") for mark in ("```", "~~~")]
 """Apart from each other: a pattern that begins with a fixed text is found many times as fast."""
 _OPEN_COMMENT = re.compile(r"<!--(?![^\n]*-->)")
 

@@ -323,7 +323,7 @@ def _find_pairs(
     sets = [frozenset(word) for word in words]
     positions = [position for position, memory in enumerate(memories) if memory.key in vectors]
     found = [vectors[memories[position].key] for position in positions]
-    for newer, older, cosine in _pairs_by_meaning(found, min_cosine):
+    for newer, older, cosine in _pairs_by_meaning(found, min_cosine) if len(found) > 1 else ():
         first, second = positions[newer], positions[older]
         if len(sets[first] & sets[second]) >= _MIN_SHARED_WORDS * min(len(sets[first]), len(sets[second])):
             near[first].append((second, cosine))
@@ -334,8 +334,6 @@ def _find_pairs(
 
 def _pairs_by_meaning(vectors: Sequence[Vector], min_cosine: float) -> Iterator[tuple[int, int, float]]:
     """Yield positions of vectors that are close, the newer one first, and their cosine."""
-    if len(vectors) < 2:
-        return
     import numpy as np
 
     matrix = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1)

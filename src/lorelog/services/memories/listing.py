@@ -44,10 +44,7 @@ def list_documents(store: Store, filters: Filters, limit: int, lifecycle: Lifecy
         document
         for document in store.documents()
         if not lifecycle.is_page(document.source)
-        and (filters.projects is None or document.project in filters.projects)
-        and (not filters.source_prefix or is_below(document.source, filters.source_prefix))
-        and (not filters.since or document.date >= filters.since)
-        and (not filters.until or (document.date != "" and document.date <= filters.until))
+        and _is_placed(filters, document.source, document.project, document.date)
     ]
     documents.sort(key=lambda document: (document.date, document.source), reverse=True)
     return ListReply(tuple(documents[:limit]), (), more=len(documents) > limit)
@@ -85,10 +82,26 @@ def list_memories(
 
     Superseded and expired ones are included only if the options say so.
     """
-    if options.due:
-        shown = _list_due(store, filters, lifecycle, options)
+    if options.due:  # the longest due first
+        due = (
+            stored
+            for memory in lifecycle.due()
+            for stored in store.find(memory)
+            if stored.chunk.piece == 0 and stored.chunk.memory == memory
+        )
+        shown = [stored for stored in due if _matches(filters, stored) and not lifecycle.hides(stored, options)]
     else:
-        shown = _list_visible(store, filters, limit + 1, lifecycle, options)
+        shown, fetched = [], limit + 1
+        while True:
+            memories = store.recent(filters, fetched)
+            shown = [
+                stored
+                for stored in memories
+                if not lifecycle.is_record(stored) and not lifecycle.hides(stored, options)
+            ]
+            if len(shown) > limit or len(memories) < fetched:
+                break
+            fetched = 2 * fetched + limit + 1 - len(shown)
     states = {
         stored.id: state for stored in shown[:limit] if (state := lifecycle.state_of(stored)) != NO_LIFECYCLE_STATE
     }
@@ -118,40 +131,19 @@ def _explain_unknown(kind: str, name: str, known: Mapping[str, int]) -> str:
     return f"there is no {kind} {name!r} here{guess}{others}"
 
 
-def _list_visible(
-    store: Store, filters: Filters, count: int, lifecycle: LifecycleIndex, options: ListOptions
-) -> list[StoredChunk]:
-    limit = count
-    while True:
-        memories = store.recent(filters, limit)
-        shown = [
-            stored for stored in memories if not lifecycle.is_record(stored) and not lifecycle.hides(stored, options)
-        ]
-        if len(shown) >= count or len(memories) < limit:
-            return shown
-        limit = 2 * limit + count - len(shown)
+def _matches(filters: Filters, stored: StoredChunk) -> bool:
+    chunk = stored.chunk
+    of_kind = (not filters.types or chunk.type in filters.types) and set(filters.tags) <= set(chunk.tags)
+    return of_kind and _is_placed(filters, chunk.source, stored.project, chunk.date[:10])
 
 
-def _list_due(store: Store, filters: Filters, lifecycle: LifecycleIndex, options: ListOptions) -> list[StoredChunk]:
-    """Return the memories due for review, the longest due first."""
-    memories = (
-        stored
-        for memory in lifecycle.due()
-        for stored in store.find(memory)
-        if stored.chunk.piece == 0 and stored.chunk.memory == memory
-    )
-    return [stored for stored in memories if _matches_filters(filters, stored) and not lifecycle.hides(stored, options)]
-
-
-def _matches_filters(filters: Filters, stored: StoredChunk) -> bool:
-    chunk, day = stored.chunk, stored.chunk.date[:10]
+def _is_placed(filters: Filters, source: str, project: str, day: str) -> bool:
+    """Return whether project, path and day of a file or memory are admitted."""
     return (
-        (filters.projects is None or stored.project in filters.projects)
-        and (not filters.source_prefix or is_below(chunk.source, filters.source_prefix))
+        (filters.projects is None or project in filters.projects)
+        and (not filters.source_prefix or is_below(source, filters.source_prefix))
         and (not filters.since or day >= filters.since)
         and (not filters.until or (day != "" and day <= filters.until))
-        and (not filters.types or chunk.type in filters.types)
-        and set(filters.tags) <= set(chunk.tags)
     )
 
 
@@ -226,19 +218,17 @@ def find_chunk(identity: str, store: Store) -> StoredChunk:
 
 def _ambiguous_error(identity: str, matches: Sequence[StoredChunk]) -> UsageError:
     """Return the error for a prefix of several ids, with the id that has the prefix and the line of each."""
-    named = {_matching_id(stored, identity): stored for stored in reversed(matches)}
+    named = {
+        next((name for name in names if name.startswith(identity)), stored.id): stored
+        for stored in reversed(matches)
+        for names in [(stored.id, stored.chunk.memory, stored.chunk.content_hash)]
+    }
     shown = [
         f"{name} ({Path(stored.chunk.source).name}:{stored.chunk.start_line} {_first_line(stored.chunk)})"
         for name, stored in sorted(named.items())[:_MAX_CANDIDATES]
     ]
     more = f"; and {len(named) - len(shown)} more" if len(named) > len(shown) else ""
     return UsageError(f"{len(named)} ids start with {identity!r}", hint=f"give more of it: {'; '.join(shown)}{more}")
-
-
-def _matching_id(stored: StoredChunk, prefix: str) -> str:
-    """Return the id of a chunk that has the prefix: its own, its memory's, or the hash of its content."""
-    candidates = (stored.id, stored.chunk.memory, stored.chunk.content_hash)
-    return next((name for name in candidates if name.startswith(prefix)), stored.id)
 
 
 def _first_line(chunk: Chunk) -> str:

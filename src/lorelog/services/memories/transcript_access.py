@@ -47,24 +47,22 @@ class TranscriptAccess:
         """
         try:
             real = os.path.realpath(path)
-            anchor = stored.chunk.anchor
-            if anchor is not None and path.startswith("/") and self._authored.wrote_address(anchor, stored.project):
-                return real
-            if not stored.project or not any(is_below(real, folder) for folder in self._folders):
+            anchor, project, key = stored.chunk.anchor, stored.project, (real, session)
+            if anchor is not None and path.startswith("/"):
+                named = (anchor.memory, project, anchor.session, anchor.transcript)
+                if self._authored.wrote_transcript(*named):
+                    return real
+            if not project or not any(is_below(real, folder) for folder in self._folders):
                 return ""
-            return real if self._project_of(real, session) == stored.project else ""
+            if key not in self._projects:
+                self._projects[key] = _find_conversation_project(real, session)
+            return real if self._projects[key] == project else ""
         except (OSError, ValueError):  # a name that is too long, or has NUL bytes
             return ""
 
-    def _project_of(self, path: str, session: str) -> str:
-        """Return the project of a conversation; empty if that is unknown."""
-        key = (path, session)
-        if key not in self._projects:
-            self._projects[key] = _find_conversation_project(path, session)
-        return self._projects[key]
-
 
 def _find_conversation_project(path: str, session: str) -> str:
+    """Return the project of a conversation; empty if that is unknown."""
     try:
         directory = read_conversation_head(open_conversation(path, session)).directory
         if not directory or not directory.startswith("/"):

@@ -12,15 +12,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from lorelog.core.atomic_file import append_lines, open_to_append
 from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock
 
 LineT = TypeVar("LineT")
+FoldT = TypeVar("FoldT")
 
 FileStamp = tuple[int, int, int]
 _COMPARED_BYTES = 4_096
@@ -28,7 +30,6 @@ _COMPARED_BYTES = 4_096
 
 
 def encode_line(values: Mapping[str, Any]) -> bytes:
-    """Return a line of a log."""
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
@@ -64,6 +65,7 @@ class AppendLog(Generic[LineT]):
         self._lines: tuple[LineT, ...] = ()
         self._end, self._last = 0, b""
         """Length of what was read, and the bytes before that point."""
+        self._folded: tuple[object, Any] = (None, None)
 
     def lines(self) -> tuple[LineT, ...]:
         """Return all lines in order; the same tuple as long as nothing was appended."""
@@ -75,6 +77,13 @@ class AppendLog(Generic[LineT]):
                 self._end, self._last = 0, b""
             self._lines, self._seen = self._read(), seen
         return self._lines
+
+    def folded(self, fold: Callable[[tuple[LineT, ...]], FoldT]) -> FoldT:
+        """Return what a function makes of all lines; it is called again only if they have changed."""
+        lines = self.lines()
+        if self._folded[0] is not lines:
+            self._folded = (lines, fold(lines))
+        return cast("FoldT", self._folded[1])
 
     def bad_lines(self) -> tuple[BadLine, ...]:
         """Return the lines that cannot be read."""
@@ -98,7 +107,9 @@ class AppendLog(Generic[LineT]):
         """Append lines; they are on disk when this returns."""
         lines = list(lines)
         # Lines of several machines are ordered by `at`: a change must not be earlier than what it changes, whatever the clocks say.
-        if latest := self._latest_time():
+        with suppress(OSError, ValueError, LookupError, TypeError), self.path.open("rb") as stream:
+            stream.seek(max(0, self.path.stat().st_size - _COMPARED_BYTES))
+            latest = json.loads(stream.read().rstrip(b"\n").rpartition(b"\n")[2])["at"]
             lines = [{**line, "at": _later(line["at"], latest)} if "at" in line else line for line in lines]
         data = b"".join(map(encode_line, lines))
         try:
@@ -110,16 +121,6 @@ class AppendLog(Generic[LineT]):
                 f"{self.path} cannot be written: {error.strerror}", hint="nothing was changed; make the file writable"
             ) from error
         self._seen = None
-
-    def _latest_time(self) -> str:
-        """Return the time of the last line; empty if it has none."""
-        try:
-            with self.path.open("rb") as stream:
-                stream.seek(max(0, self.path.stat().st_size - _COMPARED_BYTES))
-                values = json.loads(stream.read().rstrip(b"\n").rpartition(b"\n")[2])
-        except (OSError, ValueError):
-            return ""
-        return str(values.get("at", "")) if isinstance(values, dict) else ""
 
     def _append(self, data: bytes) -> bool:
         """Append to the file; return False if another process replaced it while we waited for the lock."""
@@ -162,7 +163,6 @@ class AppendLog(Generic[LineT]):
 
     def _parse_lines(self, data: bytes) -> list[LineT]:
         parsed: list[LineT] = []
-        bad: list[BadLine] = []
         for number, line in enumerate(data.split(b"\n")[:-1], self._line_count + 1):
             if not line.strip():
                 continue
@@ -174,11 +174,10 @@ class AppendLog(Generic[LineT]):
                         f"{self.path} has a line that cannot be read: {number} ({error})",
                         hint="correct or delete that line; each line is one JSON object",
                     ) from error
-                bad.append((number, str(error)))
+                self._bad_lines += ((number, str(error)),)
                 rest = self._salvage(line)
                 parsed += [] if rest is None else [rest]
         self._line_count += data.count(b"\n")
-        self._bad_lines += tuple(bad)
         return parsed
 
 

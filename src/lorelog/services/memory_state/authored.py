@@ -71,8 +71,6 @@ class AuthoredMemories:
     def __init__(self, folder: Path) -> None:
         self._lock = Lock()
         self._file = AppendLog(folder / AUTHORED_FILE, _parse_line, is_long=True, is_optional=True)
-        self._lines: tuple[tuple[str, AuthoredText], ...] = ()
-        self._known_texts: dict[str, AuthoredText] = {}
         self._lookups = 0
         self._content: tuple[FileStamp | None, bytes] = (None, b"")
 
@@ -88,6 +86,11 @@ class AuthoredMemories:
     def record(self, memories: Iterable[NewMemory], project: str = "") -> None:
         """Register memories of a project, which have ids; they are on disk when this returns."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
+
+        def address_of(source: dict[str, str]) -> dict[str, str]:
+            transcript = next((source[dialect] for dialect in _TRANSCRIPT_FIELDS if dialect in source), "")
+            return {"address": _address_digest(project, source.get("session", ""), transcript)} if transcript else {}
+
         self._file.append(
             {
                 "memory": memory.id,
@@ -95,7 +98,7 @@ class AuthoredMemories:
                 "whole": _whole_digest(memory.text),
                 "kind": _anchor_digest(_to_anchor(memory)),
                 "at": at,
-                **_address_field(memory, project),
+                **address_of(dict(memory.source)),
             }
             for memory in memories
         )
@@ -116,16 +119,12 @@ class AuthoredMemories:
                 return []
         except OSError:
             return []
-        return [identity for identity, known in self._known().items() if (known.whole, known.kind) == (whole, kind)]
+        return [identity for identity, known in self.all().items() if (known.whole, known.kind) == (whole, kind)]
 
     def wrote(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor, and its text begins like this one."""
         known = self.find(anchor.memory)
         return known is not None and known.confirms(authored_digests(anchor, text))
-
-    def all(self) -> Mapping[str, AuthoredText]:
-        """Return everything that is registered, by memory id."""
-        return self._known()
 
     def wrote_all(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor and exactly this text, markup aside."""
@@ -133,10 +132,6 @@ class AuthoredMemories:
         if known is None or not known.confirms(authored_digests(anchor, text)):
             return False
         return known.whole == _whole_digest(text) if known.whole else "<!--" not in text
-
-    def wrote_address(self, anchor: Anchor, project: str) -> bool:
-        """Return True if a memory was written here, in this project, with this session and transcript."""
-        return self.wrote_transcript(anchor.memory, project, anchor.session, anchor.transcript)
 
     def wrote_transcript(self, memory: str, project: str, session: str, transcript: str) -> bool:
         """Return True if a memory was written here, in this project, with this session and transcript."""
@@ -154,13 +149,13 @@ class AuthoredMemories:
         """
         self._lookups += 1
         if self._lookups > _MAX_SINGLE_LOOKUPS or not memory:
-            return self._known().get(memory)
+            return self.all().get(memory)
         stamp, (known_stamp, data) = self._file.stamp(), self._content
         if known_stamp != stamp:
             try:
                 data = self._file.path.read_bytes()
             except OSError:
-                return self._known().get(memory)
+                return self.all().get(memory)
             self._content = (stamp, data)
         start = data.rfind(b'{"memory": %b,' % json.dumps(memory, ensure_ascii=False).encode("utf-8", "replace"))
         end = data.find(b"\n", start)
@@ -169,15 +164,13 @@ class AuthoredMemories:
         try:
             return _parse_line(json.loads(data[start:end]))[1]
         except (ValueError, KeyError, TypeError):
-            return self._known().get(memory)
+            return self.all().get(memory)
 
-    def _known(self) -> Mapping[str, AuthoredText]:
+    def all(self) -> Mapping[str, AuthoredText]:
+        """Return everything that is registered, by memory id."""
         with self._lock:
             self._content = (None, b"")
-            lines = self._file.lines()
-            if lines is not self._lines:
-                self._known_texts, self._lines = dict(lines), lines
-            return self._known_texts
+            return self._file.folded(dict)
 
 
 def author_digest(text: str) -> str:
@@ -201,12 +194,6 @@ def _anchor_digest(anchor: Anchor) -> str:
 
 def _address_digest(project: str, session: str, transcript: str) -> str:
     return short_hash(f"{project}\0{session}\0{transcript}")
-
-
-def _address_field(memory: NewMemory, project: str) -> dict[str, str]:
-    source = dict(memory.source)
-    transcript = next((source[dialect] for dialect in _TRANSCRIPT_FIELDS if dialect in source), "")
-    return {"address": _address_digest(project, source.get("session", ""), transcript)} if transcript else {}
 
 
 def _to_anchor(memory: NewMemory) -> Anchor:

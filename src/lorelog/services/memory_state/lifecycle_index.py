@@ -110,8 +110,6 @@ class MemoryDateTable:
 
     def __init__(self, path: Path) -> None:
         self._file = AppendLog(path, lambda entry: convert(entry, MemoryDates), is_optional=True)
-        self._lines: tuple[MemoryDates, ...] = ()
-        self._days: dict[str, MemoryDates] = {}
 
     @property
     def token(self) -> str:
@@ -120,13 +118,14 @@ class MemoryDateTable:
 
     def dates(self) -> Mapping[str, MemoryDates]:
         """Return the current dates."""
-        lines = self._file.lines()
-        if lines is not self._lines:
+
+        def merge(lines: Iterable[MemoryDates]) -> dict[str, MemoryDates]:
             days: dict[str, MemoryDates] = {}
             for line in lines:
                 days[line.memory] = line.merged_over(days.get(line.memory, MemoryDates(line.memory)))
-            self._days, self._lines = days, lines
-        return self._days
+            return days
+
+        return self._file.folded(merge)
 
     def record(self, days: MemoryDates) -> None:
         """Record dates; they are on disk when this returns."""
@@ -164,8 +163,6 @@ class Feedback:
 
     def __init__(self, path: Path) -> None:
         self._file = AppendLog(path, lambda entry: convert(entry, Judgement), is_optional=True)
-        self._lines: tuple[Judgement, ...] = ()
-        self._judged: dict[str, dict[str, Judgement]] = {}
 
     @property
     def token(self) -> str:
@@ -174,13 +171,14 @@ class Feedback:
 
     def judgements(self) -> Mapping[str, Mapping[str, Judgement]]:
         """Return the current judgements, by question and memory key."""
-        lines = self._file.lines()
-        if lines is not self._lines:
+
+        def group(lines: Iterable[Judgement]) -> dict[str, dict[str, Judgement]]:
             judged: dict[str, dict[str, Judgement]] = {}
             for line in lines:
                 judged.setdefault(line.query, {})[line.key] = line
-            self._judged, self._lines = judged, lines
-        return self._judged
+            return judged
+
+        return self._file.folded(group)
 
     def record(self, query: str, stored: StoredChunk, relevance: str) -> tuple[Judgement, bool]:
         """Record a judgement; return it and whether it is new."""
@@ -193,14 +191,6 @@ class Feedback:
             return previous, False
         self._file.append([asdict(judgement)])
         return judgement, True
-
-
-def is_judged_irrelevant(judgements: Mapping[str, Mapping[str, Judgement]], query: str, stored: StoredChunk) -> bool:
-    """Return whether this memory was judged irrelevant to exactly this question."""
-    if not judgements:
-        return False
-    judgement = judgements.get(normalize_query(query), {}).get(feedback_key(stored))
-    return judgement is not None and judgement.relevance == IRRELEVANT
 
 
 def normalize_query(query: str) -> str:
@@ -363,8 +353,9 @@ class LifecycleIndex:
         return self._feedback.judgements() if self._feedback is not None else {}
 
     def is_irrelevant(self, query: str, stored: StoredChunk) -> bool:
-        """Return whether a user judged this memory irrelevant to this question."""
-        return is_judged_irrelevant(self._judgements, query, stored)
+        """Return whether a user judged this memory irrelevant to exactly this question."""
+        judged = self._judgements.get(normalize_query(query), {}) if self._judgements else {}
+        return feedback_key(stored) in judged and judged[feedback_key(stored)].relevance == IRRELEVANT
 
     def due(self) -> list[str]:
         """Return the ids of memories due for review, the longest due first."""

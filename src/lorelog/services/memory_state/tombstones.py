@@ -57,9 +57,6 @@ class Tombstones:
 
     def __init__(self, path: Path) -> None:
         self._file = AppendLog(path, lambda entry: convert(entry, Tombstone), salvage=_salvage_tombstone)
-        self._lines: tuple[Tombstone, ...] = ()
-        self._current: dict[str, Tombstone] = {}
-        self._generation = ""
         self._kept: frozenset[str] = frozenset()
 
     def keys(self) -> frozenset[str]:
@@ -75,8 +72,8 @@ class Tombstones:
 
     def generation(self) -> str:
         """Return a token that changes with every deletion and restoration and never repeats; empty at first."""
-        self._read()
-        return self._generation
+        stones = self._file.lines()
+        return short_hash(repr(list(stones))) if stones else ""
 
     def find(self, identity: str) -> list[Tombstone]:
         """Return the deletions with this chunk or memory id; if there are none, those whose id starts with it."""
@@ -108,16 +105,16 @@ class Tombstones:
         self._file.append(to_builtins(stone) for stone in stones)
 
     def _read(self) -> dict[str, Tombstone]:
-        stones = self._file.lines()
-        if stones is not self._lines:
-            current: dict[str, Tombstone] = {}
-            for stone in stones:
-                current.pop(stone.key, None)
-                if stone.deleted:
-                    current[stone.key] = stone
-            self._lines, self._current = stones, current
-            self._generation = short_hash(repr(list(stones))) if stones else ""
-        return self._current
+        return self._file.folded(_current_stones)
+
+
+def _current_stones(stones: Iterable[Tombstone]) -> dict[str, Tombstone]:
+    current: dict[str, Tombstone] = {}
+    for stone in stones:
+        current.pop(stone.key, None)
+        if stone.deleted:
+            current[stone.key] = stone
+    return current
 
 
 def _salvage_tombstone(line: bytes) -> Tombstone | None:

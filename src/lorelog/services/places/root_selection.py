@@ -35,8 +35,8 @@ AUTO_MEMORY_ORIGIN = "claude"
 AUTO_MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", os.path.join(".claude", "CLAUDE.md"))
 """Below a project's top directory, in search order."""
 
-_DIRECTORY_ENCODINGS = (re.compile("[^a-zA-Z0-9]"), re.compile("[/.]"), re.compile("/"))
-"""Characters that Claude Code replaces by `-` in directory names: today, and in two earlier versions."""
+_ENCODED = re.compile("[^a-zA-Z0-9]")
+"""Characters that Claude Code replaces by `-` in directory names; two earlier versions replaced fewer."""
 
 
 class _AutoMemoryCandidate(Struct, frozen=True):
@@ -70,7 +70,8 @@ def encode_directory(directory: str) -> tuple[str, ...]:
     def dashes(match: re.Match[str]) -> str:  # one for each UTF-16 unit, as JavaScript counts characters
         return "-" * (len(match[0].encode("utf-16-le", "surrogatepass")) // 2)
 
-    return tuple(dict.fromkeys(pattern.sub(dashes, directory) for pattern in _DIRECTORY_ENCODINGS))
+    earliest = directory.replace("/", "-")
+    return tuple(dict.fromkeys((_ENCODED.sub(dashes, directory), earliest.replace(".", "-"), earliest)))
 
 
 def _auto_memory_candidates(project: Project, claude: Path) -> Iterator[_AutoMemoryCandidate]:

@@ -4,8 +4,8 @@ A store filters by what its index contains. Whether a memory is superseded, expi
 it is checked after the search and its cache.
 
 Each hit gets the cost of its snippet and of the section that `expand` would show; `expand` in turn gives the cost of the conversation.
-Every search does this, so a file that is as it was indexed is not opened, and others are only skimmed: no parser is loaded. If a chunk's
-lines have changed or its file is gone, `expand` shows the indexed chunk, and the cost is that of the chunk.
+Every search does this, so no file is opened: the index has the section. If its file was changed since or is gone, the cost is that of
+the chunk, which `expand` shows if it does not find it in the file any more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from lorelog.core.document import FileStamp, StoredChunk
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit
-from lorelog.ingest.section_peek import SectionPeek
 from lorelog.retrieval.cache import CostCache
 from lorelog.retrieval.relevance import confidence_words
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -73,16 +72,10 @@ _SAMPLE_CHARS = 1 << 14
 """A longer section's cost is extrapolated from its first characters."""
 
 
-def add_token_costs(
-    hits: tuple[Hit, ...], store: Store | None = None, costs: CostCache | None = None
-) -> tuple[Hit, ...]:
-    """Return hits with the cost of their snippets and sections.
-
-    The section of a file that is as it was indexed is put together from the store; only other files are read.
-    """
+def add_token_costs(hits: tuple[Hit, ...], store: Store, costs: CostCache | None = None) -> tuple[Hit, ...]:
+    """Return hits with the cost of their snippets, and of their sections as the store has them."""
     section_tokens: dict[str, int] = {}
     unknown: dict[str, tuple[Hit, FileStamp]] = {}
-    changed: list[Hit] = []
     for source, of_source in group_by_source(hits).items():
         stamp = _file_stamp(source)
         for hit in of_source:
@@ -93,22 +86,14 @@ def add_token_costs(
                 section_tokens[hit.id] = _estimate_section_tokens(hit.content)
             else:
                 unknown[hit.id] = hit, stamp
-    indexed = store.sections(list(unknown)) if unknown and store is not None else {}
+    indexed = store.sections(list(unknown)) if unknown else {}
     for chunk_id, (hit, stamp) in unknown.items():
         section = indexed.get(chunk_id)
-        # Front matter is above the first chunk: `expand` shows it, the index has no text of it.
-        if section is None or section.stamp != stamp or (not hit.heading_level and section.start_line > 1):
-            changed.append(hit)
-        else:
-            section_tokens[chunk_id] = _estimate_section_tokens(section.text.rstrip())
-    for source, of_source in group_by_source(changed).items():
-        with SectionPeek(source) as file:
-            for hit in of_source:
-                text = file.section(hit.content, hit.start_line, hit.heading_level) or hit.content
-                section_tokens[hit.id] = _estimate_section_tokens(text)
-    if costs is not None:
-        for chunk_id, (_, stamp) in unknown.items():
-            costs.put(chunk_id, stamp, section_tokens[chunk_id])
+        is_current = section is not None and section.stamp == stamp
+        tokens = _estimate_section_tokens(section.text.rstrip() if section and is_current else hit.content)
+        section_tokens[chunk_id] = tokens
+        if costs is not None and is_current:
+            costs.put(chunk_id, stamp, tokens)
     return tuple(
         replace(hit, tokens=hit.tokens or estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id])
         for hit in hits

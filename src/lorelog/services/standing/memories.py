@@ -44,11 +44,10 @@ from lorelog.services.standing.ownership import (
     memory_body,
     untracked_files,
 )
-from lorelog.services.standing.source import FORMAT, MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
+from lorelog.services.standing.source import MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.usage.history import unused_counts
 
 if TYPE_CHECKING:
-    from lorelog.services.cues.derive import DerivedCues
     from lorelog.services.freshness.checker import FreshnessChecker
 
 MAX_TEXT_CHARS = 400
@@ -56,8 +55,6 @@ _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "con
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
-_FEW_NEW = 20
-"""Up to this many new memories, derive cues again instead of loading the cache, which takes longer."""
 MAX_STANDING = 2_000
 _LAST_RANK = 999_999
 _PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
@@ -212,8 +209,6 @@ class _Draft(Struct):
     claim: OwnClaim
     memory: StandingMemory | None = None
     """Not own, without expiry; None if it can never be delivered."""
-    derived: str = ""
-    """The derived cues as a field of `derived.json`; empty if none were derived."""
     shown: StandingMemory | None = None
     """The memory as it was shown last."""
 
@@ -249,41 +244,29 @@ def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMe
 
 def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
     """Return a draft of every memory, newest first. Only chunks that changed since the last call are read."""
-    from lorelog.services.cues.derive import DerivedCues
-
     known = _known_drafts(source.folder)
     new = {key: mark for key, mark in marks if key not in known or known[key].mark != mark}
     gone = known.keys() - {key for key, _ in marks}
     ownership = Ownership(source.workspace, source.authored)
-    is_cold = not known or len(new) > _FEW_NEW
-    derived = DerivedCues(source.folder / "derived.json", FORMAT, is_read=is_cold)
     for key, stored in source.store.fetch(list(new)).items():
-        known[key] = _make_draft(stored, new[key], ownership, derived)
+        known[key] = _make_draft(stored, new[key], ownership)
     for key in gone:
         del known[key]
-    if gone or any(known[key].derived for key in new if key in known) or is_cold:
-        fields = (draft.derived for draft in known.values() if draft.derived)
-        replace_if_changed(source.folder / "derived.json", derived.contents(fields))
     return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
 
 
-class _Reading(Struct, frozen=True):
-    """What of a chunk matters for delivery."""
+def _read_chunk(chunk: Chunk, anchor: Anchor) -> tuple[str, tuple[Cue, ...], bool]:
+    """Return the words of a memory, its cues, by hand or derived, and whether it stands."""
+    from lorelog.services.cues.derive import derive_cues
 
-    text: str
-    by_hand: tuple[Cue, ...]
-    is_standing: bool
-    derives_cues: bool
-    """True if cues are derived from the text: it stands or is a fact, and has none written by hand."""
-
-
-def _read_chunk(chunk: Chunk, anchor: Anchor) -> _Reading:
-    was_said = is_captured(anchor)
+    was_said, by_hand = is_captured(anchor), read_cues(anchor.cues)
     words = split_statement(HEADING.sub("", chunk.text, count=1))[0] if was_said else chunk.text
-    by_hand = read_cues(anchor.cues)
+    text = plain_text(words)
+    if by_hand:
+        return text, by_hand, True
     stands = is_certain(chunk.type, words) if was_said else chunk.type in STANDING_TYPES
     is_added_fact = not (was_said or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    return _Reading(plain_text(words), by_hand, stands or bool(by_hand), (stands or is_added_fact) and not by_hand)
+    return text, derive_cues(text) if stands or is_added_fact else (), stands
 
 
 def is_captured(anchor: Anchor) -> bool:
@@ -302,30 +285,21 @@ def is_certain(kind: str, words: str) -> bool:
 
 def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
     """Return the cues that are derived from a memory's text; none if it has cues written by hand, or is not delivered."""
-    from lorelog.services.cues.derive import derive_cues
-
     chunk, anchor = stored.chunk, stored.chunk.anchor
-    if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
+    if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE or read_cues(anchor.cues):
         return ()
-    reading = _read_chunk(chunk, anchor)
-    return derive_cues(reading.text) if reading.derives_cues else ()
+    return _read_chunk(chunk, anchor)[1]
 
 
-def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: DerivedCues) -> _Draft:
+def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
     """Return the draft of a chunk, with a memory if that can ever be delivered."""
-    from lorelog.services.cues.derive import derived_field
-
     chunk, anchor = stored.chunk, stored.chunk.anchor
     bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
     draft = _Draft(mark, bare, ownership.claim_of(chunk, memory_body(stored)))
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
-    reading = _read_chunk(chunk, anchor)
-    text, cues = reading.text, reading.by_hand
-    if reading.derives_cues:
-        cues, key = derived.of(text)
-        draft.derived = derived_field(key, cues)
-    if not text or not (reading.is_standing or cues):
+    text, cues, stands = _read_chunk(chunk, anchor)
+    if not text or not (stands or cues):
         return draft
     draft.memory = StandingMemory(
         id=anchor.memory,
@@ -336,7 +310,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
         source=f"{chunk.source}:{chunk.start_line}",
         project=stored.project,
         own=False,
-        is_standing=reading.is_standing,
+        is_standing=stands,
         cues=cues,
         session=anchor.session,
     )

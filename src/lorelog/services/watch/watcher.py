@@ -93,9 +93,7 @@ class FileEventSource:
         """Return whether the system would refuse one more watch. New directories are then silently not watched."""
         try:
             _make_notifier([folder], recursive=False, lenient=False).close()
-        except PermissionError:
-            return False
-        except FileNotFoundError:
+        except (PermissionError, FileNotFoundError):
             return False
         except (OSError, RuntimeError):
             return True
@@ -458,18 +456,14 @@ class Watcher:
                 self._pass()
                 self._busy = False
                 until = min(look_at, self._reconcile_at, *map(self._due_at, self._pending))
-                self._wait_for_events(min(max(until - time.monotonic(), 0.01), _CHECK_TARGETS_S))
+                with suppress(Empty):  # wait for events, and handle all that are queued
+                    batch = self._queue.get(timeout=min(max(until - time.monotonic(), 0.01), _CHECK_TARGETS_S))
+                    while True:
+                        if batch is not None:
+                            self._guarded("events", partial(self._handle_batch, batch))
+                        batch = self._queue.get_nowait()
         finally:
             self._events.close()
-
-    def _wait_for_events(self, wait_s: float) -> None:
-        """Wait for events, and handle all that are queued."""
-        with suppress(Empty):
-            batch = self._queue.get(timeout=wait_s)
-            while True:
-                if batch is not None:
-                    self._guarded("events", partial(self._handle_batch, batch))
-                batch = self._queue.get_nowait()
 
     def _due_at(self, target: WatchTarget) -> float:
         quiet = self._options.debounce_ms / 1000
@@ -485,11 +479,8 @@ class Watcher:
             self._wake_requested.set()  # the cache was deleted: all roots are read again
         self._catalogs = catalogs
         fingerprint, identities = self._discovery.fingerprint(), _file_identities(self._watch_set)
-        if (
-            not closely
-            and self._listening is not None
-            and (fingerprint, identities) == (self._fingerprint, self._there)
-        ):
+        is_same = (fingerprint, identities) == (self._fingerprint, self._there)
+        if not closely and self._listening is not None and is_same:
             return
         self._watch_set = self._discovery.discover()
         self._errors.pop("discovery", None)
@@ -608,12 +599,13 @@ class Watcher:
     def _follow(self, target: WatchTarget, pending: FileChanges) -> IndexReport | None:
         if not os.path.isdir(target.directory):
             return None  # its roots are gone, too, and are compared when they come back
-        with self._discovery.open_engine(target.tenant, target.directory) as engine:
-            return engine.maintenance().follow(pending, self._keep_going)
 
-    def _keep_going(self, stage: str, done: int, total: int) -> None:
-        if self._stopped.is_set():
-            raise Cancelled("watching was stopped")
+        def keep_going(stage: str, done: int, total: int) -> None:
+            if self._stopped.is_set():
+                raise Cancelled("watching was stopped")
+
+        with self._discovery.open_engine(target.tenant, target.directory) as engine:
+            return engine.maintenance().follow(pending, keep_going)
 
     def _guarded(self, source: str, do: Callable[[], None]) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from lorelog.core.document import (
@@ -34,7 +35,7 @@ from lorelog.core.ports import (
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.stores.embedded import rows, vector_file
 from lorelog.stores.embedded.dense import RowFilter
-from lorelog.stores.embedded.rows import sql_conditions
+from lorelog.stores.embedded.rows import batches, placeholders, sql_conditions
 
 _NUMBER_SEPARATOR = "\n"
 """Between a model's name and the number; model names cannot contain it."""
@@ -65,7 +66,6 @@ def _space_number(space: str) -> int:
     return int(space.partition(_NUMBER_SEPARATOR)[2] or 0)
 
 
-_KEYS_PER_QUERY = 500
 _PADDED_KEYS = 20
 _FEW_WAITING = 1_000
 """Chunks without a vector up to which all of them are read to find those of one document."""
@@ -263,18 +263,13 @@ class CatalogReader:
         return {row: vector for row, vector in zip(slots, vectors, strict=True) if vector is not None}
 
     def _slots(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, int]:
-        slots: dict[ChunkKey, int] = {}
-        for part in _key_batches(list(keys)):
-            slots.update(
-                self.database.execute(
-                    # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.
-                    "SELECT c.row, v.slot FROM spaces s CROSS JOIN chunks c CROSS JOIN vectors v "
-                    "ON v.space = s.id AND v.key = c.vector_key "
-                    f"WHERE s.name = ? AND c.row IN ({_placeholders(part)}) AND c.live",
-                    (space, *part),
-                ).fetchall()
-            )
-        return slots
+        # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.
+        statement = (
+            "SELECT c.row, v.slot FROM spaces s CROSS JOIN chunks c CROSS JOIN vectors v "
+            "ON v.space = s.id AND v.key = c.vector_key WHERE s.name = ? AND c.row IN ({}) AND c.live"
+        )
+        parts = (self.database.execute(statement.format(placeholders(part)), (space, *part)) for part in batches(keys))
+        return dict(chain.from_iterable(parts))
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         return self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND d.source = ? ORDER BY c.ordinal", (source,))
@@ -336,18 +331,18 @@ class CatalogReader:
         return by_id or self._chunks(by_hash, (id_prefix, end))
 
     def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
-        chunks: dict[ChunkKey, StoredChunk] = {}
-        for marks, part in _padded_batches(keys):
-            for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ({marks})", part):
-                chunks[chunk.key] = chunk
-        return chunks
+        return {
+            chunk.key: chunk
+            for marks, part in _padded_batches(keys)
+            for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ({marks})", part)
+        }
 
     def contents(self, hashes: Sequence[str], filters: Filters) -> set[str]:
         """Return those content hashes that a chunk of the admitted projects has."""
         existing: set[str] = set()
         in_projects, projects = _in_projects(filters)
-        for part in _key_batches(list(dict.fromkeys(hashes))):
-            marks = _placeholders(part)
+        for part in batches(dict.fromkeys(hashes)):
+            marks = placeholders(part)
             statement = f"SELECT content_hash FROM chunks WHERE live AND content_hash IN ({marks}){in_projects}"
             existing.update(digest for (digest,) in self.database.execute(statement, (*part, *projects)))
         return existing
@@ -430,12 +425,11 @@ class CatalogReader:
                 f"FROM chunks c JOIN documents d ON d.id = c.document WHERE c.live AND c.id IN ({marks})",
                 part,
             ).fetchall():
-                start, text = self._section_text(document, first, level)
-                sections[identity] = IndexedSection(FileStamp(*stamp), start, text)
+                sections[identity] = IndexedSection(FileStamp(*stamp), self._section_text(document, first, level))
         return sections
 
-    def _section_text(self, document: int, first: int, level: int) -> tuple[int, str]:
-        """Return the first line of a section and its text: chunks from the first to the next one under a heading as high."""
+    def _section_text(self, document: int, first: int, level: int) -> str:
+        """Return the text of a section: chunks from the first to the next one under a heading as high."""
         parts: list[tuple[int, int, str]] = []
         length = 0
         for ordinal, piece, below, start_line, end_line, content in self.database.execute(
@@ -447,28 +441,27 @@ class CatalogReader:
                 break
             parts.append((start_line, end_line, content))
             length += len(content)
-        return parts[0][0] if parts else 0, join_chunks(parts)
+        return join_chunks(parts)
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         missing, space = set(vector_keys), self.space
-        for part in _key_batches(list(missing)):
-            missing.difference_update(
-                key
-                for (key,) in self.database.execute(
-                    "SELECT v.key FROM vectors v JOIN spaces s ON s.id = v.space "
-                    f"WHERE s.name = ? AND v.key IN ({_placeholders(part)})",
-                    (space, *part),
-                )
+        for part in batches(list(missing)):
+            found = self.database.execute(
+                "SELECT v.key FROM vectors v JOIN spaces s ON s.id = v.space "
+                f"WHERE s.name = ? AND v.key IN ({placeholders(part)})",
+                (space, *part),
             )
+            missing.difference_update(key for (key,) in found)
         return missing
 
     def rows_waiting_for(self, vector_keys: Sequence[str]) -> list[int]:
         """Return the rows, staged ones included, that need one of these vectors."""
-        waiting: list[int] = []
-        for part in _key_batches(list(vector_keys)):
-            statement = f"SELECT row FROM chunks WHERE vector_key IN ({_placeholders(part)}) AND NOT embedded"
-            waiting += [row for (row,) in self.database.execute(statement, part)]
-        return waiting
+        statement = "SELECT row FROM chunks WHERE vector_key IN ({}) AND NOT embedded"
+        return [
+            row
+            for part in batches(vector_keys)
+            for (row,) in self.database.execute(statement.format(placeholders(part)), part)
+        ]
 
     def pending(self, limit: int, *, shadow: bool = False) -> list[PendingText]:
         space = self.fact("beside") if shadow else self.is_current_space()
@@ -560,22 +553,12 @@ class CatalogReader:
 
 def _padded_batches(keys: Sequence[ChunkKey] | Sequence[str]) -> Iterator[tuple[str, list[ChunkKey | None]]]:
     """Yield keys with their placeholders, padded with NULL to few lengths: SQLite compiles each length once."""
-    for start in range(0, len(keys), _KEYS_PER_QUERY):
-        part: list[ChunkKey | None] = list(keys[start : start + _KEYS_PER_QUERY])
-        part += [None] * (-len(part) % _PADDED_KEYS)
-        yield _placeholders(part), part
-
-
-def _key_batches(values: list[ChunkKey] | list[str]) -> Iterator[Sequence[ChunkKey]]:
-    for start in range(0, len(values), _KEYS_PER_QUERY):
-        yield values[start : start + _KEYS_PER_QUERY]
+    for keys_part in batches(keys):
+        part = [*keys_part, *[None] * (-len(keys_part) % _PADDED_KEYS)]
+        yield placeholders(part), part
 
 
 def _in_projects(filters: Filters) -> tuple[str, tuple[str, ...]]:
     """Return a condition that admits the projects, empty if all are admitted, and its values."""
     projects = filters.projects
-    return ("", ()) if projects is None else (f" AND project IN ({_placeholders(projects)})", tuple(projects))
-
-
-def _placeholders(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
+    return ("", ()) if projects is None else (f" AND project IN ({placeholders(projects)})", tuple(projects))

@@ -211,18 +211,13 @@ class CatalogWriter:
         self._lanes_of = lanes_of
         self._space = catalog.space
         self._model = catalog_reader.space_model(self._space)
-        self._lexical, self._dense = lanes_of(self._space)
+        self._lexical, self.vectors = lanes_of(self._space)
         self._caller_model = caller_model
         self._vectors_freed = False
         self.swept = False
         self.mended = ""
         """What was damaged in the vector files and is made again; the store reports it."""
         self._repair()
-
-    @property
-    def vectors(self) -> CatalogLane:
-        """The lane of the served vectors."""
-        return self._dense
 
     @translate_method_errors
     def put(self, updates: Sequence[DocumentUpdate]) -> None:
@@ -286,7 +281,7 @@ class CatalogWriter:
             waiting = self.catalog.rows_waiting_for(list(vectors))
             self._database.executemany("UPDATE chunks SET embedded = 1 WHERE row = ?", [(row,) for row in waiting])
             change_log.append_changes(self._database, change_log.VECTOR, waiting)
-        self._dense.catch_up(self._database)
+        self.vectors.catch_up(self._database)
 
     @translate_method_errors
     def begin_shadow_vectors(self, dimension: int) -> None:
@@ -310,7 +305,7 @@ class CatalogWriter:
     def drop_other_vectors(self) -> int:
         with self._write_transaction():
             dropped = self._shadow.drop_others()
-        self._dense.forget_others()
+        self.vectors.forget_others()
         vector_file.delete_unused_files(self._database)
         return dropped
 
@@ -355,9 +350,9 @@ class CatalogWriter:
                     "AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)",
                     (key,),
                 )
-        for lane in dict.fromkeys((self._lexical, self._dense)):
+        for lane in dict.fromkeys((self._lexical, self.vectors)):
             lane.purge(self._database)
-        self._dense.forget_others()
+        self.vectors.forget_others()
         vector_file.delete_unused_files(self._database)
         with transaction(self._database):
             change_log.trim(self._database, followed)
@@ -474,7 +469,7 @@ class CatalogWriter:
         self._discard_staged()
         if (self.catalog.fact("space"), self.catalog.fact("model")) != (self._space, self._model):
             # The log of another model's vectors does not apply to this model's lane.
-            self._dense.forget()
+            self.vectors.forget()
             with self._write_transaction():
                 self._shadow.serve(self._space, self._model)
         space = vector_file.find_space(self._database, self._space)
@@ -496,11 +491,11 @@ class CatalogWriter:
             dropped = vector_file.drop_damaged(self._database, space)
         if dropped:
             self.mended = f"{dropped:,} vectors of {space.file}, which the next index run makes again"
-            self._dense.forget()
+            self.vectors.forget()
             self._update_lanes()
 
     def _update_lanes(self) -> int:
-        positions = (self._lexical.catch_up(self._database), self._dense.catch_up(self._database))
+        positions = (self._lexical.catch_up(self._database), self.vectors.catch_up(self._database))
         last = change_log.last_sequence(self._database)
         return min(position for position in (*positions, last) if position is not None)
 
@@ -521,7 +516,7 @@ class CatalogWriter:
         with self._write_transaction():
             self._shadow.swap(space)
             self.catalog.set_fact("declined", declined)
-        self._lexical, self._dense = lexical, dense
+        self._lexical, self.vectors = lexical, dense
         self._space, self._model = space, catalog_reader.space_model(space)
         # From here on the writer acts for the model whose vectors are served.
         self.catalog.owner = catalog_reader.space_owner(space)

@@ -150,7 +150,7 @@ def find_catalog_damage(path: Path) -> str:
     if not path.is_file():
         return ""
     try:
-        with closing(_connect(path, "mode=ro")) as database:
+        with closing(connect(path, "mode=ro", _BUSY_S)) as database:
             found = [str(row[0]) for row in database.execute("PRAGMA quick_check(3)")]
             _check_version(database, path, len(MIGRATIONS))
     except sqlite3.DatabaseError as error:
@@ -268,12 +268,6 @@ def shrink_database(database: sqlite3.Connection) -> None:
     (free,), (pages,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_count"))
     if free > max(_MIN_FREE_PAGES, pages // 3):
         database.execute("VACUUM")
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    database = connect(path, mode, _BUSY_S)
-    database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    return database
 
 
 def _check_version(database: sqlite3.Connection, path: Path, known_version: int) -> None:

@@ -20,8 +20,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from lorelog.core.query import Candidate, make_candidates
 from lorelog.core.vectors import needs_numpy
 from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
+from lorelog.stores.embedded.rows import batches, placeholders
 from lorelog.stores.embedded.vector_file import LineEntry, VectorFile, VectorSpace
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ _MIN_LINES_PER_LIMIT = 20
 _CHECKED_WHEN_OPENED = 1_024
 """A lane of up to this many lines is checked completely when it is opened: 0.7 ms."""
 _CHECK_INTERVAL_S = 24 * 3600
-_BATCH_LINES = 512
 _REPAIR_HINT = "'lorelog index' repairs them"
 
 
@@ -262,7 +262,6 @@ EXACT_UP_TO = 32_768
 
 _FORMAT = 4
 _MAX_DEAD_SHARE = 0.25
-_ROWS_PER_READ = 500
 _SUFFIXES = (".rows", ".projects", ".slots", ".sums")
 _TYPES = ("<i8", "<u8", "<u4", "<u8")
 _WIDTHS = (8, 8, 4, 8)
@@ -385,7 +384,7 @@ class DenseLane:
         changes = change_log.changes_after(database, followed)
         waiting = {*changes.added, *changes.embedded, *changes.removed}
         expected = matched = unlike = 0
-        for batch in _batches(self._entries(database, space, [row for row in rows if row not in waiting])):
+        for batch in batches(self._entries(database, space, [row for row in rows if row not in waiting])):
             row_numbers, projects, slots, _ = vector_file.encode_lines(batch)
             lines, other = matrix.compare(row_numbers, slots, projects)
             expected, matched, unlike = expected + len(batch), matched + len(lines), unlike + other
@@ -554,8 +553,8 @@ class DenseLane:
         return vector_file.find_lines(self._files(state.name)[0], state.count, rows)
 
     def _append(self, name: str, count: int, entries: Iterator[LineEntry]) -> int:
-        batches = _batches(entries)
-        first = next(batches, [])
+        parts = batches(entries)
+        first = next(parts, [])
         if not first and count:
             return count  # nothing to write, and nothing to sync
         files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in self._files(name)]
@@ -563,7 +562,7 @@ class DenseLane:
             for file, width in zip(files, _WIDTHS, strict=True):
                 file.seek(count * width)
                 file.truncate()
-            for batch in chain([first] if first else [], batches):
+            for batch in chain([first] if first else [], parts):
                 for file, part in zip(files, vector_file.line_bytes(batch), strict=True):
                     file.write(part)
                 count += len(batch)
@@ -573,14 +572,12 @@ class DenseLane:
         return count
 
     def _entries(self, database: sqlite3.Connection, space: VectorSpace, rows: Sequence[int]) -> Iterator[LineEntry]:
-        for start in range(0, len(rows), _ROWS_PER_READ):
-            part = rows[start : start + _ROWS_PER_READ]
-            marks = ", ".join("?" * len(part))
+        for part in batches(rows):
             # CROSS JOIN keeps this order: SQLite would walk all vectors of the space for every batch of rows.
             yield from database.execute(
                 "SELECT c.row, c.project, v.slot FROM chunks c "
                 "CROSS JOIN vectors v ON v.space = ? AND v.key = c.vector_key "
-                f"WHERE c.row IN ({marks}) ORDER BY c.row",
+                f"WHERE c.row IN ({placeholders(part)}) ORDER BY c.row",
                 (space.id, *part),
             ).fetchall()
 
@@ -704,9 +701,3 @@ def _format_damage(name: str, damage: Mapping[str, int]) -> list[str]:
     return [
         f"{count:,} lines of {file if file.endswith('.i16') else f'{name}.{file}'}" for file, count in damage.items()
     ]
-
-
-def _batches(entries: Iterable[LineEntry]) -> Iterator[list[LineEntry]]:
-    iterator = iter(entries)
-    while batch := list(islice(iterator, _BATCH_LINES)):
-        yield batch

@@ -22,7 +22,7 @@ from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.query import Candidate, Filters, Term, make_candidates
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.connection import from_tantivy, translate_errors
-from lorelog.stores.embedded.rows import day_number, path_terms, tantivy_filters
+from lorelog.stores.embedded.rows import batches, day_number, path_terms, placeholders, tantivy_filters
 
 if TYPE_CHECKING:
     import tempfile
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _FORMAT = 2
 _HEAP_BYTES = 50_000_000
 _ROWS_PER_COMMIT = 20_000
-_ROWS_PER_READ = 500
 
 _FILLER = "¤"
 """Pads a short text to the minimum length of BM25; no analyser produces it as a word."""
@@ -214,12 +213,10 @@ class LexicalLane:
         import tantivy
 
         schema = _schema()
-        for start in range(0, len(rows), _ROWS_PER_READ):
-            part = rows[start : start + _ROWS_PER_READ]
-            marks = ", ".join("?" * len(part))
+        for part in batches(rows):
             for row in database.execute(
                 f"SELECT {_ROW_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document "
-                f"WHERE c.row IN ({marks}) ORDER BY c.row",
+                f"WHERE c.row IN ({placeholders(part)}) ORDER BY c.row",
                 part,
             ).fetchall():
                 yield tantivy.Document.from_dict(self._fields(row), schema)

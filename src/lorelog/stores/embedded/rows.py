@@ -8,9 +8,11 @@ meaning.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sized
 from functools import lru_cache
+from itertools import islice
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import asdict, astuple, replace
 
@@ -22,6 +24,8 @@ from lorelog.core.query import Filters
 if TYPE_CHECKING:
     import tantivy
 
+
+ItemT = TypeVar("ItemT")
 
 DOCUMENT_COLUMNS = (
     "source, root, project, size, mtime_ns, inode, file_hash, title, date, indexed_at, recipe, chunk_count, date_source"
@@ -138,7 +142,7 @@ def sql_conditions(filters: Filters) -> tuple[str, list[Any]]:
     """Return a WHERE clause over `chunks c`, joined with `documents d` for a source prefix, and its values."""
     clauses, values = ["c.live"], list[Any]()
     if filters.projects is not None:
-        clauses.append(f"c.project IN ({_placeholders(filters.projects)})")
+        clauses.append(f"c.project IN ({placeholders(filters.projects)})")
         values += filters.projects
     if filters.source_prefix:
         prefix = filters.source_prefix.rstrip("/")
@@ -153,7 +157,7 @@ def sql_conditions(filters: Filters) -> tuple[str, list[Any]]:
         clauses.append("(c.date <> '' AND c.date < ?)")
         values.append(filters.until + "\U0010ffff")
     if filters.types:
-        clauses.append(f"c.type IN ({_placeholders(filters.types)})")
+        clauses.append(f"c.type IN ({placeholders(filters.types)})")
         values += filters.types
     for tag in filters.tags:
         clauses.append("c.row IN (SELECT row FROM tagged WHERE tag = ?)")
@@ -200,5 +204,13 @@ def day_number(date: str) -> int:
     return int(date[:10].replace("-", "")) if date else 0
 
 
-def _placeholders(values: tuple[str, ...]) -> str:
+def placeholders(values: Sized) -> str:
+    """Return a question mark for each of some values of an SQL statement."""
     return ", ".join("?" * len(values))
+
+
+def batches(items: Iterable[ItemT], size: int = 500) -> Iterator[list[ItemT]]:
+    """Yield lists of at most `size` items; SQLite accepts so many values."""
+    iterator = iter(items)
+    while part := list(islice(iterator, size)):
+        yield part

@@ -71,8 +71,12 @@ def _reads(
 class CatalogStore(ABC):
     """An index in one folder, seen by one model. Reading an index that does not exist returns nothing and creates nothing."""
 
+    _lane_owner = ""
+    """The kind of store that maintains the lanes: after its writes, the lanes of another kind are behind."""
+
     def __init__(self, folder: Path, *, provider: str, model: str) -> None:
         self._folder = folder
+        self._location = str(folder)
         self._path = folder / "catalog.db"
         self._lock = folder / "writer.lock"
         self._space = f"{provider}/{model}"
@@ -91,10 +95,6 @@ class CatalogStore(ABC):
     @abstractmethod
     def _lanes_of(self, space: str) -> tuple[CatalogLane, CatalogLane]:
         """Return the lexical lane and the dense lane of a vector space."""
-
-    def _lane_owner(self) -> str:
-        """Return which kind of store maintains the lanes: after its writes, the lanes of another kind are behind."""
-        return ""
 
     def _finish_lanes(self) -> None:
         """Close the files of lanes that were written. Called at the end of every write, under the writer lock."""
@@ -120,10 +120,6 @@ class CatalogStore(ABC):
         """Return an empty string, unless a subclass can check its lanes."""
         return ""
 
-    def _location(self) -> str:
-        """Return the location of the index for display."""
-        return str(self._folder)
-
     # -- catalog -----------------------------------------------------------------------------------------------------
 
     documents = _reads(CatalogReader.documents, list)
@@ -142,6 +138,7 @@ class CatalogStore(ABC):
     embedded_keys = _reads(CatalogReader.embedded_keys, set)
     pending_of = _reads(CatalogReader.pending_of, list)
     find = _reads(CatalogReader.find, list)
+    fetch = _reads(CatalogReader.fetch, dict)
     sample = _reads(CatalogReader.sample, list)
     get_note = _reads(CatalogReader.get_note, str)
     chunk_neighbours = _reads(CatalogReader.chunk_neighbours, dict)
@@ -150,10 +147,6 @@ class CatalogStore(ABC):
     pending = _reads(CatalogReader.pending, list)
     vector_pairs = _reads(CatalogReader.vector_pairs, list)
     coverage = _reads(CatalogReader.coverage, lambda: VectorCoverage(0, 0))
-
-    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
-        with self._open_reader() as catalog:
-            return catalog.fetch(keys) if catalog else {}
 
     def projects(self) -> dict[str, int]:
         """Return the projects with their chunks; cached until the next write."""
@@ -196,7 +189,7 @@ class CatalogStore(ABC):
             projects=projects,
             bytes_on_disk=folder_bytes(self._folder),
             schema_version=SCHEMA_VERSION,
-            location=self._location(),
+            location=self._location,
             bytes_mapped=self._bytes_mapped(),
             project_documents=documents,
         )
@@ -234,7 +227,7 @@ class CatalogStore(ABC):
                 if not take_over:
                     catalog.owner = space_owner(catalog.fact("space") or self._space)
             writer = CatalogWriter(self._path, catalog, self._lanes_of, self._space)
-            writer.record_lane_owner(self._lane_owner())
+            writer.record_lane_owner(self._lane_owner)
             yield writer
             self._report_repairs(writer)
         if writer.swept or self._runs:
@@ -263,24 +256,26 @@ class CatalogStore(ABC):
             return False
 
     def reset(self) -> None:
-        if not self._folder.exists():
-            return
-        with (
-            translate_errors(self._folder),
-            hold_lock(self._folder / "run.lock", wait_s=_RESET_WAIT_S),
-            hold_lock(self._lock, wait_s=_RESET_WAIT_S),
-            self._turn,
-        ):
-            self.close()
-            for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
-                (self._folder / name).unlink(missing_ok=True)
-            self._drop_lanes()  # first, because a reader takes a vector file that a lane names and that is gone for damage
-            self._drop_vectors()
+        if self._folder.exists():
+            with self._close_to_replace():
+                for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
+                    (self._folder / name).unlink(missing_ok=True)
+                self._drop_derived()
 
     def set_damaged_aside(self) -> str:
         """Rename a damaged catalog, and forget its lanes. The next write begins an empty one."""
         if not self._folder.is_dir():
             return ""
+        with self._close_to_replace():
+            if not find_catalog_damage(self._path):
+                return ""
+            aside = set_aside(self._path)
+            self._drop_derived()
+        return f"{self._path} was damaged and is kept as {aside.name}"
+
+    @contextmanager
+    def _close_to_replace(self) -> Iterator[None]:
+        """Close all files, and keep other processes from opening them while they are replaced."""
         with (
             translate_errors(self._folder),
             hold_lock(self._folder / "run.lock", wait_s=_RESET_WAIT_S),
@@ -288,12 +283,7 @@ class CatalogStore(ABC):
             self._turn,
         ):
             self.close()
-            if not find_catalog_damage(self._path):
-                return ""
-            aside = set_aside(self._path)
-            self._drop_lanes()
-            self._drop_vectors()
-        return f"{self._path} was damaged and is kept as {aside.name}"
+            yield
 
     def close(self) -> None:
         self._close_files()
@@ -339,7 +329,12 @@ class CatalogStore(ABC):
                 yield catalog if self._has_schema(catalog) else None
             finally:
                 self._thread.catalog = None
-                self._give_back(catalog)
+                with self._readers_lock:
+                    is_kept = catalog.inode == self._inode and len(self._idle_readers) < _MAX_IDLE_READERS
+                    if is_kept:
+                        self._idle_readers.append(catalog)
+                if not is_kept:
+                    catalog.database.close()
 
     def _take_reader(self) -> CatalogReader | None:
         """Return a connection that no other thread uses, or None if there is no catalog.
@@ -377,17 +372,11 @@ class CatalogStore(ABC):
                 self._inode = inode
         return inode
 
-    def _give_back(self, catalog: CatalogReader) -> None:
-        with self._readers_lock:
-            if catalog.inode == self._inode and len(self._idle_readers) < _MAX_IDLE_READERS:
-                self._idle_readers.append(catalog)
-                return
-        catalog.database.close()
-
-    def _drop_vectors(self) -> None:
-        """Delete the vector files: without the catalog nobody knows whose vectors they hold."""
+    def _drop_derived(self) -> None:
+        """Delete lanes and vector files: without the catalog their owners are not known."""
         import shutil
 
+        self._drop_lanes()  # first, because a reader takes a vector file that a lane names and that is gone for damage
         shutil.rmtree(self._folder / "vectors", ignore_errors=True)
 
     def _has_schema(self, catalog: CatalogReader) -> bool:
@@ -411,7 +400,7 @@ class CatalogStore(ABC):
         """
         if not catalog.is_current_space():
             return False
-        is_foreign = (catalog.fact("keeper") or "") != self._lane_owner()
+        is_foreign = (catalog.fact("keeper") or "") != self._lane_owner
         if not is_foreign and lane.applied(catalog.database) is not None:
             return True
         if is_foreign or lane is self._lanes_of(self._space)[0] or catalog.vector_counts()[0]:

@@ -19,7 +19,7 @@ import os
 import sqlite3
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from operator import mul
@@ -32,6 +32,7 @@ from lorelog.core.errors import ModelFault
 from lorelog.core.ids import blake2b
 from lorelog.core.ports import Vector
 from lorelog.core.vectors import needs_numpy
+from lorelog.stores.embedded.rows import batches, placeholders
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +50,6 @@ _LARGEST = 32_767
 _SUFFIX = ".i16"
 _MAX_DEAD_SHARE = 0.25
 _MIN_DEAD_RECORDS = 1_000
-_KEYS_PER_QUERY = 500
 _HEADER_WORDS = 2
 """Words of 4 bytes before those that the checksum covers."""
 
@@ -349,9 +349,9 @@ def add_vectors(database: sqlite3.Connection, space: VectorSpace, vectors: Mappi
     """Store vectors that the space does not have. The caller has started a transaction."""
     known = {
         key
-        for part in _parts(list(vectors))
+        for part in batches(vectors)
         for (key,) in database.execute(
-            f"SELECT key FROM vectors WHERE space = ? AND key IN ({', '.join('?' * len(part))})", (space.id, *part)
+            f"SELECT key FROM vectors WHERE space = ? AND key IN ({placeholders(part)})", (space.id, *part)
         )
     }
     new = [key for key in vectors if key not in known]
@@ -440,8 +440,8 @@ def drop_damaged(database: sqlite3.Connection, space: VectorSpace) -> int:
     The caller has started a transaction. The file counts as checked.
     """
     keys = find_damage(database, space)
-    for part in _parts(keys):
-        marks = ", ".join("?" * len(part))
+    for part in batches(keys):
+        marks = placeholders(part)
         remove_vectors(database, f"space = ? AND key IN ({marks})", (space.id, *part))
         if database.execute("SELECT value FROM facts WHERE name = 'space'").fetchone() == (space.name,):
             database.execute(f"UPDATE chunks SET embedded = 0 WHERE vector_key IN ({marks})", part)
@@ -490,8 +490,3 @@ def delete_unused_files(database: sqlite3.Connection) -> None:
     for path in folder_of(database).glob(f"*{_SUFFIX}"):
         if path.name not in used:
             path.unlink(missing_ok=True)
-
-
-def _parts(keys: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(keys), _KEYS_PER_QUERY):
-        yield keys[start : start + _KEYS_PER_QUERY]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,9 +39,8 @@ _TOKEN_HINT = "set store.token to the variable that holds it, such as env:MILVUS
 _NOT_LOADED_HINT = "it is loaded by the next request"
 
 
-def is_missing_collection(fault: StoreError) -> bool:
-    """Return True if a collection is missing or is not the one that was written."""
-    return isinstance(fault, StoreDamaged) and fault.hint == PUSH_HINT
+class CollectionMissing(StoreDamaged, code=StoreDamaged.code):
+    """A collection is missing or is not the one that was written."""
 
 
 def is_unloaded_collection(fault: StoreError) -> bool:
@@ -82,7 +82,7 @@ _ERROR_KINDS: tuple[tuple[type[StoreError], set[str | int], str, str], ...] = (
         _NOT_LOADED_HINT,
     ),
     (
-        StoreDamaged,
+        CollectionMissing,
         {100, "can't find collection", "collection not found"},
         "a collection is missing from {place}: {text}",
         PUSH_HINT,
@@ -363,7 +363,7 @@ class Collections:
                 ),
             )
             if [row["text"] for row in rows] != [mark]:
-                raise StoreDamaged(
+                raise CollectionMissing(
                     f"{name} at {self._remote.place} is not the collection that was written", hint=PUSH_HINT
                 )
 
@@ -460,14 +460,16 @@ class Collections:
         """Flush Milvus Lite, which otherwise scans recent rows in every search. A server does this itself."""
         if self._remote.is_lite():
             for name in names:
-                self._remote.call(partial(_flush, name))
+                self._remote.call(methodcaller("flush", name, timeout=TIMEOUT_S))
 
     def drop_rows(self, name: str, home: str) -> bool:
         """Delete an index's rows, and the collection if it is then empty; return True on success."""
         try:
             self._with_loaded(name, lambda client: _drop_rows(client, name, home), patience_s=SEARCH_PATIENCE_S)
-        except StoreError as fault:
-            return is_missing_collection(fault)
+        except CollectionMissing:
+            return True
+        except StoreError:
+            return False
         return True
 
     def _delete(self, name: str, expression: str) -> None:
@@ -499,10 +501,6 @@ def _ensure_collection(client: MilvusClient, name: str, width: int) -> bool:
                 raise
     client.load_collection(name, timeout=TIMEOUT_S)
     return is_new
-
-
-def _flush(name: str, client: MilvusClient) -> None:
-    client.flush(name, timeout=TIMEOUT_S)
 
 
 def _drop_rows(client: MilvusClient, name: str, home: str) -> None:

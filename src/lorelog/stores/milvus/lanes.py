@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
+from lorelog.core.errors import ModelFault, StoreError
 from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Analyser, Vector
@@ -28,7 +28,7 @@ from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.milvus.client import CollectionQuery, Collections, MilvusConnection, is_missing_collection
+from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, MilvusConnection
 from lorelog.stores.milvus.peers import PeerIndex, PeerRegistry, SharedProject
 from lorelog.stores.milvus.schema import (
     COLLECTION_FORMAT,
@@ -309,9 +309,7 @@ class MilvusLanes:
                 state = self._send(database, state, changes.added + changes.embedded + changes.moved)
                 self._delete(state, changes.removed)
                 self._save(replace(state, applied=changes.head, written_at=time.time()))
-        except StoreDamaged as fault:
-            if not is_missing_collection(fault):
-                raise
+        except CollectionMissing:
             return self._push_all(database, dimension)
         return changes.head
 
@@ -368,9 +366,7 @@ class MilvusLanes:
         self._checked_at = float("-inf")
         try:
             self._check_collections(state)
-        except StoreDamaged as fault:
-            if not is_missing_collection(fault):
-                raise
+        except CollectionMissing:
             return None
         return state
 

@@ -26,7 +26,7 @@ from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.ports import Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
-from lorelog.stores.milvus.client import CollectionQuery, Collections, is_missing_collection, run_parallel
+from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, run_parallel
 from lorelog.stores.milvus.schema import (
     READ_FIELDS,
     UNKNOWN_WIDTH,
@@ -105,10 +105,10 @@ class PeerIndexes:
                     peers = self._registry.peers(self._home())
                     self._peers = tuple(peer for peer in peers if peer.analyser == self._analyser)
                     self._fault = None
+                except CollectionMissing:  # nothing was ever shared
+                    self._peers, self._fault = (), None
                 except StoreError as fault:
-                    self._fault = None if is_missing_collection(fault) else fault
-                    if is_missing_collection(fault):  # nothing was ever shared
-                        self._peers = ()
+                    self._fault = fault
                 self._read_at = time.monotonic()
             if needed and self._fault is not None:
                 raise self._fault
@@ -256,10 +256,8 @@ class PeerIndexes:
         def attempt(name: str, target: PeerRows) -> list[Row]:
             try:
                 return [{**row, "collection": name} for row in query(name, target)]
-            except StoreError as fault:
-                if is_missing_collection(fault):
-                    return []
-                raise
+            except CollectionMissing:
+                return []
 
         results = run_parallel([partial(attempt, name, target) for name, target in targets.items()])
         return [row for rows in results for row in rows]
@@ -345,10 +343,8 @@ class PeerRegistry:
         """Return True if the index is in the registry."""
         try:
             return bool(self.collections.read(self.name, in_values("key", [row_key(home, 0)]), ["key"]))
-        except StoreError as fault:
-            if is_missing_collection(fault):
-                return False
-            raise
+        except CollectionMissing:
+            return False
 
     def peers(self, home: str) -> list[PeerIndex]:
         """Return the descriptions of all other indexes, without those that are being written or cannot be parsed."""

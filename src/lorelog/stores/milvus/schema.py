@@ -30,7 +30,7 @@ from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import space_model
-from lorelog.stores.embedded.rows import CHUNK_COLUMNS, day_number, read_chunk
+from lorelog.stores.embedded.rows import CHUNK_COLUMNS, batches, day_number, placeholders, read_chunk
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -228,7 +228,6 @@ Row = dict[str, Any]
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?")
 
-_ROWS_PER_QUERY = 500
 _MAX_CALL_BYTES = 4_000_000
 """Of one call. Servers accept 64 MB, but many rows at once make them slow."""
 READ_FIELDS = (
@@ -252,14 +251,12 @@ class RowOwner(Struct, frozen=True):
 
 def rows_to_send(database: sqlite3.Connection, rows: Sequence[int], owner: RowOwner) -> Iterator[list[Row]]:
     """Yield the rows to send in batches of one project each; rows that no longer exist are skipped."""
-    for start in range(0, len(rows), _ROWS_PER_QUERY):
-        part = rows[start : start + _ROWS_PER_QUERY]
-        marks = ", ".join("?" * len(part))
+    for part in batches(rows):
         # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.
         found = database.execute(
             f"SELECT v.slot, {CHUNK_COLUMNS} FROM chunks c CROSS JOIN documents d ON d.id = c.document "
             "LEFT JOIN vectors v ON v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = c.vector_key "
-            f"WHERE c.row IN ({marks}) ORDER BY c.project, c.row",
+            f"WHERE c.row IN ({placeholders(part)}) ORDER BY c.project, c.row",
             (owner.space, *part),
         ).fetchall()
         slots = [slot for slot, *_ in found if slot is not None]

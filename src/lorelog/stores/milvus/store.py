@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lorelog.core.document import ChunkKey, StoredChunk
-from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import StoreOptions
 from lorelog.core.ports import Analyser, StoreComparison, StoreWriter, Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
@@ -20,7 +20,7 @@ from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import hold_lock, translate_errors
 from lorelog.stores.embedded.store import CatalogStore
-from lorelog.stores.milvus.client import Collections, MilvusConnection, is_missing_collection, run_parallel
+from lorelog.stores.milvus.client import CollectionMissing, Collections, MilvusConnection, run_parallel
 from lorelog.stores.milvus.lanes import IndexOwner, MilvusLanes, RowDifferences, StateFiles
 from lorelog.stores.milvus.peers import PeerCandidates, PeerIndexes, PeerRegistry, machine_name
 
@@ -51,6 +51,8 @@ class MilvusStore(CatalogStore):
         self._name_of = name_of
         self._remote = MilvusConnection(options)
         self._files = StateFiles(folder / "milvus", options.uri)
+        self._lane_owner = f"milvus {self._files.address_hash()}"
+        self._location = f"{folder}, {options.uri}"
         self._analyser = analyser
         self._known_rarity: tuple[str, dict[str, float]] = ("", {})
         self._lanes: dict[str, MilvusLanes] = {}
@@ -185,9 +187,7 @@ class MilvusStore(CatalogStore):
             lanes = self._lanes_of(catalog.fact("space") or self._space)[0]
             try:
                 differences = lanes.differences(catalog.database)
-            except StoreDamaged as fault:
-                if not is_missing_collection(fault):
-                    raise
+            except CollectionMissing:
                 chunks = catalog.coverage(Filters()).chunks
                 differences = RowDifferences(here=chunks, there=0, missing=tuple(range(chunks)))
         if repair:
@@ -276,17 +276,12 @@ class MilvusStore(CatalogStore):
         """Return the result of a search; if a collection is missing, push all rows from the catalog and search again."""
         try:
             return search()
-        except StoreDamaged as fault:
-            if not is_missing_collection(fault):
-                raise
+        except CollectionMissing:
             for lanes in self._lanes.values():
                 lanes.recheck()
             with self.writer(wait_s=1.0):
                 pass
             return search()
-
-    def _lane_owner(self) -> str:
-        return f"milvus {self._files.address_hash()}"
 
     def _after_writing(self, vectors: CatalogLane, *, thoroughly: bool) -> None:
         """Flush what was sent. The writes are complete, so a failure here only leaves searches slower."""
@@ -296,9 +291,6 @@ class MilvusStore(CatalogStore):
 
     def _drop_lanes(self) -> None:
         self._lanes_of(self._space)[0].leave()
-
-    def _location(self) -> str:
-        return f"{self._folder}, {self._remote.place}"
 
 
 def _rank(candidates: list[Candidate]) -> list[Candidate]:
