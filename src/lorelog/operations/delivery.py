@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -16,12 +17,11 @@ from lorelog.engine import Engine
 from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest, Since, about, parse_past_day
+from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lorelog.services.usage.history import Delivery
+from lorelog.services.standing.ownership import Ownership
+from lorelog.services.usage.history import NOT_USED, Delivery, DeliveryFilter, list_deliveries, memory_usage
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
@@ -177,8 +177,6 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     A use is noted where it can be seen in the turn: the memory's id or distinctive words in the assistant's text or
     tool calls, a guard that was obeyed, a call that was changed.
     """
-    from lorelog.services.usage.history import NOT_USED, DeliveryFilter, list_deliveries
-
     filters = DeliveryFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
         session=request.session,
@@ -213,8 +211,6 @@ def list_unused(engine: Engine, request: UnusedRequest, call: RequestContext) ->
     Only deliveries because of a match count (a cue, a prompt, a guard, a failure), and only where the turns after them
     were captured. Deleted, superseded and expired memories are left out.
     """
-    from lorelog.services.usage.history import memory_usage
-
     projects = engine.log_projects(all_projects=request.all_projects)
     memories = _MemoryLookup(engine)
     found = []
@@ -279,10 +275,6 @@ def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> I
     Rules that agents propose, corrections and answers in conversations that may be meant to last, summaries, text from imports and
     repositories, guards of agents, and guards that your corrections suggest.
     """
-    from lorelog.services.memory_state.authored import AuthoredMemories
-    from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-    from lorelog.services.standing.ownership import Ownership
-
     ownership = Ownership(engine.place, AuthoredMemories.of_tenant(engine.place.tenant_folder))
     today = datetime.now().astimezone().date()
     lifecycle = LifecycleIndex(engine.store, engine.place.tenant_folder, today)
