@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -14,11 +15,7 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Since, about, parse_past_day
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lorelog.services.usage.history import Delivery
+from lorelog.services.usage.history import NOT_USED, Delivery, DeliveryFilter, list_deliveries, memory_usage
 
 OPERATIONS = OperationFamily()
 _Identity = Annotated[str, Meta(max_length=512)]
@@ -128,8 +125,6 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     A use is noted where it can be seen in the turn: the memory's id or distinctive words in the assistant's text or
     tool calls, a guard that was obeyed, a call that was changed.
     """
-    from lorelog.services.usage.history import NOT_USED, DeliveryFilter, list_deliveries
-
     filters = DeliveryFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
         session=request.session,
@@ -164,8 +159,6 @@ def list_unused(engine: Engine, request: UnusedRequest, call: RequestContext) ->
     Only deliveries because of a match count (a cue, a prompt, a guard, a failure), and only where the turns after them
     were captured. Deleted, superseded and expired memories are left out.
     """
-    from lorelog.services.usage.history import memory_usage
-
     projects = engine.log_projects(all_projects=request.all_projects)
     memories = _MemoryLookup(engine)
     found = []

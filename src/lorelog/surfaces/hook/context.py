@@ -19,7 +19,6 @@ from lorelog.light.quick_json import dumps, loads
 from lorelog.light.session_start import (
     STALE_VERDICTS,
     RecentJournals,
-    SessionStartSources,
     foreign_origin_label,
     is_agents_note,
     is_users_word,
@@ -81,8 +80,9 @@ def _start_context(context: HookContext) -> str:
     if not budget:
         return ""
     folders = (location.journals, *indexed_memsearch_folder(location.project, location.deletions))
-    sources = SessionStartSources(location.project, folders, location.deletions, context.files)
-    shown = render_session_start(sources, budget, time.strftime("%Y-%m-%d"))
+    today = time.strftime("%Y-%m-%d")
+    journals = RecentJournals(location.project, folders, today, location.deletions, context.files.own)
+    shown = render_session_start(journals, context.files, budget)
     if shown.text:
         context.record("standing", list(shown.standing), estimate_tokens(shown.text))
     for memory, cue in shown.cued:  # its tokens are part of those above
