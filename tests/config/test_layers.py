@@ -13,8 +13,7 @@ import pytest
 
 import lorelog
 from lorelog.config import ChosenValue, Settings, load_settings
-from lorelog.config.schema import SECTIONS, SETTINGS, SETTINGS_BY_KEY
-from lorelog.config.setting import Setting, SettingKind
+from lorelog.config.schema import SECTIONS, SETTINGS, SETTINGS_BY_KEY, Setting, SettingKind
 from lorelog.config.settings import format_toml
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import ChunkOptions, EmbedOptions, ScanOptions, SearchOptions

@@ -51,7 +51,7 @@ _VENDOR_MODELS = {
     "jina": ("jina-embeddings-v4", 128),
     "mistral": ("mistral-embed", 64),
 }
-"""Default model and batch size of the providers whose adapters are in `vendors`."""
+"""Default model and batch size of the providers whose adapters are in `remote`."""
 
 
 PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
@@ -146,8 +146,7 @@ def open_embedder(options: EmbedOptions) -> Embedder:
 
         return BuiltinEmbedder(options)
     if options.provider in _VENDOR_MODELS:
-        from lorelog.models.embed.remote import RemoteEmbedder
-        from lorelog.models.embed.vendors import ADAPTERS
+        from lorelog.models.embed.remote import ADAPTERS, RemoteEmbedder
 
         return RemoteEmbedder(options, ADAPTERS[options.provider], provider.parallel_batches)
     if options.provider == "ollama":
