@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.services.records.scopes import record_scope, say, say_verified
+from tests.services.records.conftest import record_scope, say, say_verified
 from tests.surfaces.conftest import Shell, command_line, write
 
 from lorelog.core.record import DIGEST_MARK
