@@ -481,6 +481,7 @@ def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptio
         session=settings.options(SessionOptions),
         capture=settings.capture_options(),
         spending=settings.spend_options(),
+        review_judge=settings.text("review.judge"),
         compact_prompt=prompt_path(location.home, settings.text("prompts.compact")),
         warnings=settings.warnings,
     )

@@ -212,6 +212,14 @@ RENAMED_KEYS: Mapping[str, str] = {
 
 LLM_SETTINGS: tuple[Setting, ...] = (
     Setting(
+        "review.judge",
+        "none",
+        "The language model that may file what you said as rules and decisions (`lorelog review`): `none`, `host` for your "
+        "agent's own small model, `llm` for `llm.provider`, or PROVIDER/MODEL. Its tokens count for `llm.daily_tokens`.",
+        pattern=r"[a-z]+(?:/[!-~]+)?",
+        expected="none, host, llm, or PROVIDER/MODEL",
+    ),
+    Setting(
         "llm.provider",
         "none",
         "The language model for `compact`: `openai` is any server with its chat API, `anthropic` and `gemini` are"
@@ -290,12 +298,6 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         0.5,
         "Minimum probability of relevance for memories that are added automatically.",
         limits=(0, 1),
-    ),
-    Setting(
-        "session.hits_wait_ms",
-        50,
-        "Milliseconds that a prompt waits for these memories; later ones are not added.",
-        limits=(1, 10_000),
     ),
     Setting(
         "session.tool_hooks",

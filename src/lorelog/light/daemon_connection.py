@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 PROTOCOL = 2
 """Incremented for incompatible changes. Client and daemon refuse to work with another number."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
+MAX_WAIT_S = 0.15
+"""Seconds that a hook waits for the daemon's answer. An agent waits with it; under load, half of the answers take 50 ms."""
 HEARTBEAT_S = 2.0
 SILENCE_S = 15.0
 """Seconds without any message after which a client considers the daemon dead."""
@@ -63,8 +65,6 @@ _ONCE = (
     "artifact.revision",
     "artifact.verification",
     "backup.restore",
-    "delivery.approve",
-    "delivery.refuse",
     "guard.dismiss",
     "memory.add",
     "memory.add_batch",
@@ -73,6 +73,8 @@ _ONCE = (
     "memory.edit",
     "memory.forget",
     "memory.supersede",
+    "review.decide",
+    "review.run",
     "session.handoff",
     "task.add_evidence",
     "task.finish",

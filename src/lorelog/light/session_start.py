@@ -34,6 +34,7 @@ from lorelog.light.delivery_files import (
     read_start,
     read_tail,
     shorten_line,
+    when_said,
 )
 from lorelog.light.quick_json import loads, read_objects
 
@@ -213,7 +214,7 @@ def _is_from_here(memory: Mapping[str, Any]) -> bool:
 
 def _dated(memory: dict[str, Any], max_chars: int = _MAX_RULE_CHARS) -> str:
     text = shorten_line(clean_line(str(memory["text"])), max_chars)
-    date = clean_line(str(memory.get("date") or ""))[:10]
+    date = when_said(memory)
     return f"{text} ({date})" if date else text
 
 

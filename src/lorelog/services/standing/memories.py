@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 400
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
 MAX_STANDING = 2_000
 _LAST_RANK = 999_999
@@ -154,6 +153,8 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
     """Deliveries without a sign of use."""
     session: str = ""
     """The session that it was captured from."""
+    reason: str = ""
+    """When and how the user said it, and who filed it, if it was filed."""
 
     def with_usage(self, verdict: str, unused: int) -> StandingMemory:
         """Return the memory with its freshness and its deliveries without a sign of use."""
@@ -167,14 +168,15 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
         named = list(dict.fromkeys(filter(None, (_named_phrase(cue, self.type) for cue in self.cues))))
         more |= {"named": named} if named else {}
-        return fields | more | ({"expires": self.expires} if self.expires else {})
+        optional = {"expires": self.expires, "reason": self.reason}
+        return fields | more | {name: value for name, value in optional.items() if value}
 
     def cue_entry(self) -> dict[str, Any]:
         """Return what the table of cues holds about it."""
         names = ("id", "type", "text", "date", "origin", "own")
         fields = {name: getattr(self, name) for name in names}
         drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
-        optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
+        optional = {"expires": self.expires, "verdict": drifted, "session": self.session, "reason": self.reason}
         return fields | {name: value for name, value in optional.items() if value}
 
 
@@ -255,18 +257,20 @@ def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
     return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
 
 
-def _read_chunk(chunk: Chunk, anchor: Anchor) -> tuple[str, tuple[Cue, ...], bool]:
-    """Return the words of a memory, its cues, by hand or derived, and whether it stands."""
+def _read_chunk(chunk: Chunk, anchor: Anchor) -> tuple[str, tuple[Cue, ...], bool, str]:
+    """Return the words of a memory, its cues, by hand or derived, whether it stands, and when it was said, if it was filed."""
     from lorelog.services.cues.derive import derive_cues
 
     was_said, by_hand = is_captured(anchor), read_cues(anchor.cues)
-    words = split_statement(HEADING.sub("", chunk.text, count=1))[0] if was_said else chunk.text
+    words, about = split_statement(HEADING.sub("", chunk.text, count=1))
+    reason = about.partition(": “")[0] if about.startswith("said on ") and not was_said else ""
+    words = words if was_said or reason else chunk.text
     text = plain_text(words)
     if by_hand:
-        return text, by_hand, True
+        return text, by_hand, True, reason
     stands = is_certain(chunk.type, words) if was_said else chunk.type in STANDING_TYPES
     is_added_fact = not (was_said or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    return text, derive_cues(text) if stands or is_added_fact else (), stands
+    return text, derive_cues(text) if stands or is_added_fact else (), stands, reason
 
 
 def is_captured(anchor: Anchor) -> bool:
@@ -298,7 +302,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
     draft = _Draft(mark, bare, ownership.claim_of(chunk, memory_body(stored)))
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
-    text, cues, stands = _read_chunk(chunk, anchor)
+    text, cues, stands, reason = _read_chunk(chunk, anchor)
     if not text or not (stands or cues):
         return draft
     draft.memory = StandingMemory(
@@ -313,6 +317,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
         is_standing=stands,
         cues=cues,
         session=anchor.session,
+        reason=reason,
     )
     return draft
 
@@ -341,7 +346,7 @@ def split_statement(text: str) -> tuple[str, str]:
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
     line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
-    line = _BULLET.sub("", line)
+    line = line[2:] if line[:2] in ("- ", "* ", "+ ") and line[2:3] != "[" else line
     return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 

@@ -29,7 +29,6 @@ DEFAULTS: dict[str, bool | int | float | str] = {
     "session.prompt_budget": 200,
     "session.hits": 2,
     "session.hits_relevance": 0.5,
-    "session.hits_wait_ms": 50,
     "session.tool_hooks": True,
     "session.hold_calls": "unseen",
     "daemon.warm": "auto",

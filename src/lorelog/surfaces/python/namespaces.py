@@ -19,6 +19,7 @@ from lorelog.operations import (
     digests,
     guard,
     records,
+    review,
     settings,
     sync,
 )
@@ -133,9 +134,14 @@ class DeliveryNamespace(OperationMethods[ModeT]):
 
     list = method(delivery.DeliveryListRequest, delivery.list_shown)
     unused = method(delivery.UnusedRequest, delivery.list_unused)
-    inbox = method(delivery.InboxRequest, delivery.list_inbox)
-    approve = method(delivery.ApproveRequest, delivery.approve_item)
-    refuse = method(delivery.RefuseRequest, delivery.refuse_item)
+
+
+class ReviewNamespace(OperationMethods[ModeT]):
+    """Operations on what waits for somebody's word."""
+
+    list = method(review.ReviewListRequest, review.list_items)
+    decide = method(review.ReviewDecideRequest, review.decide_items)
+    run = method(review.ReviewRunRequest, review.run_review)
 
 
 class SettingsNamespace(OperationMethods[ModeT]):
