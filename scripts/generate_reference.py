@@ -25,8 +25,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree this script belongs to
 
 from scripts.derive_options import render_options  # noqa: E402
 
-from lorelog.config.schema import SETTINGS  # noqa: E402
-from lorelog.config.setting import Setting  # noqa: E402
+from lorelog.config.schema import SETTINGS, Setting  # noqa: E402
 from lorelog.config.settings import format_toml  # noqa: E402
 from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
 from lorelog.operations.catalogue import all_operations, describe_all  # noqa: E402

@@ -1,160 +1,238 @@
-"""Deliveries on real transcripts: every tool call is replayed with the memories of earlier sessions.
+"""Counterfactual replay: what the hooks would have shown in real sessions, with a memory that holds only the past.
 
-Sessions are taken in order of time. Each tool call runs through the real hook; afterwards the session is captured, so
-that what was said in it can be delivered to later ones. Sessions in directories of the same name are one project:
-several people work in clones of one repository. Nothing is judged: deliveries are counted, and written to `--out` to be
-read. That file quotes the transcripts; do not commit it.
+All sessions of a team are merged by time. The clock is set to each event, the transcript holds the lines written so far, the real
+hook code answers, and each turn is captured when it ends. The daemon's answers are computed in this process and always
+arrive: an upper bound. Nothing is judged here: every delivery is written to `--out`, with what the user or the agent had
+just said, to be read. That file quotes the transcripts; do not commit it.
 
-    python -m bench.delivery.replay --data DIR [--out FILE]
+    python -m bench.delivery.replay TEAM_FOLDER... [--out FILE] [--sessions N] [--memory OTHER_TEAM_FOLDER]
+
+A TEAM_FOLDER holds one team's transcripts; see `timeline`. With --memory, the memory is that of another team, captured
+whole before the first event: the placebo. Deliveries should then be rare.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
+import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
+from unittest import mock
 
-from bench.delivery.hook_calls import Bench, Payload, ToolUse
+import time_machine
+from bench.delivery.hook_calls import Bench, shown_text
+from bench.delivery.recorded_judge import RecordedJudge
+from bench.delivery.timeline import Event, Session, read_team
 
-from lorelog.core.errors import LorelogError
+from lorelog import Lorelog
+from lorelog.light import daemon_connection
+from lorelog.light.delivery_log import estimate_tokens
+from lorelog.services.sessions.drain import Drainer, capture_arguments
+from lorelog.surfaces.hook import handle_hook
 
-_OPENCODE_TOOLS = {"bash": "Bash", "edit": "Edit", "write": "Write", "read": "Read", "grep": "Grep", "glob": "Glob"}
-_OPENCODE_ARGUMENTS = {"filePath": "file_path", "oldString": "old_string", "newString": "new_string"}
-_MAX_OUTPUT_CHARS = 20_000
+_MAX_QUOTED_CHARS = 2_000
+_EVENT_NAMES = {
+    "session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool-before": "PreToolUse", "tool-after": "PostToolUse",
+    "tool-failed": "PostToolUseFailure", "turn-end": "Stop", "session-end": "SessionEnd",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a hook showed at an event."""
+
+    session: str
+    at: str
+    moment: str
+    about: str
+    """The prompt, the call or the error that it was shown with."""
+    shown: str
+    tokens: int
+    digest: str
+    """Of what it was about and what was shown, without ids: under it readers store their judgement."""
 
 
 @dataclass
-class RecordedSession:
-    """A transcript: its tool calls in order."""
+class Replay:
+    """One team's sessions, replayed through the hooks into one project."""
 
-    path: Path
-    host: str
-    session: str = ""
-    started: str = ""
-    directory: str = ""
-    calls: list[ToolUse] = field(default_factory=list)
+    bench: Bench
+    root: Path
+    memory: Lorelog
+    drainer: Drainer
+    deliveries: list[Delivery] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    judge: RecordedJudge | None = None
+    written: dict[str, int] = field(default_factory=dict)
+
+    def run(self, sessions: Sequence[Session]) -> None:
+        """Replay the events of all sessions in order of time."""
+        merged = _merge(sessions)
+        with time_machine.travel(datetime.fromisoformat(sessions[0].started), tick=False) as clock:
+            for session, event in merged:
+                clock.move_to(datetime.fromisoformat(event.at))
+                self.replay_event(session, event)
+
+    def replay_event(self, session: Session, event: Event) -> None:
+        """Run the hook of an event, and capture what a finished turn left in the spool."""
+        self.counts[event.moment] += 1
+        transcript = self._grow(session, event.lines)
+        payload = self._payload(session, event, transcript)
+        answer = handle_hook([session.host, event.moment], json.dumps(payload).encode(), os.environ)
+        shown = shown_text(answer) or str(answer.get("additionalContext") or "")
+        if shown:
+            self.deliveries.append(_delivery(session, event, shown))
+        if event.moment in {"turn-end", "session-end"}:
+            self.drainer.drain()
+        if event.moment == "session-end" and self.judge is not None:
+            reviewer = self.memory._caller.engine.reviewer(os.environ)  # noqa: SLF001
+            for entry in reviewer.run(self.judge, "recorded", reviewer.statements(None, 1_000)).filed:  # type: ignore[arg-type]
+                self.counts[f"filed {entry.label}"] += 1
+
+    def _grow(self, session: Session, lines: int) -> Path:
+        path = self.bench.root / "transcripts" / session.host / f"{session.name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        start = self.written.get(session.name, 0)
+        if lines > start or not path.exists():
+            text = "".join(session.lines[start:lines])
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(self._placed(session, text))
+            self.written[session.name] = max(lines, start)
+        return path
+
+    def _placed(self, session: Session, text: str) -> str:
+        """Return a text with the session's directory replaced by the project's."""
+        return text.replace(session.directory, str(self.root)) if len(session.directory) > 1 else text
+
+    def _payload(self, session: Session, event: Event, transcript: Path) -> dict[str, Any]:
+        arguments = json.loads(self._placed(session, json.dumps(event.arguments)))
+        output = self._placed(session, event.output)
+        if session.host == "copilot":
+            result = {"resultType": "failure" if output else "success", "textResultForLlm": output}
+            payload: dict[str, Any] = {
+                "sessionId": session.name,
+                "cwd": str(self.root),
+                "transcriptPath": str(transcript),
+            }
+            payload |= {"prompt": event.text, "toolName": event.tool, "toolArgs": arguments, "toolResult": result}
+            return payload | ({"error": output} if output else {})
+        payload = {"session_id": session.name, "cwd": str(self.root), "transcript_path": str(transcript)}
+        payload |= {
+            "hook_event_name": _EVENT_NAMES[event.moment],
+            "prompt": event.text,
+            "source": event.text or "startup",
+        }
+        payload |= {"tool_name": event.tool, "tool_input": arguments, "tool_use_id": event.call}
+        if output and session.host == "codex":
+            payload["tool_response"] = output
+        elif output:
+            payload["error"] = output
+        return payload
+
+
+def _merge(sessions: Sequence[Session]) -> list[tuple[Session, Event]]:
+    """Return all events by time; those of one session keep their order, whatever its clock says."""
+    keyed: list[tuple[str, int, int]] = []
+    for order, session in enumerate(sessions):
+        latest = ""
+        for number, event in enumerate(session.events):
+            latest = max(latest, event.at)
+            keyed.append((latest, order, number))
+    return [(sessions[order], sessions[order].events[number]) for _, order, number in sorted(keyed)]
+
+
+def _delivery(session: Session, event: Event, shown: str) -> Delivery:
+    about = event.text or event.output[:_MAX_QUOTED_CHARS] or event.tool
+    if event.tool:
+        about = f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)[:_MAX_QUOTED_CHARS]}\n{event.output[-_MAX_QUOTED_CHARS:]}"
+    digest = hashlib.sha256(f"{session.name}\n{event.moment}\n{about}\n{_without_ids(shown)}".encode()).hexdigest()[:16]
+    return Delivery(
+        session.name, event.at, event.moment, about[:_MAX_QUOTED_CHARS], shown, estimate_tokens(shown), digest
+    )
+
+
+def _without_ids(shown: str) -> str:
+    return re.sub(r"\b(?:id|memory) [\w-]+", "", shown)
+
+
+def replay_team(
+    folder: Path, *, limit: int = 0, memory_of: Path | None = None, judge: RecordedJudge | None = None
+) -> tuple[Replay, list[Session]]:
+    """Replay a team's sessions in a temporary home; return the replay and the sessions."""
+    sessions = read_team(folder)[: limit or None]
+    with tempfile.TemporaryDirectory(prefix="replay-") as place, ExitStack() as stack:
+        bench = Bench(Path(place).resolve())
+        bench.environment |= {"LORELOG_DAEMON_WARM": "auto", "TZ": "UTC"}
+        root = bench.make_project(folder.name.replace("+", "-"))
+        stack.enter_context(bench.active())
+        memory = stack.enter_context(Lorelog(project=root, daemon="off"))
+
+        def ask(
+            address: object, timeout_s: float, op: str, arguments: Mapping[str, Any], directory: str
+        ) -> dict[str, Any]:
+            return memory.call(op, arguments)
+
+        stack.enter_context(mock.patch.object(daemon_connection, "ask_within", ask))
+        stack.enter_context(mock.patch.object(daemon_connection, "wake", return_value=True))
+        capture = lambda event: memory.call("session.capture", capture_arguments(event))  # noqa: E731
+        replay = Replay(bench, root, memory, Drainer(os.environ["LORELOG_HOME"], capture), judge=judge)
+        if judge is not None:
+            judge.learn(sessions)
+        if memory_of is not None:
+            earlier = read_team(memory_of)
+            replay.run(earlier)
+            replay.deliveries.clear()
+            replay.counts.clear()
+        replay.run(sessions)
+    return replay, sessions
+
+
+def report(name: str, replay: Replay, sessions: Sequence[Session]) -> Iterator[str]:
+    """Yield the lines of a team's table."""
+    moments = Counter(delivery.moment for delivery in replay.deliveries)
+    per_session = Counter({session.name: 0 for session in sessions})
+    for delivery in replay.deliveries:
+        per_session[delivery.session] += delivery.tokens
+    tokens = sorted(per_session.values())
+    cuts = quantiles(tokens, n=20) if len(tokens) > 1 else tokens * 19
+    yield f"\n| {name}: {len(sessions)} sessions | events | deliveries |"
+    yield "|---|--:|--:|"
+    for moment in replay.counts:
+        yield f"| {moment} | {replay.counts[moment]:,} | {moments[moment]:,} |"
+    yield f"\ntokens a session: p50 {cuts[9]:.0f}, p95 {cuts[18]:.0f}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Replay all transcripts and print the counts."""
+    """Replay the teams and print what was delivered."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data", type=Path, required=True, help="directory with transcripts/claude_code and transcripts/opencode"
-    )
-    parser.add_argument("--out", type=Path, help="write every delivery to this file")
+    parser.add_argument("teams", nargs="+", type=Path, metavar="TEAM_FOLDER")
+    parser.add_argument("--out", type=Path, help="write every delivery to this file, one JSON object a line")
+    parser.add_argument("--sessions", type=int, default=0, help="only the first N sessions of each team")
+    parser.add_argument("--memory", type=Path, help="the memory is that of this team (placebo)")
+    parser.add_argument("--labels", type=Path, help="labels of the statements, which serve as a recorded judge")
+    parser.add_argument("--errors", type=float, default=0.0, help="share of wrong labels of the recorded judge")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="replay-") as folder:
-        bench = Bench(Path(folder).resolve())
-        sessions = sorted(read_sessions(options.data / "transcripts", bench.root), key=lambda item: item.started)
-        with bench.active():
-            lines, calls = replay(bench, sessions)
-    print("| real transcripts | |\n|---|--:|")
-    print(f"| sessions | {len(sessions)} |\n| tool calls | {calls:,} |\n| deliveries | {len(lines)} |")
+    judge = RecordedJudge.read(options.labels, options.errors) if options.labels else None
+    found: list[dict[str, Any]] = []
+    for folder in options.teams:
+        replay, sessions = replay_team(folder, limit=options.sessions, memory_of=options.memory, judge=judge)
+        print("\n".join(report(folder.name, replay, sessions)), flush=True)
+        found += [{"team": folder.name, **vars(delivery)} for delivery in replay.deliveries]
     if options.out:
-        options.out.write_text("\n".join(lines) + "\n", "utf-8")
+        options.out.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in found), "utf-8")
         print(f"\nRead them in {options.out}.")
     return 0
-
-
-def replay(bench: Bench, sessions: Sequence[RecordedSession]) -> tuple[list[str], int]:
-    """Replay the calls of all sessions; return a line for each delivery, and the number of calls."""
-    projects: dict[str, Path] = {}
-    lines: list[str] = []
-    count = 0
-    for recorded in sessions:
-        name = recorded.directory.partition("/.worktrees/")[0].rpartition("/")[2]
-        if name not in projects:
-            projects[name] = bench.make_project(f"project-{len(projects)}")
-        root = projects[name]
-        for number, use in enumerate(recorded.calls):
-            count += 1
-            placed = _placed(use, recorded.directory, root)
-            text = bench.call(placed, recorded.session, number, root)
-            if text:
-                lines.append(f"{recorded.started[:16]} {recorded.session[:8]} | {placed} | {' '.join(text.split())}")
-        try:
-            bench.capture(root, recorded.path, recorded.session, recorded.host)
-        except LorelogError as error:
-            print(f"not captured: {recorded.path.name}: {error.message}", file=sys.stderr)
-    return lines, count
-
-
-def read_sessions(folder: Path, target: Path) -> Iterator[RecordedSession]:
-    """Unpack the transcripts and yield their sessions."""
-    for packed in sorted(folder.glob("*/*.gz")):
-        path = target / "transcripts" / packed.name.removesuffix(".gz")
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.decompress(packed.read_bytes()))
-        recorded = _read_claude(path) if path.suffix == ".jsonl" else _read_opencode(path)
-        if recorded.calls:
-            yield recorded
-
-
-def _read_claude(path: Path) -> RecordedSession:
-    recorded = RecordedSession(path, "claude", path.stem)
-    positions: dict[str, int] = {}
-    for text in path.read_text("utf-8").split("\n"):
-        try:
-            line = json.loads(text)
-        except ValueError:  # an empty or torn line
-            continue
-        recorded.session = line.get("sessionId") or recorded.session
-        recorded.started = recorded.started or line.get("timestamp") or ""
-        recorded.directory = recorded.directory or line.get("cwd") or ""
-        content = (line.get("message") or {}).get("content")
-        for block in content if isinstance(content, list) else ():
-            if block.get("type") == "tool_use":
-                positions[block["id"]] = len(recorded.calls)
-                recorded.calls.append(ToolUse(block["name"], block.get("input") or {}))
-            elif block.get("type") == "tool_result" and block.get("is_error") and block["tool_use_id"] in positions:
-                index = positions[block["tool_use_id"]]
-                recorded.calls[index] = replace(recorded.calls[index], output=_text(block.get("content")))
-    return recorded
-
-
-def _read_opencode(path: Path) -> RecordedSession:
-    export = json.loads(path.read_text("utf-8"))
-    info = export.get("info") or {}
-    recorded = RecordedSession(path, "opencode", str(info.get("id") or path.stem))
-    created = (info.get("time") or {}).get("created") or 0
-    recorded.started = _iso_time(created)
-    recorded.directory = str(info.get("directory") or "")
-    for message in export.get("messages") or ():
-        for part in message.get("parts") or ():
-            state = part.get("state") or {}
-            if part.get("type") == "tool" and isinstance(state.get("input"), dict):
-                arguments = {_OPENCODE_ARGUMENTS.get(key, key): value for key, value in state["input"].items()}
-                name = _OPENCODE_TOOLS.get(part.get("tool"), str(part.get("tool")))
-                recorded.calls.append(ToolUse(name, arguments, _text(state.get("error"))))
-    return recorded
-
-
-def _iso_time(milliseconds: int) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        content = "\n".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
-    return str(content or "")[:_MAX_OUTPUT_CHARS]
-
-
-def _placed(use: ToolUse, directory: str, root: Path) -> ToolUse:
-    """Return a call with the session's directory replaced by the project's."""
-    if not directory or directory == os.sep:
-        return use
-    text = json.dumps(use.arguments).replace(json.dumps(directory)[1:-1], json.dumps(str(root))[1:-1])
-    arguments: Payload = json.loads(text)
-    return replace(use, arguments=arguments, output=use.output.replace(directory, str(root)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ indexing needs. Callers that need only the store, a model or a cache use the att
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
 from types import TracebackType
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lorelog.services.memories.lifecycle import MemoryLifecycle
     from lorelog.services.pipeline.memories import ProjectMemories
     from lorelog.services.records.record_scope import RecordScope
+    from lorelog.services.review.reviewer import Reviewer
     from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecallSources
     from lorelog.services.traces.recorder import TraceStore
@@ -131,6 +132,37 @@ class Engine(ProjectScope):
             scope_filters=self.scoped,
             refresh=self.refresh_delivery,
         )
+
+    def reviewer(self, environment: Mapping[str, str], *, all_projects: bool = False) -> Reviewer:
+        """Return what files the user's statements; `environment` is the caller's."""
+        from lorelog.ingest.redaction.redact import redact
+        from lorelog.services.guards.replay import ReplaySources
+        from lorelog.services.review.reviewer import Reviewer
+        from lorelog.services.review.statements import StatementSource
+        from lorelog.services.standing.ownership import Ownership
+
+        self.place.create()
+        access, patterns, project = (
+            self.transcript_access(environment),
+            self.defaults.capture.patterns,
+            self.place.project,
+        )
+        source = StatementSource(
+            store=self.store,
+            lifecycle=self.lifecycle_index(),
+            ownership=Ownership(self.place, self.authored()),
+            access=access,
+            redact=lambda text: redact(text, patterns).text,
+        )
+        calls = ReplaySources(
+            store=self.store,
+            traces=self.traces(),
+            project=project.id,
+            project_root=project.root,
+            access=access,
+            all_projects=all_projects,
+        )
+        return Reviewer(self.place, source, calls, self.memories().add)
 
     def forgetter(self) -> Forgetter:
         """Return what erases text permanently."""

@@ -48,7 +48,7 @@ from lorelog.services.places.workspace import (
 )
 
 if TYPE_CHECKING:
-    from lorelog.config.setting import Setting
+    from lorelog.config.schema import Setting
     from lorelog.language.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
@@ -481,6 +481,7 @@ def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptio
         session=settings.options(SessionOptions),
         capture=settings.capture_options(),
         spending=settings.spend_options(),
+        review_judge=settings.text("review.judge"),
         compact_prompt=prompt_path(location.home, settings.text("prompts.compact")),
         warnings=settings.warnings,
     )

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from bench.quality.calibration import auroc, calibration_error
-from bench.quality.rivals import PlainBM25
 from bench.quality.sets import BadSet, load
 from bench.quality.tables import Bar, verdict
 
@@ -56,17 +53,6 @@ def test_questions_without_an_answer_are_apart(tmp_path: Path) -> None:
         load(tmp_path, "other")
 
 
-def test_plain_bm25_by_hand() -> None:
-    """One word, in one of two texts of equal length: idf ln(1 + 1.5 / 1.5), tf 2 over 2 + 1.5."""
-    bm25 = PlainBM25({1: "Otter otter, swims", 2: "badgers dig setts"})
-
-    rows, shares = bm25._postings["otter"]
-    assert list(rows) == [0]
-    assert shares[0] == pytest.approx(math.log(2) * 2 / 3.5)
-    assert bm25.rank("OTTER badger", 10) == [1]
-    assert bm25.rank("", 10) == []
-
-
 @pytest.mark.parametrize(
     ("value", "bar", "word"),
     [
@@ -80,15 +66,6 @@ def test_a_set_is_held_to_its_bar(value: float, bar: Bar | None, word: str) -> N
     """It must reach what is asked, and may not fall more than a point behind the best simple ranking."""
     assert verdict(value, bar).startswith(word)
     assert bool(verdict(value, bar)) == bool(word)
-
-
-def test_metrics_of_probabilities_by_hand() -> None:
-    """Of four pairs, two in order and one tied make 2.5 of 4; the calibration error is the mean gap of the bins."""
-    assert auroc([0.9, 0.5, 0.5, 0.7], [True, True, False, False]) == 2.5 / 4
-    assert math.isnan(auroc([0.5, 0.6], [True, True]))
-    assert calibration_error([0.9, 0.9, 0.1, 0.1], [True, False, False, False]) == pytest.approx(0.25)
-    with pytest.raises(ValueError, match="probability"):
-        calibration_error([1.5], [True])
 
 
 @pytest.mark.slow

@@ -126,14 +126,3 @@ def test_a_broken_file_is_extracted_in_part() -> None:
     assert {"before", "after"} <= {symbol.name for symbol in extracted.symbols}
     assert extracted.broken == 4
     assert [use.name for use in extracted.uses if use.kind == "call"] == ["before"]
-
-
-def test_nul_bytes_inside_code_do_no_harm() -> None:
-    """Code around a NUL byte is extracted."""
-    extracted = extract(b"def a():\n    pass\n\0\ndef b():\n    pass\n", "python")
-    assert "a" in {symbol.name for symbol in extracted.symbols}
-
-
-def test_an_empty_file_is_empty() -> None:
-    """An empty file has no lines."""
-    assert extract(b"", "python") == FileExtract("python", (), (), (), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,13 +23,6 @@ def test_the_list_can_be_limited_to_paths(tmp_path: Path) -> None:
     """Given files and folders are listed alone, and patterns are taken literally."""
     root = repository(tmp_path / "work", {"a.py": "", "b/c.py": "", "b/d.py": "", "[x].py": "", "x.py": ""})
     assert Git(str(root)).files(["b", "[x].py"]) == ["[x].py", "b/c.py", "b/d.py"]
-
-
-def test_names_may_have_any_characters(tmp_path: Path) -> None:
-    """Names with line breaks, spaces, quotes and any script are returned unchanged."""
-    names = ["a b.py", 'quo"te.py', "line\nbreak.py", "größe.py", "日本.py"]
-    root = repository(tmp_path / "work", dict.fromkeys(names, ""))
-    assert Git(str(root)).files() == sorted(names)
 
 
 def test_submodules_are_listed_and_other_repositories_are_not(tmp_path: Path) -> None:
@@ -114,33 +106,6 @@ def test_git_variables_of_the_caller_are_ignored(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
     assert Git(str(root)).files() == ["mine.py"]
-
-
-@pytest.mark.parametrize(
-    "setting",
-    ["core.fsmonitor", "diff.external", "core.pager", "diff.evil.textconv", "diff.evil.command", "core.hooksPath"],
-)
-def test_no_program_of_a_repository_runs(tmp_path: Path, setting: str) -> None:
-    """Programs in its configuration and attributes are not started by listing, showing, logging or comparing."""
-    root = repository(tmp_path / "work", {"a.py": "1\n", ".gitattributes": "*.py diff=evil\n"})
-    write(root, {"a.py": "2\n"})
-    git(root, "commit", "-qam", "second")
-    write(root, {"a.py": "3\n"})
-    mark, program = tmp_path / "ran", tmp_path / "program"
-    program.write_text(f"#!{sys.executable}\nopen({str(mark)!r}, 'w')\n", "utf-8")
-    program.chmod(0o755)
-    (tmp_path / "hooks").mkdir()
-    (tmp_path / "hooks" / "post-index-change").symlink_to(program)
-    value = str(tmp_path / "hooks") if setting == "core.hooksPath" else str(program)
-    git(root, "config", setting, value)
-    asked = Git(str(root))
-    assert asked.files() == [".gitattributes", "a.py"]
-    assert asked.run("show", "HEAD:a.py") == b"2\n"
-    assert b"+2" in (asked.run("show", "HEAD") or b"")
-    assert b"+2" in (asked.run("log", "-p", "-1") or b"")
-    assert b"+3" in (asked.run("diff", "HEAD") or b"")
-    assert asked.run("status", "--porcelain") is not None
-    assert not mark.exists()
 
 
 def test_commands_write_nothing(tmp_path: Path) -> None:

@@ -221,6 +221,14 @@ def test_no_program_of_a_repository_runs(repository: RealRepository, tmp_path: P
     assert {path for path, _ in history.lines_with(made, ["line"]) or ()} == {"a.py"}
     assert history.files_now() == [".gitattributes", "a.py"]
     assert history.contents((history.files(made) or {}).values())
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "post-index-change").symlink_to(program)
+    repository("config", "core.hooksPath", str(tmp_path / "hooks"))
+    repository("config", "core.pager", str(program))
+    git = Git(str(repository.root))
+    assert git.files() == [".gitattributes", "a.py"]
+    for words in (("show", "HEAD"), ("log", "-p", "-1")):
+        assert b"@@" in (git.run(*words) or b"")
     assert not ran.exists(), ran.read_text()
 
 

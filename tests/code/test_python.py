@@ -232,19 +232,6 @@ def test_global_and_nonlocal_change_the_scope() -> None:
     assert [use.local for use in uses(extracted, "state")] == [True, True]
 
 
-def test_methods_do_not_see_the_names_of_their_class() -> None:
-    """A method sees the names around its class, not those in it."""
-    extracted = read("""
-        def f():
-            a = 1
-            class C:
-                a = 2
-                b = a
-                def m(self): return a
-    """)
-    assert [(use.line, use.local) for use in uses(extracted, "a")] == [(3, True), (6, False), (7, True)]
-
-
 def test_uses_have_a_kind_and_a_receiver() -> None:
     """Calls, reads, writes and types are distinguished; the receiver is stored; keyword arguments are not uses."""
     extracted = read("""
@@ -426,18 +413,6 @@ def test_an_open_bracket_costs_one_definition() -> None:
     assert kinds(extracted)["A.after"] == "method"
     assert [extracted.symbols[use.enclosing].qualified_name for use in uses(extracted, "A")] == ["last"]
     assert [(statement.module, statement.line) for statement in extracted.imports] == [("os", 2)]
-
-
-def test_a_broken_statement_costs_only_itself() -> None:
-    """The code around a broken statement is extracted."""
-    extracted = read("""
-        def f():
-            x = = 3
-            return g()
-        def g(): ...
-    """)
-    assert [symbol.name for symbol in extracted.symbols] == ["f", "g"]
-    assert [(use.name, use.enclosing) for use in extracted.uses if use.kind == "call"] == [("g", 0)]
 
 
 def definitions(tree: ast.AST, container: str = "") -> list[tuple[str, str, int]]:

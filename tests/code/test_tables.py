@@ -14,12 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lorelog.code.names import base_name, module_tail
-from lorelog.code.parsed_file import ParsedFile, build_rows
+from lorelog.code.parsing import ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import CodeWriter, open_writer
 from lorelog.core.code import FileExtract, ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
-from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreDamaged, StoreError
 
 ROOT, OTHER = "/tree", "/other"
 
@@ -97,20 +96,6 @@ def test_a_definition_is_stored_with_all_its_fields(path: Path) -> None:
         assert t.definitions("Parse") == []
 
 
-def test_uses_have_their_enclosing_definition(path: Path) -> None:
-    """A use is returned with its position, kind, receiver and enclosing definition."""
-    outer, inner = symbol("Outer", 1, SymbolKind.CLASS), symbol("inner", 2, SymbolKind.METHOD, container="Outer")
-    uses = (
-        NameUse("helper", UseKind.CALL, 3, 9, 1, "self"),
-        NameUse("helper", UseKind.READ, 1, 4, -1, "some.where"),
-        NameUse("other", UseKind.WRITE, 2, 2, 0),
-    )
-    with filled(path, {ROOT: [parsed("a.py", outer, inner, uses=uses)], OTHER: [parsed("b.py", uses=uses[1:2])]}) as t:
-        assert [(use.use, use.enclosing) for use in t.uses("helper", [ROOT])] == [(uses[1], None), (uses[0], inner)]
-        assert [use.root for use in t.uses("helper")] == [OTHER, ROOT, ROOT]
-        assert t.symbols_of(ROOT, "a.py") == [outer, inner]
-
-
 def test_uses_of_local_variables_are_stored_only_if_the_file_has_the_name(path: Path) -> None:
     """A use of a local variable is stored only if the same file defines or imports its name."""
     names = ("value", "nested", "taken", "renamed")
@@ -119,76 +104,6 @@ def test_uses_of_local_variables_are_stored_only_if_the_file_has_the_name(path: 
     with filled(path, {ROOT: [parsed("a.py", symbol("f"), symbol("nested", 2), uses=uses, imports=imports)]}) as t:
         assert [len(t.uses(name)) for name in names] == [0, 1, 1, 1]
         assert t.uses("nested")[0].use.local
-
-
-def test_importers_are_found_by_name_submodule_and_ending(path: Path) -> None:
-    """A module is found however it is written; a module whose name only starts alike is not."""
-    modules = (
-        "requests",
-        "requests.adapters",
-        "requests_mock",
-        "..requests",
-        "./lib/requests.js",
-        "my/requests",
-        "xrequests",
-    )
-    imports = tuple(ImportStatement(module, "", "", line, 1) for line, module in enumerate(modules, 1))
-    with filled(path, {ROOT: [parsed("a.py", imports=imports)]}) as t:
-        importers = [importer.what.module for importer in t.importers("requests")]
-        assert importers == ["requests", "requests.adapters", "..requests", "./lib/requests.js", "my/requests"]
-        assert [importer.what.module for importer in t.importers("lib/requests")] == ["./lib/requests.js"]
-        assert t.importers("requests", [OTHER]) == []
-
-
-def test_imported_names_are_found(path: Path) -> None:
-    """A name that is imported from a module is found by its original name."""
-    imports = (
-        ImportStatement("os", "path", "p", 1, 1),
-        ImportStatement("./path", "", "", 2, 1),
-        ImportStatement("pathlib", "Path", "", 3, 1),
-    )
-    with filled(path, {ROOT: [parsed("a.py", imports=imports)]}) as t:
-        (importer,) = t.importers_of_name("path")
-        assert importer.what == imports[0]
-        assert t.imports_of(ROOT, "a.py") == list(imports)
-        assert t.importers_of_name("") == []
-
-
-@pytest.mark.parametrize(
-    ("base", "name"),
-    [
-        ("Base", "Base"),
-        ("abc.ABC", "ABC"),
-        ("Base[int, str]", "Base"),
-        ("std::vector<int>", "vector"),
-        ("a.b.C<D.E>", "C"),
-        ("$x", "x"),
-        ("", ""),
-    ],
-)
-def test_a_base_has_a_plain_name(base: str, name: str) -> None:
-    """Qualifiers and type arguments are removed."""
-    assert base_name(base) == name
-
-
-@pytest.mark.parametrize(
-    ("module", "tail"),
-    [
-        ("os.path", "path"),
-        ("./util.js", "util"),
-        ("net/util.h", "util"),
-        ("stdio.h", "stdio"),
-        ("github.com/x/yaml.v3", "yaml"),
-        ("crate::core::code", "code"),
-        ("..core", "core"),
-        (".", "."),
-        ("react", "react"),
-        ("A\\B\\C", "C"),
-    ],
-)
-def test_a_module_has_a_last_part(module: str, tail: str) -> None:
-    """The last part is found with any separator, without a file suffix."""
-    assert module_tail(module) == tail
 
 
 def test_similar_names_are_found_best_first(path: Path) -> None:
@@ -209,15 +124,6 @@ def test_similar_names_are_found_best_first(path: Path) -> None:
         assert t.search_names("zzz") == t.search_names("") == t.search_names("search", []) == []
 
 
-def test_definitions_are_found_by_digest(path: Path) -> None:
-    """A definition that was moved or renamed is found by the digest of its tokens."""
-    files = {ROOT: [parsed("a.py", symbol("old", digest="d"))], OTHER: [parsed("b.py", symbol("new", digest="d"))]}
-    with filled(path, files) as t:
-        assert [definition.symbol.name for definition in t.by_digest("d")] == ["new", "old"]
-        assert [definition.symbol.name for definition in t.by_digest("d", [ROOT])] == ["old"]
-        assert t.by_digest("") == []
-
-
 def test_files_are_listed_by_root_or_folder(path: Path) -> None:
     """A folder lists the code files below it, not those of a folder with the same prefix."""
     files = [parsed(name) for name in ("a/b.py", "a/c/d.py", "ab/e.py", "a.py")]
@@ -229,25 +135,6 @@ def test_files_are_listed_by_root_or_folder(path: Path) -> None:
         assert [(file.path, file.problem) for file in t.problems(ROOT)] == [("a/min.js", "minified")]
         (root,) = t.roots()
         assert (root.path, root.files, root.symbols, root.indexed_at[:4], root.head) == (ROOT, 6, 0, "2026", "abc")
-
-
-def test_a_changed_file_replaces_its_old_content(path: Path) -> None:
-    """Symbols, uses and imports of the old content are removed; those of other files stay."""
-    old = parsed(
-        "a.py",
-        symbol("old", bases=("Base",), digest="o"),
-        uses=(NameUse("used", UseKind.CALL, 1, 1, 0),),
-        imports=(ImportStatement("old_module", "thing", "", 1, 1),),
-    )
-    stays = parsed("b.py", symbol("old"), uses=(NameUse("used", UseKind.READ, 4, 4, -1),))
-    with filled(path, {ROOT: [old, stays]}) as t:
-        put(path, {ROOT: [parsed("a.py", symbol("new"))]})
-        assert [definition.path for definition in t.definitions("old")] == ["b.py"]
-        assert [use.path for use in t.uses("used")] == ["b.py"]
-        assert not any((t.importers("old_module"), t.importers_of_name("thing"), t.by_digest("o")))
-        assert _rows(path, "bases") == 0
-        assert [definition.path for definition in t.definitions("new")] == ["a.py"]
-        assert _rows(path, "symbols") == 2
 
 
 def test_forgetting_a_root_removes_all_of_it(path: Path) -> None:
@@ -263,12 +150,11 @@ def test_forgetting_a_root_removes_all_of_it(path: Path) -> None:
             assert writer.forget(ROOT) == 1
             assert writer.forget("/never") == 0
         assert [root.path for root in t.roots()] == [OTHER]
-        assert {table: _rows(path, table) for table in ("files", "symbols", "uses", "imports", "bases")} == {
+        assert {table: _rows(path, table) for table in ("files", "symbols", "uses", "imports")} == {
             "files": 1,
             "symbols": 1,
             "uses": 1,
             "imports": 1,
-            "bases": 1,
         }
         with open_writer(path, wait_s=0) as writer:
             writer.forget(OTHER)
@@ -294,14 +180,6 @@ def test_readers_do_not_wait_for_a_run(path: Path) -> None:
         assert [definition.path for definition in t.definitions("f")] == ["a.py", "b.py"]
 
 
-def test_there_is_one_writer_at_a_time(path: Path) -> None:
-    """A second writer raises StoreBusy until the first one has finished."""
-    with open_writer(path, wait_s=0), pytest.raises(StoreBusy), open_writer(path, wait_s=0.05):
-        pass
-    with open_writer(path, wait_s=0):
-        pass
-
-
 def test_a_failed_write_is_rolled_back(path: Path) -> None:
     """A failure rolls back what was not committed, and the writer can continue."""
     with filled(path, {ROOT: [parsed("a.py", symbol("f"))]}) as t:
@@ -311,17 +189,6 @@ def test_a_failed_write_is_rolled_back(path: Path) -> None:
                 writer.put(1, [parsed("b.py", symbol("h")), invalid], "1")
             writer.put(1, [parsed("c.py", symbol("new_name"))], "1")
         assert [len(t.definitions(name)) for name in ("f", "g", "h", "new_name")] == [1, 0, 0, 1]
-
-
-def test_a_damaged_file_is_rebuilt_with_a_note(path: Path) -> None:
-    """A reader raises StoreDamaged; the next writer starts from an empty file, and notes it."""
-    put(path, {ROOT: [parsed("a.py", symbol("f"))]})
-    path.write_bytes(b"not a database" * 1000)
-    with pytest.raises(StoreDamaged):
-        CodeTables(path).definitions("f")
-    with open_writer(path, wait_s=0) as writer:
-        assert "rebuilt" in writer.note
-    assert CodeTables(path).definitions("f") == []
 
 
 def test_damage_that_only_a_reader_found_is_repaired(path: Path) -> None:
@@ -363,14 +230,6 @@ def test_a_reader_notices_a_replaced_file(path: Path) -> None:
         put(path, {ROOT: [parsed("a.py", symbol("g"))]})
         assert t.definitions("g")
         assert t.definitions("f") == []
-
-
-def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
-    """If the folder is a file, StoreUnwritable is raised with a hint."""
-    (tmp_path / "index").write_text("in the way")
-    with pytest.raises(StoreUnwritable) as raised, open_writer(tmp_path / "index" / "code.db", wait_s=0):
-        pass
-    assert raised.value.hint
 
 
 def test_threads_may_share_the_tables(path: Path) -> None:

@@ -14,8 +14,7 @@ from tests.examples import examples
 
 from lorelog.config import PROJECT_FILE, USER_FILE, load_settings
 from lorelog.config.file_editor import render_initial_file, set_value, unset_value, write_initial_file
-from lorelog.config.schema import SETTINGS
-from lorelog.config.setting import Setting, SettingKind, SettingValue
+from lorelog.config.schema import SETTINGS, Setting, SettingKind, SettingValue
 from lorelog.core.errors import ConfigError
 
 COMMENTED = """\

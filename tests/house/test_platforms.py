@@ -13,7 +13,7 @@ CLIENT = "src/lorelog/light"
 WINDOWS = (
     "src/lorelog/core",
     "src/lorelog/retrieval",
-    *(f"src/lorelog/config/{name}.py" for name in ("schema", "setting", "settings")),
+    *(f"src/lorelog/config/{name}.py" for name in ("schema", "settings")),
     *(f"{CLIENT}/{name}.py" for name in ("daemon_connection", "daemon_client")),
 )
 """What type-checks on Windows: the seams (locks, processes, paths, sockets). Other modules open files with POSIX flags."""

@@ -11,7 +11,7 @@ from tests.models.vendors import VENDORS, Rig
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed import PROVIDERS, open_embedder
 from lorelog.models.embed.families import find_family
-from lorelog.models.embed.vendors import ADAPTERS
+from lorelog.models.embed.remote import ADAPTERS
 
 PAGE = "docs/providers.md"
 TESTS = Path(__file__).parents[1]

@@ -38,9 +38,8 @@ GUARD_REQUESTS: dict[str, dict[str, Any]] = {
     "guard.enable": {"id": "g"},
     "guard.disable": {"id": "g"},
     "guard.dismiss": {"id": "g"},
-    "delivery.approve": {"id": "g", "kind": "guard"},
+    "review.decide": {"verdicts": [{"id": "g", "kind": "guard", "label": "approve"}]},
     "guard.remove": {"id": "g"},
-    "delivery.refuse": {"id": "g", "kind": "guard"},  # the one that the correction in `memory.add_batch` suggests
 }
 
 
@@ -181,7 +180,8 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         **GUARD_REQUESTS,
         "delivery.list": {"kind": "cue", "since": "7d", "limit": 5},
         "delivery.unused": {"min_deliveries": 1},
-        "delivery.inbox": {"kind": "guard"},
+        "review.list": {"kind": "guard"},
+        "review.run": {"judge": "host"},
         "code.forget": {},
         "memory.reset": {},
     }

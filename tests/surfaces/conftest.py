@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lorelog.operations.dispatch import Dispatcher
 from lorelog.surfaces.cli.main import main
+from lorelog.wiring import ResourcePool
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,17 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     return path
+
+
+def files_with(word: str, *folders: Path) -> list[str]:
+    """Return the files that contain a word, whatever their format."""
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return [str(path) for path in files if word.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def dispatcher() -> Iterator[Dispatcher]:
+    """A dispatcher whose engines are closed after the test."""
+    pool = ResourcePool()
+    yield Dispatcher(pool.engine)
+    pool.close()

@@ -16,8 +16,7 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.surfaces.conftest import Outcome, Shell, write
 
-from lorelog.config.schema import SETTINGS_BY_KEY
-from lorelog.config.setting import SettingValue
+from lorelog.config.schema import SETTINGS_BY_KEY, SettingValue
 
 _SESSIONS = itertools.count()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,9 @@ from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.mcp.server import build_server
-from lorelog.wiring import ResourcePool
 
 RULE = "Never run `make test` before a push"
 SAID = {"text": RULE, "type": "correction", "origin": "user"}
-
-
-@pytest.fixture
-def dispatcher() -> Iterator[Dispatcher]:
-    pool = ResourcePool()
-    yield Dispatcher(pool.engine)
-    pool.close()
 
 
 @pytest.fixture

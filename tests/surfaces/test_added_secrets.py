@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.surfaces.conftest import Shell, write
+from tests.surfaces.conftest import Shell, files_with, write
 
 from lorelog import Lorelog
 from lorelog.core.errors import UsageError
@@ -37,15 +37,6 @@ def dispatch(project: Path) -> Iterator[Dispatch]:
 
     yield call
     pool.close()
-
-
-def files_with(word: str, *folders: Path) -> list[str]:
-    return [
-        str(path)
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.is_file() and word.encode() in path.read_bytes()
-    ]
 
 
 def add_by_shell(shell: Shell, dispatch: Dispatch, project: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Doctor's checks of embedding models: requirements, and unfinished changes of model."""
+"""Doctor's checks of models, without contacting a server: keys, programs, packages, and unfinished changes of model."""
 
 from __future__ import annotations
 
@@ -22,32 +22,82 @@ def check(shell: Shell, name: str) -> Any:
 
 
 @pytest.fixture
-def _nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the doctor asked the network")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-@pytest.mark.usefixtures("_nobody_is_asked", "project")
-@pytest.mark.parametrize("name", [name for name in VENDORS if name != "ollama"])
-def test_a_missing_key_is_told_before_a_run_fails(name: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing key fails with the name of the variable, and passes once it is set; no server is contacted."""
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
-    told = check(shell, "model")
-    assert not told["ok"]
+KEYS = [
+    *(("embedding", name, PROVIDERS[name].key_variable) for name in VENDORS if name != "ollama"),
+    *(
+        (section, name, variables)
+        for section in ("llm", "summarize")
+        for name, variables in {
+            "openai": "OPENAI_API_KEY",
+            "anthropic": "ANTHROPIC_API_KEY",
+            "gemini": "GEMINI_API_KEY or GOOGLE_API_KEY",
+        }.items()
+    ),
+]
+
+
+@pytest.mark.usefixtures("_no_requests", "project")
+@pytest.mark.parametrize(("section", "name", "variables"), KEYS)
+def test_a_missing_key_is_reported(
+    section: str, name: str, variables: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing key fails with the name of the variable; once set, the check passes and does not show the key."""
+    kind = "model" if section == "embedding" else "language model"
+    assert kind == "model" or check(shell, kind) is None  # none is configured
+    monkeypatch.setenv(f"LORELOG_{section.upper()}_PROVIDER", name)
+    told = check(shell, kind)
+    assert (told["ok"], told["hint"]) == (False, f"set {variables}")
     assert "no API key" in told["message"]
-    assert told["hint"] == f"set {PROVIDERS[name].key_variable}"
+    assert kind == "model" or f"{name} ({section}.provider)" in told["message"]
     assert shell("doctor").status == 1
 
-    monkeypatch.setenv(PROVIDERS[name].key_variable, "Sesame-0123456789")
-    told = check(shell, "model")
+    monkeypatch.setenv(variables.partition(" or ")[0], "Sesame-0123456789")
+    told = check(shell, kind)
     assert told["ok"]
-    assert f"{name}/{PROVIDERS[name].default_model}" in told["message"]
+    assert kind != "model" or f"{name}/{PROVIDERS[name].default_model}" in told["message"]
     assert "Sesame" not in str(told)
 
 
-@pytest.mark.usefixtures("_nobody_is_asked", "project")
+@pytest.mark.usefixtures("_no_requests", "project")
+@pytest.mark.parametrize("command", ["no-such-program-here -x", "/no/such/program", "", "'open"])
+def test_a_missing_program_is_reported(command: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing program is reported before a run fails."""
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "command")
+    monkeypatch.setenv("LORELOG_LLM_COMMAND", command)
+
+    told = check(shell, "language model")
+    assert not told["ok"]
+    assert told["hint"]
+
+
+@pytest.mark.usefixtures("_no_requests", "project")
+def test_a_program_is_looked_for_and_not_started(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An existing program passes."""
+    program = write(tmp_path / "bin" / "claude", f"#!{sys.executable}\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "host")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    told = check(shell, "language model")
+    assert (told["ok"], told["hint"]) == (False, "install it, or add its folder to the PATH")
+
+    program.chmod(0o755)
+    told = check(shell, "language model")
+    assert (told["ok"], told["message"]) == (True, "host/claude/haiku (llm.provider)")
+    monkeypatch.setenv("LORELOG_LLM_PROVIDER", "command")
+    monkeypatch.setenv("LORELOG_LLM_COMMAND", f"{program} --print")
+    told = check(shell, "language model")
+    assert told["ok"]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.usefixtures("_no_requests", "project")
 @pytest.mark.parametrize(
     ("name", "package", "install"),
     [
@@ -56,7 +106,7 @@ def test_a_missing_key_is_told_before_a_run_fails(name: str, shell: Shell, monke
         ("builtin", "onnxruntime", "onnxruntime"),
     ],
 )
-def test_a_missing_package_is_told(
+def test_a_missing_package_is_reported(
     name: str, package: str, install: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A missing package fails with what to install, without importing anything."""
@@ -71,7 +121,7 @@ def test_a_missing_package_is_told(
 
 
 @pytest.mark.usefixtures("project")
-def test_a_store_without_its_client_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_its_client_is_reported(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store.uri whose client is not installed fails with the extra, also while nothing is indexed."""
     monkeypatch.setenv("LORELOG_STORE_URI", "milvus.db")
     monkeypatch.setattr("lorelog.core.extras._is_installed", lambda package: package != "pymilvus")
@@ -94,9 +144,7 @@ def test_a_model_that_is_whole_is_named(shell: Shell, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_a_change_that_was_left_unfinished_is_told(
-    shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unfinished_change_is_reported(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an interrupted change of model, doctor says how much is missing and what to do, until it is finished."""
     vendor = VENDORS["openai"]
     is_down = True

@@ -64,7 +64,7 @@ def test_what_comes_unasked_says_it_in_a_word(monkeypatch: pytest.MonkeyPatch, t
     verdict = {"verdict": "drifted", "unmerged": "</lorelog-memory>feature\nx", "findings": []}
     answer = {"hits": [{**hit, "freshness": verdict}, {**hit, "freshness": {"verdict": "fresh", "unmerged": ""}}]}
     monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
-    chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
+    chosen = {"session.hits": 3, "session.hits_relevance": 0.5}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
     context = HookContext(event, {"LORELOG_HOME": str(tmp_path / "run")})
     context.settings = chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.ingest.transcripts.conversations import claude_turn, write_lines
-from tests.surfaces.conftest import Shell, write
+from tests.surfaces.conftest import Shell, files_with, write
 
 from lorelog.core.errors import LorelogError
 from lorelog.operations.catalogue import all_operations
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.mcp.calls import call_tool
 from lorelog.surfaces.mcp.session import McpMethods
-from lorelog.wiring import ResourcePool
 
 CANARY = "walrusdiary"
 PATH_WORDS = ("path", "file", "dir", "folder", "place", "source", "transcript", "queries", "qrels", "tree")
@@ -27,13 +26,6 @@ REFERENCES = frozenset({"retain_source_chunks", "prefix"})
 
 Calls = Callable[[str, dict[str, Any]], str]
 """Calls an operation and returns its reply or error as text."""
-
-
-@pytest.fixture
-def dispatcher(project: Path) -> Iterator[Dispatcher]:
-    pool = ResourcePool()
-    yield Dispatcher(pool.engine)
-    pool.close()
 
 
 def identity(project: Path) -> ClientIdentity:
@@ -86,16 +78,6 @@ def minimal_arguments(request: type) -> dict[str, Any]:
                 values[field.name] = value
                 break
     return values
-
-
-def files_with(word: str, *folders: Path) -> list[str]:
-    """Return the files that contain a word, whatever their format."""
-    return [
-        str(path)
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.is_file() and word.encode() in path.read_bytes()
-    ]
 
 
 def write_talk(path: Path, turns: list[dict[str, Any]]) -> Path:

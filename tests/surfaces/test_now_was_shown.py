@@ -52,7 +52,7 @@ def test_what_comes_unasked_says_what_is_outdated(monkeypatch: pytest.MonkeyPatc
         ]
     }
     monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
-    chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
+    chosen = {"session.hits": 3, "session.hits_relevance": 0.5}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
     context = HookContext(event, {"LORELOG_HOME": str(tmp_path / "run")})
     context.settings = chosen

@@ -24,8 +24,7 @@ from tests.stores.milvus_server import listening
 from tests.surfaces.conftest import write
 from tests.surfaces.otter_project import OtterProject, git_init, otters, write_note
 
-from lorelog.config.schema import SETTINGS_BY_KEY
-from lorelog.config.setting import SettingValue
+from lorelog.config.schema import SETTINGS_BY_KEY, SettingValue
 from lorelog.retrieval.cache import CacheCounters
 from lorelog.surfaces.hook import handle_hook
 from lorelog.wiring import open_engine, resolve_location
@@ -415,10 +414,9 @@ SHOWN = [
         *({"permissionDecision", "permissionDecisionReason"}, {"additionalContext"}),
     ),
     SettingEffect("session.budget", 0, _shown_at_start, without=True, given=False),
-    SettingEffect("session.prompt_budget", 0, _waits, [0.05], [], _THREE),
+    SettingEffect("session.prompt_budget", 0, _waits, [0.15], [], _THREE),
     SettingEffect("session.hits", 3, _recalled, 2, 3, {"session.hits_relevance": 0.0}),
     SettingEffect("session.hits_relevance", 0.99, lambda otters: _recalled(otters) == 3, True, False, _THREE),
-    SettingEffect("session.hits_wait_ms", 300, _waits, [0.05], [0.3], _THREE),
 ]
 
 
@@ -591,9 +589,9 @@ def test_every_setting_has_a_test() -> None:
     seen = {effect.key for effect in (*FOUND, *SENT, *TRACED, *SHOWN)}
     seen |= {f"embedding.{name}" for name in ("base_url", "timeout_s", "query_prefix")}
     seen |= {f"summarize.{name}" for name in ("provider", "base_url", "prompt", "timeout_s")}
-    # llm and prompts: test_language_reach.py; watch: test_watch_cli.py and tests/services/watch; daemon, http: their own folders;
+    # llm and prompts: test_language_reach.py; review: test_review.py; watch: test_watch_cli.py and tests/services/watch; daemon, http: their own folders;
     # scope: tests/services/places.
-    families = ("ollama.", "rerank.", "watch.", "llm.", "prompts.", "daemon.", "http.")
+    families = ("ollama.", "rerank.", "watch.", "llm.", "prompts.", "daemon.", "http.", "review.")
     seen |= {key for key in SETTINGS_BY_KEY if key.startswith(families)} | {"scope.tenants", "index.remote_projects"}
 
     # How many processors work is not visible in the result.

@@ -32,12 +32,6 @@ _MAX_QUERY_CHARS = 100
 """Characters of a query that are compared."""
 
 
-def base_name(base: str) -> str:
-    """Return the plain name of a base class: `Base[int]` is `Base`, `abc.ABC` is `ABC`, `ns::Vec<T>` is `Vec`."""
-    words = re.findall(r"[^\W\d][\w$]*", re.split(r"[\[<({]", base, maxsplit=1)[0])
-    return words[-1] if words else base
-
-
 def module_tail(module: str) -> str:
     """Return the last part of a module's name, without a file suffix."""
     last = re.split(r"/|::|\\", module.rstrip("/"))[-1]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -24,7 +24,6 @@ from lorelog.code.languages.hooks import (
     VARIABLES,
     LanguageHooks,
     SymbolCandidate,
-    UseParts,
 )
 from lorelog.code.names import Comments, Tokens
 from lorelog.code.source import SourceText
@@ -211,6 +210,13 @@ class _Region(Struct):
     """Index of the symbol that encloses uses in this range."""
     bound: set[str] = field(default_factory=set)
 
+    def chain(self) -> Iterator[_Region]:
+        """Yield this range and those around it."""
+        region: _Region | None = self
+        while region is not None:
+            yield region
+            region = region.parent
+
 
 def assemble_symbols(
     matches: QueryMatches, source: SourceText, hooks: LanguageHooks, tokens: Tokens, comments: Comments
@@ -260,7 +266,7 @@ def _containers_of(
     name = candidate.name_node.start_byte
     if candidate.is_global:
         return []
-    around = _enclosing_candidates(region)
+    around = [outer.candidate for outer in region.chain() if outer is not region and outer.candidate is not None][::-1]
     if candidate.is_member:
         while around and around[-1].kind not in CLASSES:
             around.pop()
@@ -323,17 +329,6 @@ def _link_parents(regions: Iterable[_Region]) -> Iterable[_Region]:
             region.depth = stack[-1].depth + (stack[-1].candidate is not None)
         stack.append(region)
         yield region
-
-
-def _enclosing_candidates(region: _Region) -> list[SymbolCandidate]:
-    around: list[SymbolCandidate] = []
-    parent = region.parent
-    while parent is not None:
-        if parent.candidate is not None:
-            around.append(parent.candidate)
-        parent = parent.parent
-    around.reverse()
-    return around
 
 
 def _owner_region(region: _Region) -> _Region | None:
@@ -401,8 +396,13 @@ def _collect_uses(
     )
     offsets = sorted({*matches.uses, *matches.bound})
     inside = dict(zip(offsets, _innermost_regions(offsets, regions), strict=True))
-    _bind_names(matches, inside, source, hooks)
-    is_adjusted = type(hooks).adjust_use is not LanguageHooks.adjust_use
+    for start, node in matches.bound.items():
+        around = inside[start]
+        scope = next((region for region in around.chain() if region.is_scope), None) if around is not None else None
+        if scope is None or (start in matches.definitions and scope.candidate is None and _is_class(scope.parent)):
+            continue  # the head of a class declares a member: `class A(val x: Int)`
+        is_tag = hooks.has_tags and node.type == "type_identifier"
+        scope.bound.add(_STRUCT_TAG + source.text(node) if is_tag else source.text(node))
     uses = [
         NameUse(statement.name, UseKind.IMPORT, statement.line, statement.column, -1, statement.module)
         for statement in matches.imports
@@ -420,9 +420,7 @@ def _collect_uses(
         if receiver_node is not None:
             is_short = receiver_node.end_byte - receiver_node.start_byte <= MAX_NAME
             receiver = dotted_receiver(source.text(receiver_node)) if is_short else "?"
-        use: UseParts | None = (source.text(node), kind, receiver)
-        if is_adjusted and use is not None:
-            use = hooks.adjust_use(use, node, source)
+        use = hooks.adjust_use((source.text(node), kind, receiver), node, source)
         if use is None or not use[0] or len(use[0]) > MAX_NAME:
             continue
         region = inside[start]
@@ -444,20 +442,6 @@ def _collect_uses(
     return uses
 
 
-def _bind_names(
-    matches: QueryMatches, inside: dict[int, _Region | None], source: SourceText, hooks: LanguageHooks
-) -> None:
-    """Add each bound name to its scope."""
-    for start, node in matches.bound.items():
-        scope = inside[start]
-        while scope is not None and not scope.is_scope:
-            scope = scope.parent
-        if scope is None or (start in matches.definitions and scope.candidate is None and _is_class(scope.parent)):
-            continue  # the head of a class declares a member: `class A(val x: Int)`
-        is_tag = hooks.has_tags and node.type == "type_identifier"
-        scope.bound.add(_STRUCT_TAG + source.text(node) if is_tag else source.text(node))
-
-
 def _innermost_regions(offsets: list[int], regions: list[_Region]) -> Iterable[_Region | None]:
     """Yield the innermost region around each offset; both lists are sorted."""
     stack: list[_Region] = []
@@ -472,8 +456,4 @@ def _innermost_regions(offsets: list[int], regions: list[_Region]) -> Iterable[_
 
 
 def _is_bound(name: str, region: _Region | None) -> bool:
-    for _ in range(_MAX_SCOPES):
-        if region is None or name in region.bound:
-            return region is not None
-        region = region.parent
-    return False
+    return region is not None and any(name in outer.bound for outer in islice(region.chain(), _MAX_SCOPES))

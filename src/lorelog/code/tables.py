@@ -64,10 +64,6 @@ CREATE TABLE symbols (
 );
 CREATE INDEX symbols_by_name ON symbols (name, root);
 CREATE INDEX symbols_by_digest ON symbols (digest, root) WHERE digest <> '';
-CREATE TABLE bases (
-    symbol INTEGER NOT NULL, name INTEGER NOT NULL, root INTEGER NOT NULL, PRIMARY KEY (symbol, name)
-) WITHOUT ROWID;
-CREATE INDEX bases_by_name ON bases (name, root);
 CREATE TABLE uses (
     name INTEGER NOT NULL, root INTEGER NOT NULL, file INTEGER NOT NULL, packed BLOB NOT NULL,
     PRIMARY KEY (name, root, file)

@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from lorelog.code.parsed_file import ParsedFile
+from lorelog.code.parsing import ParsedFile
 from lorelog.code.tables import (
     MAX_PER_FILE,
     REBUILD_HINT,
@@ -134,7 +134,7 @@ class CodeWriter:
             if row is None:
                 return 0
             (count,) = self._db.execute("SELECT count(*) FROM files WHERE root = ?", row).fetchone()
-            for table in ("uses", "symbols", "imports", "bases", "files"):
+            for table in ("uses", "symbols", "imports", "files"):
                 self._db.execute(f"DELETE FROM {table} WHERE root = ?", row)
             self._db.execute("DELETE FROM roots WHERE id = ?", row)
             if not self._db.execute("SELECT count(*) FROM roots").fetchone()[0]:
@@ -176,10 +176,6 @@ class CodeWriter:
             [(first + index, name_ids[symbol[0]], root, *symbol[1:]) for index, symbol in enumerate(file.symbols)],
         )
         self._db.executemany(
-            "INSERT OR IGNORE INTO bases VALUES (?, ?, ?)",
-            [(first + index, name_ids[name], root) for index, name in file.bases],
-        )
-        self._db.executemany(
             "INSERT INTO imports (id, module, tail, name, root, alias, line, column) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (first + index, name_ids[module], name_ids[tail], name_ids[name], root, *rest)
@@ -201,7 +197,6 @@ class CodeWriter:
         first, after = file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE
         self._db.execute("DELETE FROM symbols WHERE id >= ? AND id < ?", (first, after))
         self._db.execute("DELETE FROM imports WHERE id >= ? AND id < ?", (first, after))
-        self._db.execute("DELETE FROM bases WHERE symbol >= ? AND symbol < ?", (first, after))
 
     def _name_ids(self, files: Sequence[ParsedFile]) -> dict[str, int]:
         """Return the ids of all names in some files; new names are added."""
@@ -209,7 +204,6 @@ class CodeWriter:
         names = set(defined)
         for file in files:
             names.update(name for name, _ in file.uses)
-            names.update(name for _, name in file.bases)
             for module, tail, name, *_ in file.imports:
                 names.update((module, tail, name))
         if len(self._names) > _MAX_CACHED_NAMES:

@@ -11,8 +11,7 @@ import os
 import textwrap
 from pathlib import Path
 
-from lorelog.config.schema import SECTIONS, SETTINGS
-from lorelog.config.setting import Setting, SettingValue
+from lorelog.config.schema import SECTIONS, SETTINGS, Setting, SettingValue
 from lorelog.config.settings import Table, check_project_value, find_setting, format_toml, parse_value, read_table
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import ConfigError

@@ -12,9 +12,10 @@ this one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from enum import StrEnum
 
-from lorelog.config.setting import URL_PATTERN, Setting, secret_setting, url_setting
+from msgspec import Struct
+
 from lorelog.core.options import (
     AUTO_PROVIDER,
     DEFAULT_COLLECTION,
@@ -26,6 +27,87 @@ from lorelog.core.options import (
     WARM_MODES,
 )
 from lorelog.core.query import Fusion, Lane
+
+SettingValue = str | int | float | bool | tuple[str, ...]
+"""The type of a validated value."""
+URL_PATTERN = r"(https?://((?![/?#@])[!-~])+(/((?![?#@])[!-~])*)?)?"
+"""URL of a server. No user, password, query or fragment: those carry secrets, and settings are shown and stored."""
+
+
+class SettingKind(StrEnum):
+    """The type of a setting, in the documentation's words."""
+
+    TEXT = "text"
+    WHOLE = "whole number"
+    NUMBER = "number"
+    SWITCH = "true or false"
+    LIST = "list of texts"
+
+
+_KINDS = dict(zip((str, int, float, bool, tuple), SettingKind, strict=True))
+
+
+class Setting(Struct, frozen=True):
+    """One setting. `pattern` is matched against a whole text, or against each entry of a list."""
+
+    key: str
+    default: SettingValue
+    meaning: str
+    limits: tuple[float, float] = (float("-inf"), float("inf"))
+    """The least and the greatest number."""
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    expected: str = ""
+    """Accepted values, as a phrase that follows "expected"; derived from kind and limits if empty."""
+    project_allowed: bool = False
+    secret: bool = False
+    """Accepts only a reference to an environment variable."""
+    repeatable: bool = True
+    """Whether an error may quote a rejected value; False if it may contain a key or a password."""
+
+    @property
+    def kind(self) -> SettingKind:
+        """The kind of its values: that of the default."""
+        return _KINDS[type(self.default)]
+
+    @property
+    def section(self) -> str:
+        return self.key.partition(".")[0]
+
+    @property
+    def field(self) -> str:
+        return self.key.partition(".")[2]
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"LORELOG_{self.section}_{self.field}".upper()
+
+    @property
+    def accepts(self) -> str:
+        """Accepted values, as a phrase."""
+        if self.expected:
+            return self.expected
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.kind in (SettingKind.WHOLE, SettingKind.NUMBER):
+            return f"a {self.kind} from {self.limits[0]:.16g} to {self.limits[1]:.16g}"
+        return {SettingKind.TEXT: "a text", SettingKind.SWITCH: "true or false"}.get(self.kind, "a list of texts")
+
+
+def url_setting(key: str, meaning: str) -> Setting:
+    """Return a setting for the URL of a server."""
+    expected = "an http:// or https:// address without user, password or query"
+    return Setting(key, "", meaning, pattern=URL_PATTERN, expected=expected, repeatable=False)
+
+
+def secret_setting(key: str, meaning: str, *, example: str) -> Setting:
+    """Return a setting for a reference to a secret in an environment variable."""
+    noun = "token" if key.endswith("token") else "key"
+    expected = f"a reference such as env:{example}, never the {noun} itself"
+    pattern = r"(env:[A-Za-z_][A-Za-z0-9_]*)?"
+    return Setting(key, "", meaning, pattern=pattern, expected=expected, secret=True, repeatable=False)
+
 
 EMBEDDING_SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -119,18 +201,24 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
 )
 
 
-RENAMED_KEYS: Mapping[str, str] = MappingProxyType(
-    {
-        "compact.llm_provider": "llm.provider",
-        "compact.llm_model": "llm.model",
-        "compact.base_url": "llm.base_url",
-        "compact.api_key": "llm.api_key",
-        "compact.prompt_file": "prompts.compact",
-    }
-)
+RENAMED_KEYS: Mapping[str, str] = {
+    "compact.llm_provider": "llm.provider",
+    "compact.llm_model": "llm.model",
+    "compact.base_url": "llm.base_url",
+    "compact.api_key": "llm.api_key",
+    "compact.prompt_file": "prompts.compact",
+}
 """Keys of memsearch that a settings file may still contain, and their current names."""
 
 LLM_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "review.judge",
+        "none",
+        "The language model that may file what you said as rules and decisions (`lorelog review`): `none`, `host` for your "
+        "agent's own small model, `llm` for `llm.provider`, or PROVIDER/MODEL. Its tokens count for `llm.daily_tokens`.",
+        pattern=r"[a-z]+(?:/[!-~]+)?",
+        expected="none, host, llm, or PROVIDER/MODEL",
+    ),
     Setting(
         "llm.provider",
         "none",
@@ -190,10 +278,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("capture.skip", False, "Exclude this project: its sessions are not captured.", project_allowed=True),
     Setting(
-        "session.budget",
-        600,
-        "Maximum tokens of memory shown when a session starts; 0 shows none.",
-        limits=(0, 25_000),
+        "session.budget", 600, "Maximum tokens of memory shown when a session starts; 0 shows none.", limits=(0, 25_000)
     ),
     Setting(
         "session.prompt_budget",
@@ -213,12 +298,6 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         0.5,
         "Minimum probability of relevance for memories that are added automatically.",
         limits=(0, 1),
-    ),
-    Setting(
-        "session.hits_wait_ms",
-        50,
-        "Milliseconds that a prompt waits for these memories; later ones are not added.",
-        limits=(1, 10_000),
     ),
     Setting(
         "session.tool_hooks",
@@ -538,10 +617,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("cache.hot", False, "Keep frequently found memories, with their words, in memory until the next write."),
     Setting(
-        "cache.hot_bytes",
-        16_000_000,
-        "Maximum size of these memories in bytes, estimated.",
-        limits=(1, 4_000_000_000),
+        "cache.hot_bytes", 16_000_000, "Maximum size of these memories in bytes, estimated.", limits=(1, 4_000_000_000)
     ),
     # A long-running process that listens and watches is the user's choice, too.
     Setting(

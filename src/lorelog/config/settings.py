@@ -28,8 +28,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
-from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY
-from lorelog.config.setting import Setting, SettingKind, SettingValue
+from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY, Setting, SettingKind, SettingValue
 from lorelog.core.errors import ConfigError, nearest_name
 from lorelog.core.options import (
     CacheOptions,

@@ -250,7 +250,6 @@ class SessionOptions(Struct, frozen=True):
     prompt_budget: int = 200
     hits: int = 2
     hits_relevance: float = 0.5
-    hits_wait_ms: int = 50
 
 
 LANGUAGE_PROVIDERS = ("none", "openai", "anthropic", "gemini", "ollama", "command", "host")

@@ -16,6 +16,7 @@ from lorelog.light.quick_json import read_objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -32,6 +33,7 @@ MAX_JOURNALS = 30
 _TAIL_BYTES = 65_536
 """Bytes read from the end of a journal: about a hundred turns."""
 _MAX_OWN_BYTES = 1_000_000
+_MAX_REASON_CHARS = 80
 _COMMENT_END = "-->"
 _ZERO_WIDTH_JOINER, _REPLACEMENT_CHAR = "\u200d", "\ufffd"
 """The joiner combines two characters; the replacement stands for invalid bytes."""
@@ -237,6 +239,12 @@ def clean_line(text: str) -> str:
     while (position := line.lower().find(MEMORY_TAG)) >= 0:
         line = line[:position] + line[position + len(MEMORY_TAG) :]
     return line
+
+
+def when_said(memory: Mapping[str, Any]) -> str:
+    """Return when and how a memory was said and who filed it, if it was filed; otherwise its day."""
+    reason = clean_line(str(memory.get("reason") or ""))[:_MAX_REASON_CHARS]
+    return reason or clean_line(str(memory.get("date") or ""))[:10]
 
 
 def shorten_line(text: str, max_chars: int) -> str:

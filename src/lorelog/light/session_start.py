@@ -34,6 +34,7 @@ from lorelog.light.delivery_files import (
     read_start,
     read_tail,
     shorten_line,
+    when_said,
 )
 from lorelog.light.quick_json import loads, read_objects
 
@@ -88,15 +89,6 @@ _TASK_ID_CHARS = 18
 """Shown characters of a task's id: enough to name it, at half the tokens."""
 
 
-class SessionStartSources:
-    """The files that a session start reads."""
-
-    __slots__ = ("deletions", "files", "folders", "project")
-
-    def __init__(self, project: str, folders: tuple[str, ...], deletions: str, files: DeliveryFiles) -> None:
-        self.project, self.folders, self.deletions, self.files = project, folders, deletions, files
-
-
 class ShownMemory:
     """A text for the model, and the ids of the memories in it: standing ones, and those with a cue for this moment."""
 
@@ -131,22 +123,19 @@ class _Block:
         return [(self.heading, ""), *chosen] if chosen else []
 
 
-def render_session_start(sources: SessionStartSources, budget: int, today: str) -> ShownMemory:
-    """Return Markdown of at most `budget` tokens; empty if there is nothing to show. `today` is an ISO date."""
+def render_session_start(journals: RecentJournals, files: DeliveryFiles, budget: int) -> ShownMemory:
+    """Return Markdown of at most `budget` tokens about a project and its files; empty if there is nothing to show."""
     from lorelog.light.cue_table import event_cues  # a prompt does not need it
 
-    journals = RecentJournals(sources.project, sources.folders, today, sources.deletions, sources.files.own)
     standing = [
-        memory
-        for memory in select_standing(sources.files.standing, STANDING_TYPES)
-        if not journals.is_hidden(memory["id"])
+        memory for memory in select_standing(files.standing, STANDING_TYPES) if not journals.is_hidden(memory["id"])
     ]
     cued = [
         memory
-        for memory in event_cues(sources.files.cues, "session-start", today)
+        for memory in event_cues(files.cues, "session-start", journals.today)
         if isinstance(memory.get("id"), str) and not journals.is_hidden(memory["id"])
     ]
-    tasks = render_open_tasks(sources.deletions, sources.project)
+    tasks = render_open_tasks(journals.deletions, journals.project)
     if not (standing or cued or tasks or journals.days):
         return ShownMemory()
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
@@ -160,7 +149,7 @@ def render_session_start(sources: SessionStartSources, budget: int, today: str) 
     room = budget * _BYTES_PER_TOKEN - _byte_size(OPENING_TAG, preface, _STATUS, CLOSING_TAG)
     if room < 0:
         return ShownMemory()
-    is_built = any(os.path.exists(file) for file in sources.files.standing)
+    is_built = any(os.path.exists(file) for file in files.standing)
     boxes, sessions, foreign = _read_sessions(journals, standing, is_built=is_built)
     decisions = [(f"- {_described(memory)}", memory["id"]) for memory in own if memory["type"] == "decision"]
     blocks = [
@@ -225,7 +214,7 @@ def _is_from_here(memory: Mapping[str, Any]) -> bool:
 
 def _dated(memory: dict[str, Any], max_chars: int = _MAX_RULE_CHARS) -> str:
     text = shorten_line(clean_line(str(memory["text"])), max_chars)
-    date = clean_line(str(memory.get("date") or ""))[:10]
+    date = when_said(memory)
     return f"{text} ({date})" if date else text
 
 
@@ -373,7 +362,7 @@ class RecentJournals:
 
         `own` is the file that names the user's own entries; all others came with the repository.
         """
-        self._today = today
+        self.project, self.today, self.deletions = project_id, today, deletions
         self._state = _read_state(deletions)
         # Tombstones contain real paths.
         days = [
@@ -411,7 +400,7 @@ class RecentJournals:
 
     def is_hidden(self, memory: str) -> bool:
         """Return whether a memory is deleted or expired; True if that cannot be read."""
-        return self._state is None or memory in self._state[0] or "" < self._state[1].get(memory, "") < self._today
+        return self._state is None or memory in self._state[0] or "" < self._state[1].get(memory, "") < self.today
 
     def _is_visible(self, entry: RecentEntry, file: str) -> bool:
         anchor, own = entry.anchor, entry.memory
@@ -424,7 +413,7 @@ class RecentJournals:
         written = anchor.get("expires", "")[:10]
         written = written if is_iso_date(written) else ""  # an invalid date hides nothing
         last = days.get(own, written) if own else written
-        is_shown = own not in hidden and not "" < last < self._today
+        is_shown = own not in hidden and not "" < last < self.today
         replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
         self._superseded[entry.is_own].update(replaced)
         return is_shown and bool(entry.lines)

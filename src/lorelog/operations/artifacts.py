@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -34,11 +34,26 @@ from lorelog.operations.requests import (
 )
 from lorelog.records.chain import LedgerFault, UnprovenSignature
 from lorelog.records.kinds import check_kind
-
-if TYPE_CHECKING:
-    from lorelog.records.tables import Task, ToolRun
-    from lorelog.services.records.record_scope import RatedRecord, RecordFilter
-    from lorelog.services.records.search import RecordHit, TaskHit
+from lorelog.records.tables import Task, ToolRun
+from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.services.records.keyring import SignatureState, check_ledger
+from lorelog.services.records.record_scope import (
+    RatedRecord,
+    RecordFilter,
+    rate_records,
+    resolve_filter_ids,
+    resolve_record,
+    resolve_task_id,
+)
+from lorelog.services.records.search import (
+    GROUNDING_REASONS,
+    RecordHit,
+    TaskHit,
+    find_claim_evidence,
+    find_records,
+    find_tasks,
+    record_claim_evidence,
+)
 
 OPERATIONS = OperationFamily()
 _FILTER_NAMES = {
@@ -471,8 +486,6 @@ def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
 )
 def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""
-    from lorelog.services.records.record_scope import rate_records, resolve_task_id
-
     records = engine.records().records
     tables = records.tables()
     task_id = resolve_task_id(tables, request.task_id)
@@ -514,8 +527,6 @@ def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContex
     One hit per task, with the matching records. Filters are exact. Filters on the writer, datasets, entities and status
     apply to the whole task, all others to its records.
     """
-    from lorelog.services.records.search import find_tasks
-
     result = find_tasks(engine.records(), _record_filter(engine, request))
     return TaskSearchReply(query=request.query, hits=tuple(map(task_hit_info, result.tasks)), notes=tuple(result.notes))
 
@@ -523,8 +534,6 @@ def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContex
 @OPERATIONS.declare("artifact.get")
 def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestContext) -> ArtifactGetReply:
     """Show a record, its replies, and the records that supersede it; or report that it does not exist."""
-    from lorelog.services.records.record_scope import rate_records, resolve_record
-
     records = engine.records().records
     tables = records.tables()
     try:
@@ -544,8 +553,6 @@ def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestConte
 @OPERATIONS.declare("artifact.list_thread", errors=(NotFound,))
 def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext) -> ThreadReply:
     """Show a thread, named by its id or by one of its records, oldest record first."""
-    from lorelog.services.records.record_scope import rate_records, resolve_record, resolve_task_id
-
     store = engine.records().records
     tables = store.tables()
     if bool(request.thread_id) == bool(request.artifact_id):
@@ -570,8 +577,6 @@ def search_artifacts(engine: Engine, request: ArtifactSearchRequest, call: Reque
 
     One hit per record, with its trust. Filters are exact and apply to the record itself.
     """
-    from lorelog.services.records.search import find_records
-
     result = find_records(engine.records(), _record_filter(engine, request))
     notes = list(result.notes)
     if request.token_budget:
@@ -586,8 +591,6 @@ def _fit_artifact_hits(
     records: Sequence[RecordHit], request: ArtifactSearchRequest
 ) -> tuple[list[ArtifactHitInfo], str]:
     """Return the best hits that fit into the token budget, and a note about the others."""
-    from lorelog.retrieval.token_estimate import estimate_tokens
-
     left, hits, shortened = request.token_budget, [], 0
     for record in records:
         for in_full in (True, False) if request.include_artifact else (False,):
@@ -610,9 +613,6 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
 
     With `create_artifact` the result is recorded as a verification; it does not raise the trust of any record.
     """
-    from lorelog.services.records.record_scope import RecordFilter, resolve_task_id
-    from lorelog.services.records.search import GROUNDING_REASONS, find_claim_evidence, record_claim_evidence
-
     archive = engine.records()
     claim = RecordFilter(
         query=request.claim,
@@ -643,8 +643,6 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
 
 
 def _record_filter(engine: Engine, request: TaskSearchRequest | ArtifactSearchRequest) -> RecordFilter:
-    from lorelog.services.records.record_scope import RecordFilter, resolve_filter_ids
-
     for kind in request.kinds:
         check_kind(kind)
     changed = {
@@ -678,8 +676,6 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
     Reads the whole ledger. `ok` is false for faults and for signatures that are broken or made under another name. A
     signature with an unknown key counts as unsigned and is not a fault.
     """
-    from lorelog.services.records.keyring import SignatureState, check_ledger
-
     archive = engine.records()
     check = check_ledger(archive.records, archive.keyring, request.limit)
     chain, states = check.chain, check.states

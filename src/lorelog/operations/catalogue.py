@@ -27,6 +27,7 @@ FAMILIES = {
     "code": ("code",),
     "debug": ("debug",),
     "delivery": ("delivery",),
+    "review": ("review",),
     "ledger": ("artifacts",),
     "guard": ("guard",),
     "settings": ("settings",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -16,9 +16,8 @@ from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, about, resolve_path
 from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
-
-if TYPE_CHECKING:
-    from lorelog.services.code.navigation import CodeNavigator, SymbolQuery
+from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
+from lorelog.services.places.root_selection import real_path
 
 OPERATIONS = OperationFamily()
 _ABSENT_CHOOSES_CODE = "which code is indexed is the user's decision"
@@ -138,62 +137,55 @@ class CodeStatusReply(OperationReply, frozen=True, kw_only=True):
     bytes: int
 
 
-class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
-    """Definitions, nearest first."""
-
-    name: str
-    definitions: tuple[DefinitionInfo, ...]
+class _FoundReply(OperationReply, frozen=True, kw_only=True):
     total: int
     notes: tuple[str, ...]
 
 
-class ReferencesReply(ReplyItems[ReferenceInfo], OperationReply, frozen=True, kw_only=True):
+class DefinitionsReply(ReplyItems[DefinitionInfo], _FoundReply, frozen=True, kw_only=True):
+    """Definitions, nearest first."""
+
+    name: str
+    definitions: tuple[DefinitionInfo, ...]
+
+
+class ReferencesReply(ReplyItems[ReferenceInfo], _FoundReply, frozen=True, kw_only=True):
     """Uses of a symbol: the most certain first, then the nearest to its definition."""
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
     references: tuple[ReferenceInfo, ...]
-    total: int
     doubtful: int
-    notes: tuple[str, ...]
 
 
-class CallersReply(ReplyItems[CallerInfo], OperationReply, frozen=True, kw_only=True):
+class CallersReply(ReplyItems[CallerInfo], _FoundReply, frozen=True, kw_only=True):
     """Callers of a symbol, the shortest call chain first."""
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
     callers: tuple[CallerInfo, ...]
-    total: int
     doubtful: int
-    notes: tuple[str, ...]
 
 
-class ImportsReply(ReplyItems[ImportInfo], OperationReply, frozen=True, kw_only=True):
+class ImportsReply(ReplyItems[ImportInfo], _FoundReply, frozen=True, kw_only=True):
     """Files that import a module."""
 
     module: str
     imports: tuple[ImportInfo, ...]
-    total: int
-    notes: tuple[str, ...]
 
 
-class OutlineReply(ReplyItems[FileOutlineInfo], OperationReply, frozen=True, kw_only=True):
+class OutlineReply(ReplyItems[FileOutlineInfo], _FoundReply, frozen=True, kw_only=True):
     """Symbols of a file, or of the files in a folder."""
 
     path: str
     files: tuple[FileOutlineInfo, ...]
-    total: int
-    notes: tuple[str, ...]
 
 
-class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
+class CodeSearchReply(ReplyItems[DefinitionInfo], _FoundReply, frozen=True, kw_only=True):
     """Symbols, the most similar name first."""
 
     query: str
     definitions: tuple[DefinitionInfo, ...]
-    total: int
-    notes: tuple[str, ...]
 
 
 @OPERATIONS.declare(
@@ -256,8 +248,6 @@ def find_references(engine: Engine, request: ReferencesRequest, call: RequestCon
 
     Each use has the certainty that it means this symbol: `exact`, `likely`, or only the same `name`.
     """
-    from lorelog.services.code.navigation import CodeQueryOptions
-
     options = CodeQueryOptions(
         request.limit,
         Certainty(request.certainty),
@@ -274,8 +264,6 @@ def find_references(engine: Engine, request: ReferencesRequest, call: RequestCon
 )
 def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) -> CallersReply:
     """Find the functions, methods and files that call a symbol, up to three calls away."""
-    from lorelog.services.code.navigation import CodeQueryOptions
-
     below = _path_filter(engine, request.below, call)
     options = CodeQueryOptions(request.limit, Certainty(request.certainty), below=below)
     query = _symbol_query(engine, request, call)
@@ -286,8 +274,6 @@ def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) 
 @OPERATIONS.declare("code.find_imports", ShellCommand("code imports", ("module",)))
 def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) -> ImportsReply:
     """Find the files that import a module, or a name from one."""
-    from lorelog.services.code.navigation import CodeQueryOptions
-
     options = CodeQueryOptions(request.limit, below=_path_filter(engine, request.below, call))
     reply = _navigator(engine, request, call).find_imports(request.module, options)
     return reply_from(reply, ImportsReply, module=reply.subject)
@@ -304,8 +290,6 @@ def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> Ou
 @OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeSearchReply:
     """Find symbols by part of their name, its initials, or a misspelling of it."""
-    from lorelog.services.code.navigation import CodeQueryOptions, SymbolQuery
-
     query = SymbolQuery(
         request.query, kind=SymbolKind(request.kind) if request.kind else None, language=request.language
     )
@@ -315,8 +299,6 @@ def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> 
 
 
 def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> CodeNavigator:
-    from lorelog.services.code.navigation import CodeNavigator
-
     return CodeNavigator(engine.code(all_projects=request.all_projects), os.path.realpath(call.directory))
 
 
@@ -325,8 +307,6 @@ def _open_trees(engine: Engine) -> IndexedTrees:
 
 
 def _symbol_query(engine: Engine, request: SymbolRequest, call: RequestContext) -> SymbolQuery:
-    from lorelog.services.code.navigation import SymbolQuery, parse_name
-
     if request.line and not request.path:
         raise UsageError("line requires path", hint="give the path of the file")
     name, container = parse_name(request.name, request.container)
@@ -344,8 +324,6 @@ def _path_filter(engine: Engine, path: str | os.PathLike[str] | None, call: Requ
     """Return the real path of a path relative to the caller's directory or to the root of the working tree."""
     if not path:
         return ""
-    from lorelog.services.places.root_selection import real_path
-
     from_directory = real_path(resolve_path(path, call.directory))
     if os.path.exists(from_directory) or os.fspath(path).startswith("/"):  # noqa: PTH110  (pathlib raises for some names)
         return from_directory

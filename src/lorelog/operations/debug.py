@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 from msgspec.structs import replace
 
+from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelError, UsageError
+from lorelog.core.query import Hit, SearchReply
 from lorelog.core.serializable import ReplyItems
+from lorelog.core.session import StackFrame, StackTrace
 from lorelog.engine import Engine
+from lorelog.ingest.redaction.redact import redact
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text, about, parse_past_day
-
-if TYPE_CHECKING:
-    from lorelog.core.document import StoredChunk
-    from lorelog.core.query import Hit, SearchReply
-    from lorelog.core.session import StackFrame, StackTrace
-    from lorelog.services.traces.error_history import ErrorFix, RelatedTurn
-    from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
+from lorelog.services.traces.error_history import (
+    MATCH_SIMILAR,
+    ErrorFix,
+    ErrorHistorySources,
+    RelatedTurn,
+    explain_error,
+)
+from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 
 OPERATIONS = OperationFamily()
 _TRACE_OPTIONS = {"session_id": "--session", "source": "--from", "time_from": "--since", "time_to": "--until"}
@@ -434,8 +439,6 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
     The reply has earlier occurrences, the turns around them, the changes before the same command passed again, and the
     decisions, finished tasks and memories that mention it.
     """
-    from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.traces.error_history import MATCH_SIMILAR, ErrorHistorySources, explain_error
 
     def search(query: str, k: int) -> SearchReply:
         options = replace(engine.defaults.search, k=k, token_budget=0, min_relevance=0.0)
@@ -466,8 +469,6 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
 
 
 def _trace_filter(engine: Engine, request: TraceFilterRequest, **texts: str) -> TraceFilter:
-    from lorelog.services.traces.tables import TraceFilter
-
     texts["session"] = request.session_id
     conditions: dict[str, Any] = {name: _replace_surrogates(text) for name, text in texts.items()}
     return TraceFilter(

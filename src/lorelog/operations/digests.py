@@ -7,7 +7,8 @@ from records alone and have the trust tier `digest`; readers rely on the records
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 from lorelog.core.errors import NotFound
 from lorelog.core.query import SupportingRecord
@@ -25,14 +26,10 @@ from lorelog.operations.operation import (
 )
 from lorelog.operations.records import ID_PREFIX_HINT, TASK_HELP
 from lorelog.operations.requests import NonEmptyId, OperationRequest, ScopedRequest, about
-from lorelog.records.digests import DigestLine, DigestRole, build_brief, build_library
-from lorelog.records.tables import RelatedProject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lorelog.records.digests import Digest, DigestItem
-    from lorelog.records.tables import Task
+from lorelog.records.digests import Digest, DigestItem, DigestLine, DigestRole, build_brief, build_library
+from lorelog.records.tables import RelatedProject, Task
+from lorelog.services.records.record_scope import compile_resume, digest_scope_for, find_grounding
+from lorelog.services.records.wiki import compile_wiki
 
 OPERATIONS = OperationFamily()
 
@@ -203,8 +200,6 @@ def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> Resu
     Each list has every entry once, newest first, from records that are not superseded. Text from a tool or an import is
     quoted.
     """
-    from lorelog.services.records.record_scope import compile_resume
-
     content = compile_resume(engine.records(), request.task_id, query=request.query, k=request.k)
     view = ResumeView(
         task=task_info(content.task, goal=content.goal),
@@ -257,8 +252,6 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
 )
 def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:
     """Summarize a project for a newcomer on one page: tasks, failures, decisions, evidence."""
-    from lorelog.services.records.record_scope import digest_scope_for
-
     scope = engine.records()
     content = build_brief(
         scope.records.tables(),
@@ -286,8 +279,6 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
 
     Links lead to other pages by their names. Without records the text is empty.
     """
-    from lorelog.services.records.wiki import compile_wiki
-
     bodies = {
         name: text.partition("\n")[2]  # without the mark that a file begins with
         for name, text in compile_wiki(engine.records(), all_projects=request.all_projects).pages.items()
@@ -304,8 +295,6 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
 
 
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:
-    from lorelog.services.records.record_scope import digest_scope_for
-
     scope = engine.records()
     view = digest_scope_for(scope, all_projects=request.all_projects)
     library = build_library(
@@ -352,8 +341,6 @@ def digest_info(digest: Digest) -> DigestInfo:
 
 
 def _digest_parts(engine: Engine, digest: Digest) -> dict[str, Any]:
-    from lorelog.services.records.record_scope import find_grounding
-
     trust = digest.trust
     return {
         "artifact": digest_info(digest),

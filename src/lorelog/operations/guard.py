@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.ingest.redaction.redact import redact
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.guard_check import BLOCK, PERSON, guard_notices
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest, about
 from lorelog.services.guards.guard_log import (
@@ -27,12 +30,17 @@ from lorelog.services.guards.guard_log import (
     describe_conditions,
     guard_from_draft,
 )
-from lorelog.services.guards.proposals import GuardProposal, read_standing_memories
+from lorelog.services.guards.proposals import GuardProposal, StandingRule, propose_guards, read_standing_memories
+from lorelog.services.guards.replay import (
+    ReplayReport,
+    ReplaySources,
+    check_share,
+    format_hit,
+    format_statement,
+    format_verdict,
+    replay,
+)
 from lorelog.services.standing.inbox import InboxItem
-
-if TYPE_CHECKING:
-    from lorelog.services.guards.proposals import StandingRule
-    from lorelog.services.guards.replay import ReplayReport
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
@@ -170,8 +178,6 @@ class GuardEnableReply(GuardChange, frozen=True, kw_only=True):
 @OPERATIONS.declare("guard.list", ShellCommand("guard list"))
 def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
     """List the guards of this project and those of all projects, with notices about guards that retired."""
-    from lorelog.light.guard_check import guard_notices
-
     log, project = _open_log(engine), engine.place.project.id
     guards = log.all() if request.all_projects else log.visible(project)
     if guards:
@@ -194,7 +200,7 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
 
 
 @OPERATIONS.declare("guard.propose", ShellCommand("guard propose", defaults={"limit": 20}))
-def propose_guards(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
+def propose(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
     """Derive candidates for guards from the user's corrections. Nothing is switched on."""
     own = sum(memory.may_become_guard for memory in _standing_memories(engine))
     return GuardProposalsReply(proposals=tuple(_proposals(engine)[: request.limit]), corrections=own)
@@ -228,13 +234,20 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
     Only a guard that a person wrote or approved can block. A memory that came with a repository or an import cannot
     become a guard. Secrets in the message are redacted.
     """
-    from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.guards.replay import check_share
-
     message = " ".join(request.message.split())
     if request.memory:
-        memory = _own_memory(engine, request.memory)
-        message = message or " ".join(memory.text.split())[:400]
+        found = [memory for memory in _standing_memories(engine) if memory.id.startswith(request.memory)]
+        own_words = "write the guard without --memory, with a --message of your own"
+        if len({memory.id for memory in found}) != 1:
+            raise UsageError(
+                f"{request.memory!r} is not one of the standing corrections and preferences", hint=own_words
+            )
+        if not found[0].may_become_guard:
+            raise UsageError(
+                f"{request.memory!r} came with a repository, an import, a tool or an agent and cannot become a guard",
+                hint=f"if you agree with it, {own_words}",
+            )
+        message = message or " ".join(found[0].text.split())[:400]
     if not message:
         raise UsageError("a guard needs a message: the text that the agent is shown", hint="--message TEXT")
     conditions, patterns = _conditions(request), engine.defaults.capture.patterns
@@ -268,9 +281,6 @@ def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestConte
 
     A person who switches a guard on approves it. An agent can switch on only guards of agents, which warn.
     """
-    from lorelog.light.guard_check import BLOCK, PERSON
-    from lorelog.services.guards.replay import check_share
-
     log, by = _open_log(engine), _author(call)
     guard = _find_guard_or_proposal(engine, request.id)
     if by != PERSON and (request.action or guard.action) == BLOCK:
@@ -324,8 +334,6 @@ def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
 
 def refuse_guard(engine: Engine, identity: str) -> str:
     """Remove a guard, or note that a proposal was refused; return its id."""
-    from lorelog.light.guard_check import PERSON
-
     guard = _find_guard_or_proposal(engine, identity)
     if not guard.created:
         _add(engine, guard, PERSON)
@@ -376,16 +384,12 @@ def _conditions(request: GuardConditionsRequest) -> GuardConditions:
 
 
 def _standing_memories(engine: Engine) -> list[StandingRule]:
-    from lorelog.light.delivery_files import DeliveryFiles
-
     project = engine.place.project.id
     files = DeliveryFiles(str(engine.place.tenant_folder), project)
     return read_standing_memories(files.standing, project)
 
 
 def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
-    from lorelog.services.guards.proposals import propose_guards
-
     log = _open_log(engine)
     known = frozenset(guard.id for guard in log.all()) | (frozenset() if also_refused else log.removed())
     return propose_guards(_standing_memories(engine), known)
@@ -401,22 +405,6 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
         return matches[0].as_guard()
 
 
-def _own_memory(engine: Engine, identity: str) -> StandingRule:
-    """Return a memory that was written on this machine. Raise UsageError for any other."""
-    found = [memory for memory in _standing_memories(engine) if memory.id.startswith(identity)]
-    if len({memory.id for memory in found}) != 1:
-        raise UsageError(
-            f"{identity!r} is not one of the standing corrections and preferences",
-            hint="write the guard without --memory, with a --message of your own",
-        )
-    if not found[0].may_become_guard:
-        raise UsageError(
-            f"{identity!r} came with a repository, an import, a tool or an agent and cannot become a guard",
-            hint="if you agree with it, write the guard without --memory, with a --message of your own",
-        )
-    return found[0]
-
-
 def _correction_text(engine: Engine, guard: Guard) -> str:
     if not guard.memory:
         return ""
@@ -425,8 +413,6 @@ def _correction_text(engine: Engine, guard: Guard) -> str:
 
 
 def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
-    from lorelog.services.guards.replay import ReplaySources, replay
-
     place = engine.place
     sources = ReplaySources(
         store=engine.store,
@@ -441,8 +427,6 @@ def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects:
 
 
 def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay:
-    from lorelog.services.guards.replay import check_share, format_hit, format_statement, format_verdict
-
     try:
         check_share(guard, report)
         refused = ""

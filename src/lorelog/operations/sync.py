@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
+from getpass import getuser
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +16,13 @@ from lorelog.core.errors import LorelogError, NotFound, StoreDamaged, StoreError
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, reply_from
 from lorelog.operations.requests import OperationRequest, about
+from lorelog.services.forget.entries import ForgetQuery
+from lorelog.services.guards.guard_log import GuardLog
+from lorelog.services.memories.edit import find_memory
+from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
+from lorelog.services.sessions.capture import index_journals
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
 from lorelog.services.sync.exchange_plan import find_writer
 from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report
@@ -172,8 +179,6 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
 
 def _memory_id(engine: Engine, identity: str) -> str:
     """Return the memory's own id for an id that a search shows, which differs between machines. Other texts are kept."""
-    from lorelog.services.memories.edit import find_memory
-
     if not identity:
         return ""
     try:
@@ -244,24 +249,30 @@ def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSet
 
 
 def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
+    def refresh() -> None:
+        guards = GuardLog(engine.place.tenant_folder / "guards.jsonl")
+        if guards.path.exists():
+            guards.refresh_snapshot()
+        engine.refresh_delivery()
+
+    login = ""
+    with suppress(OSError, KeyError):
+        login = getuser()
     return SyncDeps(
         workspace=engine.place,
-        user=(request.user if request is not None else "") or engine.records().agent or _login(),
+        user=(request.user if request is not None else "") or engine.records().agent or login,
         index=lambda paths, root: _index(engine, paths, root),
         forget=lambda names: _forget(engine, names),
         chunks_at=lambda source, first, last: [
             stored.id for stored in engine.store.chunks_of(source) if first <= stored.chunk.start_line <= last
         ],
-        refresh=lambda: _refresh(engine),
+        refresh=refresh,
         patterns=tuple(engine.defaults.capture.patterns),
     )
 
 
 def _index(engine: Engine, paths: Sequence[Path], root: Root) -> list[str]:
     """Index journals, and hide the memories that were deleted elsewhere: they may be in files that did not change."""
-    from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
-    from lorelog.services.sessions.capture import index_journals
-
     context = engine.capture_context()
     notes = index_journals(paths, root, context)
     tombstones = context.job((root,)).tombstones
@@ -274,19 +285,8 @@ def _index(engine: Engine, paths: Sequence[Path], root: Root) -> list[str]:
     return notes
 
 
-def _login() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return ""
-
-
 def _forget(engine: Engine, names: Sequence[str]) -> list[str]:
     """Forget memories and records; return what did not work. One that is not indexed is erased from its journal later."""
-    from lorelog.services.forget.entries import ForgetQuery
-
     problems: list[str] = []
     for name in names:
         try:
@@ -298,12 +298,3 @@ def _forget(engine: Engine, names: Sequence[str]) -> list[str]:
             continue
         problems += [f"forgotten text is left in {residue.path}" for residue in reply.residues]
     return problems
-
-
-def _refresh(engine: Engine) -> None:
-    from lorelog.services.guards.guard_log import GuardLog
-
-    guards = GuardLog(engine.place.tenant_folder / "guards.jsonl")
-    if guards.path.exists():
-        guards.refresh_snapshot()
-    engine.refresh_delivery()

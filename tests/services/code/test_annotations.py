@@ -15,34 +15,6 @@ from lorelog.services.code.receiver_types import (
     variable_annotation,
 )
 
-SIGNATURE = "def f(self, a, b: int = 3, *args: str, c: 'Foo | None' = None, d: dict[str, list[Foo]] = {}, **kw) -> Optional[Foo]"
-
-
-def test_parameters_have_their_annotations() -> None:
-    """Each parameter is returned with its annotation as written, or with an empty one."""
-    assert parameter_types(SIGNATURE) == {
-        "self": "",
-        "a": "",
-        "b": "int",
-        "args": "tuple",
-        "c": "'Foo | None'",
-        "d": "dict[str, list[Foo]]",
-        "kw": "dict",
-    }
-
-
-@pytest.mark.parametrize(
-    ("signature", "annotation"),
-    [
-        (SIGNATURE, "Optional[Foo]"),
-        ("def f(x)", ""),
-        ("async def f(x) -> list[int]", "list[int]"),
-    ],
-)
-def test_return_annotations_are_read(signature: str, annotation: str) -> None:
-    """The return annotation of a function is returned as written, or empty."""
-    assert return_type(signature) == annotation
-
 
 @pytest.mark.parametrize(
     ("annotation", "names"),
@@ -65,17 +37,6 @@ def test_return_annotations_are_read(signature: str, annotation: str) -> None:
 def test_types_are_split_into_names(annotation: str, names: tuple[str, ...]) -> None:
     """Wrappers that do not change the members are removed: Optional, None in a union, references."""
     assert type_names(annotation) == names
-
-
-def test_element_types_of_collections_are_read() -> None:
-    """Collections give the type of their items, mappings that of their values, or of their keys on request."""
-    assert element_annotation("list[Foo]") == "Foo"
-    assert element_annotation("Optional[Sequence[Foo]]") == "Foo"
-    assert element_annotation("dict[str, Foo] | None") == "Foo"
-    assert element_annotation("Mapping[Key, Foo]", key=True) == "Key"
-    assert element_annotation("tuple[Foo, ...]") == "Foo"
-    assert element_annotation("Foo") == ""
-    assert element_annotation("Foo[Bar]") == ""
 
 
 def test_variables_have_an_annotation_and_an_origin() -> None:

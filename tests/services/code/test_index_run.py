@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from tests.code.repositories import git, repository, write
 
-from lorelog.code.parsed_file import ParseRequest
-from lorelog.code.parser_pool import ParserPool
+from lorelog.code.parsing import ParseRequest, ParserPool
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
 from lorelog.core.errors import Cancelled, StoreBusy
@@ -152,31 +151,6 @@ def test_without_git_the_tree_is_walked(tmp_path: Path) -> None:
     assert bench.defined("beta") == ["deep/b.py"]
     assert any("repository" in note for note in report.notes)
     assert bench.tables.roots()[0].head == ""
-
-
-def test_submodules_detached_heads_shallow_clones_and_worktrees(tmp_path: Path) -> None:
-    """Submodules belong to their tree, shallow clones with a detached head are indexed, and worktrees are separate."""
-    inner = repository(tmp_path / "inner", {"lib.py": "def library(): pass\n"})
-    origin = repository(tmp_path / "origin", {"a.py": "def alpha(): pass\n"})
-    write(origin, {"a.py": "def alpha(x): pass\n"})
-    git(origin, "commit", "-qam", "second")
-    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{origin}", "clone")
-    root = (tmp_path / "clone").resolve()
-    git(root, "submodule", "--quiet", "add", str(inner), "vendor/inner")
-    git(root, "checkout", "-q", "--detach")
-    git(root, "worktree", "add", "-q", "--detach", str(root / "linked"))
-    bench = IndexedTree(root, tmp_path / "index" / "code.db")
-    linked = IndexedTree(root / "linked", tmp_path / "index" / "code.db")
-    write(linked.root, {"a.py": "def alpha(x, y): pass\n"})
-    bench.index()
-    linked.index()
-    assert bench.defined("library") == ["vendor/inner/lib.py"]
-    assert [definition.symbol.signature for definition in bench.tables.definitions("alpha", [str(root)])] == [
-        "def alpha(x)"
-    ]
-    assert [definition.symbol.signature for definition in bench.tables.definitions("alpha", [str(linked.root)])] == [
-        "def alpha(x, y)"
-    ]
 
 
 @pytest.mark.slow

@@ -38,19 +38,6 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path, CHAIN)
 
 
-def test_a_definition_has_its_details(tree: Tree) -> None:
-    """A definition comes with span, name, signature, documentation, kind and language."""
-    reply = tree.navigator.find_definition(SymbolQuery("parse"))
-
-    (definition,) = reply.definitions
-    assert (definition.path, definition.name_line, definition.name_col) == ("app/core.py", 1, 5)
-    assert definition.file_path == str(tree.root / "app/core.py")
-    assert (definition.line_start, definition.line_end) == (1, 5)
-    assert definition.signature == "def parse(text)"
-    assert definition.docstring.startswith("Read a text.")
-    assert (definition.kind, definition.language, reply.total) == (SymbolKind.FUNCTION, "python", 1)
-
-
 def test_the_nearest_definition_comes_first(tmp_path: Path) -> None:
     """All definitions of a name are returned: same file first, then the folder, then the rest, tests last."""
     same = "def run():\n    pass\n"
@@ -162,15 +149,6 @@ def test_uses_are_filtered_by_folder(tree: Tree) -> None:
     assert {reference.path for reference in reply.references} == {"tests/test_core.py"}
 
 
-def test_references_have_their_line_and_container(tree: Tree) -> None:
-    """A reference comes with the text of its line and its enclosing definition."""
-    calls = {reference.path: reference for reference in tree.references("load").references if reference.use == "call"}
-
-    assert calls["app/main.py"].text == "load('at the top')"
-    (inner,) = [reference for reference in tree.references("load").references if reference.container == "App.start"]
-    assert inner.text == "return load('x')"
-
-
 def test_a_file_that_changed_is_noted(tree: Tree) -> None:
     """A line that no longer has the name is not shown, and a note says what to do."""
     (tree.root / "app/main.py").write_text("# all gone\n", "utf-8")
@@ -226,15 +204,6 @@ def test_an_outline_lists_a_file_or_a_folder(tree: Tree) -> None:
     ]
     with pytest.raises(NotFound):
         tree.navigator.outline(str(tree.root / "nowhere"), None)
-
-
-def test_symbols_are_searched_by_part_of_a_name(tree: Tree) -> None:
-    """Parts of names and misspellings find symbols, optionally of one kind."""
-    matches = tree.navigator.search("pars", SymbolQuery("pars"), CodeQueryOptions(limit=5)).definitions
-    assert matches[0].name == "parse"
-
-    classes = tree.navigator.search("a", SymbolQuery("a", kind=SymbolKind.CLASS), CodeQueryOptions(limit=5)).definitions
-    assert [match.name for match in classes] == ["App"]
 
 
 def test_a_tree_that_is_not_indexed_is_noted(tree: Tree, tmp_path: Path) -> None:

@@ -2,89 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from lorelog.core.query import Explanation, Hit
+import pytest
+from tests.services.search.shelf import make_hit
+
+from lorelog.core.query import Hit
 from lorelog.services.evaluation.search_quality import rank_documents
 
 
-def hit(source: str) -> Hit:
-    return Hit(
-        id=source,
-        score=1.0,
-        source=source,
-        start_line=1,
-        end_line=1,
-        heading="",
-        heading_level=0,
-        heading_path=(),
-        project="",
-        date="",
-        type="",
-        tags=(),
-        content="",
-        content_hash="",
-        snippet="",
-        matches=(),
-        anchor=None,
-        explanation=Explanation(()),
-    )
+def rank(sources: Sequence[str], relevant: str, depth: int) -> tuple[list[str], list[int]]:
+    """Rank the documents of a search that has these hits; return them with the numbers of hits that were asked for."""
+    asked: list[int] = []
 
-
-def searching(sources: Sequence[str], asked: list[int]) -> Callable[[int], list[Hit]]:
     def search(k: int) -> list[Hit]:
         asked.append(k)
-        return [hit(source) for source in sources[:k]]
+        return [make_hit(number, source) for number, source in enumerate(sources[:k])]
 
-    return search
-
-
-def sources_of(one: Hit) -> list[str]:
-    return [one.source]
+    return list(rank_documents(search, lambda hit: [hit.source], {relevant}, depth)), asked
 
 
-def test_a_question_that_is_answered_early_is_asked_once() -> None:
-    """Where enough documents and a relevant one are among the first hits, nobody asks for more."""
-    asked: list[int] = []
-    found = rank_documents(searching([f"{n}.md" for n in range(1000)], asked), sources_of, {"3.md"}, 10)
+@pytest.mark.parametrize(("relevant", "is_found", "deepest"), [(3, True, 20), (90, True, 999), (99_999, False, 999)])
+def test_hits_are_asked_for_until_a_relevant_document_is_found(relevant: int, is_found: bool, deepest: int) -> None:  # noqa: FBT001
+    """One request is enough for a document among the first hits; the ninetieth is found, one far below is given up."""
+    found, asked = rank([f"{n}.md" for n in range(100_000)], f"{relevant}.md", 10)
 
-    assert asked == [20]
-    assert list(found)[:4] == ["0.md", "1.md", "2.md", "3.md"]
-
-
-def test_more_is_asked_until_a_relevant_document_is_there() -> None:
-    """The ninetieth document is looked for, and found."""
-    asked: list[int] = []
-    found = rank_documents(searching([f"{n}.md" for n in range(1000)], asked), sources_of, {"90.md"}, 10)
-
-    assert "90.md" in found
+    assert found[:4] == ["0.md", "1.md", "2.md", "3.md"]
+    assert (f"{relevant}.md" in found) == is_found
+    assert asked[0] == 20
     assert asked == sorted(asked)
-
-
-def test_ranks_below_the_hundredth_are_not_searched() -> None:
-    """A document that would not count any more is not looked for."""
-    asked: list[int] = []
-    rank_documents(searching([f"{n}.md" for n in range(100_000)], asked), sources_of, {"nowhere.md"}, 10)
-
-    assert max(asked) < 1000
+    assert asked[-1] <= deepest
 
 
 def test_many_hits_of_few_documents_are_gone_through() -> None:
     """A hundred hits of one document do not hide the next document, and its rank is that of its best hit."""
-    sources = ["long.md"] * 300 + ["short.md", "long.md"]
-    found = rank_documents(searching(sources, []), sources_of, {"short.md"}, 2)
-
-    assert list(found) == ["long.md", "short.md"]
+    assert rank(["long.md"] * 300 + ["short.md", "long.md"], "short.md", 2)[0] == ["long.md", "short.md"]
 
 
-def test_what_a_first_answer_ranked_stays() -> None:
+def test_a_deeper_search_moves_no_document() -> None:
     """A deeper answer in another order adds documents below and moves none."""
 
     def search(k: int) -> list[Hit]:
-        names = [f"{n}.md" for n in range(40)]
-        return [hit(name) for name in (names[:k] if k <= 20 else names[::-1])]
+        hits = [make_hit(number, f"{number}.md") for number in range(40)]
+        return hits[:k] if k <= 20 else hits[::-1]
 
-    found = rank_documents(search, sources_of, {"39.md"}, 10)
+    found = list(rank_documents(search, lambda hit: [hit.source], {"39.md"}, 10))
 
-    assert list(found)[:20] == [f"{n}.md" for n in range(20)]
-    assert list(found)[20] == "39.md"
+    assert found[:21] == [*(f"{n}.md" for n in range(20)), "39.md"]

@@ -329,16 +329,6 @@ def test_line_endings_are_not_a_change(repository: Repository) -> None:
     assert repository.verdict().freshness is Freshness.FRESH
 
 
-def test_a_damaged_cache_that_cannot_be_deleted_is_ignored(repository: Repository) -> None:
-    """A search works without the cache."""
-    repository.remember(SYMBOL)
-    with repository.engine() as engine:
-        kept = engine.place.cache_folder / "freshness.db"
-        kept.unlink()
-        kept.mkdir()
-    assert repository.verdict().freshness is Freshness.FRESH
-
-
 @pytest.mark.parametrize(
     ("text", "path", "command", "expected"),
     [

@@ -8,38 +8,16 @@ from typing import Never
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.services.search.shelf import make_hit
 from tests.stores.making import TemporaryStore
 
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
-from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCoverage
+from lorelog.core.query import Lane, SearchReply, VectorCoverage
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, ProjectScope
 from lorelog.services.pipeline.search import SearchPipeline
 from lorelog.services.places.workspace import Project, Workspace
 from lorelog.services.search.searcher import Searcher
-
-
-def hit(number: int, heading: str) -> Hit:
-    return Hit(
-        id=str(number),
-        score=-number,
-        source="/a.md",
-        start_line=1,
-        end_line=1,
-        heading="",
-        heading_level=0,
-        heading_path=(heading,),
-        project="",
-        date="",
-        type="",
-        tags=(),
-        content="",
-        content_hash="",
-        snippet="",
-        matches=(),
-        anchor=None,
-        explanation=Explanation(()),
-    )
 
 
 class CountedHits(Searcher):
@@ -53,7 +31,10 @@ class CountedHits(Searcher):
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         self.asked.append(options.k)
-        hits = tuple(hit(number, str(number // self._pieces)) for number in range(min(self._count, options.k)))
+        hits = tuple(
+            make_hit(number, heading_path=(str(number // self._pieces),))
+            for number in range(min(self._count, options.k))
+        )
         return SearchReply(query, Lane.HYBRID, hits, VectorCoverage(0, 0), ("a note",))
 
 

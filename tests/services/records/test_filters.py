@@ -48,29 +48,19 @@ def test_a_record_is_named_likewise(book: RecordStore, given: str) -> None:
         (f"r{TASKS[2]}", "is a record of a task, not a task", TASKS[2]),
         ("0195%", "there is no task", ""),
         ("______", "there is no task", ""),
-    ],
-)
-def test_what_cannot_be_told_is_an_error_that_helps(book: RecordStore, given: str, told: str, hint: str) -> None:
-    """An unknown, ambiguous, too short or wrong id is an error whose hint suggests candidates."""
-    with pytest.raises(NotFound, match=told) as raised:
-        resolve_task_id(book.tables(), given)
-
-    assert hint in raised.value.hint
-
-
-@pytest.mark.parametrize(
-    ("given", "told", "hint"),
-    [
         ("r0195aaaa", "several records begin with", f"r{TASKS[1]}"),
         ("r0195aaaa-1x", "there is no record", f"r{TASKS[0]}"),
         (TASKS[1], "is a task, not a record", f"r{TASKS[1]}"),
         ("r01", "too short for the id of a record", "at least 6"),
     ],
 )
-def test_records_that_cannot_be_told_neither(book: RecordStore, given: str, told: str, hint: str) -> None:
-    """The same errors apply to records."""
+def test_an_id_that_does_not_resolve_is_an_error_with_candidates(
+    book: RecordStore, given: str, told: str, hint: str
+) -> None:
+    """An unknown, ambiguous, too short or wrong id of a task or record is an error whose hint suggests candidates."""
+    resolve = resolve_record if "record" in told.replace("a record of a task", "") else resolve_task_id
     with pytest.raises(NotFound, match=told) as raised:
-        resolve_record(book.tables(), given)
+        resolve(book.tables(), given)
 
     assert hint in raised.value.hint
 

@@ -9,7 +9,7 @@ from tests.stores.making import TemporaryStore, update, vector
 
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, Store, Vector
-from lorelog.core.query import Filters, Fusion, Lane, SearchReply
+from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import SearchDeps, Searcher
 
@@ -85,3 +85,9 @@ class Shelf:
 def shelf_of(embedder: Embedder | None) -> Shelf:
     name = embedder or DirectedEmbedder()
     return Shelf(TemporaryStore(WordAnalyser(), provider=name.provider, model=name.model), embedder)
+
+
+def make_hit(number: int, source: str = "/a.md", heading_path: tuple[str, ...] = ()) -> Hit:
+    """A hit of a file, the better the lower its number."""
+    where = (source, 1, 1, "", 0, heading_path, "", "", "", ())
+    return Hit(str(number), -float(number), *where, "", "", "", (), None, Explanation(()))

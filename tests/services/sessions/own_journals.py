@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lorelog.light.delivery_files import DeliveryFiles, entry_digest, parse_entries
-from lorelog.light.session_start import SessionStartSources, ShownMemory, render_session_start
+from lorelog.light.session_start import RecentJournals, ShownMemory, render_session_start
 
 
 def own_all(file: str, *folders: Path) -> None:
@@ -25,5 +25,5 @@ def start_session(
     project = str(journals.parents[1])
     files = DeliveryFiles(str(tenant), project)
     own_all(files.own, journals)
-    sources = SessionStartSources(project, (str(journals),), str(tenant / deletions), files)
-    return render_session_start(sources, budget, "2026-11-15")
+    recent = RecentJournals(project, (str(journals),), "2026-11-15", str(tenant / deletions), files.own)
+    return render_session_start(recent, files, budget)

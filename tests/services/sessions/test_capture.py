@@ -509,5 +509,5 @@ def test_only_what_is_new_is_read_of_a_long_transcript(world: CaptureHome) -> No
     assert [world.capture(missing).waiting for _ in range(5)] == [True] * 5
     assert len(world.capture(event).captured) == 1
 
-    assert bytes_read() - before < 500_000
+    assert bytes_read() - before < 1_500_000  # the index is read, the transcript of 3 MB is not
     assert world.text().count("User asked: ") == 6

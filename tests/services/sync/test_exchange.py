@@ -11,7 +11,6 @@ from tests.services.sync.machines import SyncMachine, exchange_text, git
 from lorelog.core.errors import StoreBusy, StoreDamaged, UsageError
 from lorelog.services.sync.exchange import (
     BRANCH,
-    CommitAuthor,
     Exchange,
     PushRefused,
     SyncFolder,
@@ -19,7 +18,7 @@ from lorelog.services.sync.exchange import (
     project_name,
 )
 
-AUTHOR = CommitAuthor("mara", "a1")
+AUTHOR = {"user": "mara", "machine": "a1"}
 MARK = {"lorelog-sync.json": b'{"version": 1}\n'}
 
 
@@ -55,9 +54,9 @@ def test_a_branch_with_other_files_is_refused_and_not_changed(remote: Path, tmp_
 def test_files_that_are_not_ours_stay_in_the_exchange(remote: Path, tmp_path: Path) -> None:
     """A push changes the files of the exchange, and leaves what somebody else added to the branch."""
     exchange = Exchange(tmp_path / "copy.git", str(remote))
-    exchange.push(exchange.fetch(), {**MARK, "writers/a1/old.jsonl": b"old\n"}, AUTHOR, "x")
+    exchange.push(exchange.fetch(), {**MARK, "writers/a1/old.jsonl": b"old\n"}, "x", **AUTHOR)
     commit_to(remote, tmp_path / "clone", {"read me.txt": "keep me"})
-    exchange.push(exchange.fetch(), {**MARK, "writers/a1/new.jsonl": b"new\n"}, AUTHOR, "x")
+    exchange.push(exchange.fetch(), {**MARK, "writers/a1/new.jsonl": b"new\n"}, "x", **AUTHOR)
     names = git("-C", str(remote), "ls-tree", "-r", "--name-only", BRANCH).splitlines()
     assert sorted(names) == ["lorelog-sync.json", "read me.txt", "writers/a1/new.jsonl"]
 
@@ -87,16 +86,16 @@ def test_signed_pushes_and_other_settings_of_a_user_do_not_stop_a_sync(remote: P
     exchange = Exchange(
         tmp_path / "copy.git", str(remote), environment={"GIT_CONFIG_GLOBAL": str(config), "PATH": "/usr/bin:/bin"}
     )
-    exchange.push(exchange.fetch(), MARK, AUTHOR, "x")
+    exchange.push(exchange.fetch(), MARK, "x", **AUTHOR)
     assert exchange.fetch().files == MARK
 
 
 def test_a_copy_keeps_the_newest_commit_only(remote: Path, tmp_path: Path) -> None:
     """Text that another machine took out of the exchange leaves the copies of all machines with their next fetch."""
     first, second = (Exchange(tmp_path / f"{name}.git", str(remote)) for name in "ab")
-    first.push(first.fetch(), {**MARK, "writers/a1/x.jsonl": b"the heron code\n"}, AUTHOR, "x")
+    first.push(first.fetch(), {**MARK, "writers/a1/x.jsonl": b"the heron code\n"}, "x", **AUTHOR)
     second.fetch()
-    first.push(first.fetch(), MARK, AUTHOR, "x")
+    first.push(first.fetch(), MARK, "x", **AUTHOR)
     for exchange, name in ((first, "a"), (second, "b")):
         assert exchange.fetch().files == MARK
         command = ["git", "--git-dir", str(tmp_path / f"{name}.git"), "cat-file", "--batch-all-objects", "--batch"]
@@ -108,7 +107,7 @@ def test_a_copy_that_was_left_half_written_is_made_again(remote: Path, tmp_path:
     """A copy without its files, or with the locks of a killed Git, is replaced, and the sync goes on."""
     copy = tmp_path / "copy.git"
     exchange = Exchange(copy, str(remote))
-    exchange.push(exchange.fetch(), MARK, AUTHOR, "x")
+    exchange.push(exchange.fetch(), MARK, "x", **AUTHOR)
     before = exchange.fetch()
     for path in sorted(copy.rglob("*"), reverse=True):
         if damage != "locks" and path.is_file() and (damage == "no objects") == ("objects" in path.parts):
@@ -117,7 +116,7 @@ def test_a_copy_that_was_left_half_written_is_made_again(remote: Path, tmp_path:
         (copy / f"{name}.lock").parent.mkdir(parents=True, exist_ok=True)
         (copy / f"{name}.lock").touch()
     assert exchange.fetch() == before
-    exchange.push(before, {**MARK, "writers/a1/x.jsonl": b"x\n"}, AUTHOR, "x")
+    exchange.push(before, {**MARK, "writers/a1/x.jsonl": b"x\n"}, "x", **AUTHOR)
     assert "writers/a1/x.jsonl" in exchange.fetch().files
 
 
@@ -125,9 +124,9 @@ def test_a_stale_state_is_not_pushed_over_a_newer_one(remote: Path, tmp_path: Pa
     """A push on top of a state that is not the newest any more fails, and is not taken for a refusal."""
     exchange = Exchange(tmp_path / "copy.git", str(remote))
     before = exchange.fetch()
-    exchange.push(before, MARK, AUTHOR, "x")
+    exchange.push(before, MARK, "x", **AUTHOR)
     with pytest.raises(Exception, match="another machine pushed") as error:
-        exchange.push(before, {**MARK, "writers/b2/x.jsonl": b"x\n"}, AUTHOR, "x")
+        exchange.push(before, {**MARK, "writers/b2/x.jsonl": b"x\n"}, "x", **AUTHOR)
     assert not isinstance(error.value, PushRefused)
     assert exchange.fetch().files == MARK
 

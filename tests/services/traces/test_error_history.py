@@ -202,15 +202,6 @@ def test_another_projects_errors_are_not_told_unless_asked_for(
     assert len(ask("debug.why", text=STACK.format(line=3), all_projects=True)["seen"]) == 1
 
 
-def test_a_deleted_turn_is_not_told_of(ask: Ask, tmp_path: Path) -> None:
-    """Traces of a deleted memory are omitted."""
-    (memory,) = session(ask, tmp_path, ["why do tests fail?", ("make test", STACK.format(line=3))])
-    assert ask("debug.why", text=STACK.format(line=3))["turns"]
-    ask("memory.delete", id=memory)
-    reply = ask("debug.why", text=STACK.format(line=3))
-    assert (reply["seen"], reply["turns"], reply["occurrences"], reply["memories"]) == ([], [], [], [])
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

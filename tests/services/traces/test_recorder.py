@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.errors import UsageError
 from lorelog.core.options import TraceOptions
 from lorelog.services.traces import SPOOL_FILE
 from lorelog.services.traces.recorder import CallEvent, TraceStore, record_call, summarize_arguments
@@ -57,13 +57,6 @@ def test_texts_are_never_noted(book: TraceStore, field: str) -> None:
     assert b"otter" not in kept
     calls, _ = book.tables().calls(TraceFilter(errors_only=True))
     assert calls[0].error == f"usage: there is no '…' and no field '{field}'"
-
-
-def test_a_failure_is_told_with_its_code(book: TraceStore) -> None:
-    """Our own errors are stored by code and message."""
-    note(book, "memory.get", {"id": "abc"}, NotFound("there is no memory 'abc'"))
-    (call,), _ = book.tables().calls(TraceFilter(errors_only=True))
-    assert (call.failed, call.error) == (True, "not_found: there is no memory 'abc'")
 
 
 def test_a_fault_of_our_own_is_an_error_with_its_stack(book: TraceStore) -> None:

@@ -7,7 +7,7 @@ searches from the root and would make deep files quadratic.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -78,7 +78,12 @@ class LanguageHooks:
     """Matches the starts of top-level parts, for repair; None if files are never split."""
     has_tags: bool = False
     """Whether types have a separate namespace, and a parameter may be named like its type: `struct queue *queue`."""
-    default_visibility: str = "public"
+    levels: Mapping[str, str] = {}
+    """Visibility by the word before the name of a definition."""
+    words: frozenset[str] = frozenset()
+    """Keywords that the grammar reads as identifiers, and names that are not stored as uses."""
+    class_marks: tuple[bytes, ...] = ()
+    """Marks after a capitalized name that make it a type."""
 
     def repair(self, data: bytes) -> bytes:
         """Blank out constructs that the grammar is known to fail on; the length stays the same.
@@ -101,7 +106,13 @@ class LanguageHooks:
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the visibility of a definition."""
-        return self.default_visibility
+        return self.written_level(candidate, source) or "public"
+
+    def written_level(self, candidate: SymbolCandidate, source: SourceText) -> str:
+        """Return the visibility by a word before the name of a definition; empty if there is none."""
+        words = source.slice(candidate.node.start_byte, candidate.name_node.start_byte).split() if self.levels else ()
+        found = (self.levels.get(re.split(r"[(\[]", word)[0], "") for word in words if "(set" not in word)
+        return next(filter(None, found), "")
 
     def signature(self, candidate: SymbolCandidate, source: SourceText) -> str:
         """Return the head of a definition on one line."""
@@ -138,8 +149,12 @@ class LanguageHooks:
         return strip_comment_marks("\n".join(text.rstrip("\r\n") for text in texts))
 
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Adjust a use; return None to drop it. Called only if overridden."""
-        return use
+        """Adjust a use; return None to drop it."""
+        name, kind, receiver = use
+        if not receiver and name in self.words:
+            return None
+        is_class = kind == "read" and name[:1].isupper() and source.data.startswith(self.class_marks, node.end_byte)
+        return (name, "type", receiver) if is_class else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Yield the imports of a statement."""
@@ -153,11 +168,6 @@ class LanguageHooks:
         yield ImportStatement(
             source.text(modules[0]).strip(_QUOTES), name, "" if alias == name else alias, line, column
         )
-
-
-def is_class_name(use: UseParts, node: Node, source: SourceText, mark: bytes = b".") -> bool:
-    """Return True for a capitalized name before a dot, or another mark."""
-    return use[1] == "read" and use[0][:1].isupper() and source.data.startswith(mark, node.end_byte)
 
 
 def format_head(text: str) -> str:

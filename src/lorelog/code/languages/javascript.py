@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lorelog.code.extract import blank_bytes
-from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, format_head
+from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, format_head
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
 
@@ -27,7 +27,6 @@ _VARIANCE = re.compile(rb"([<,]\s*)((?:(?:in|out|const)\s+){1,2})(?=[A-Za-z_$])"
 _SIGNATURES = re.compile(
     rb"((?:[\w$>)\]}\"']|\*/)[ \t]*(?:\r?\n[ \t]*//[^\n]*|\r?\n[ \t]*(?:/?\*[^\n]*)?)*\r?\n)([ \t]+)<(?=[\w$]+[\s,>])"
 )
-_WORDS = frozenset({"undefined", "arguments", "bigint"})
 _HEAD = re.compile(rb"(?:export\s+)?(?:declare\s+)?(const|let|var|function|class|interface|type)\s+[\w$]+")
 _TAILS = {b"function": b"(){}", b"class": b"{}", b"interface": b"{}", b"type": b"=0"}
 _FLOW = tuple(
@@ -52,6 +51,7 @@ class JavaScriptHooks(LanguageHooks):
 
     skipped_before_head = frozenset({"decorator"})
     annotation_nodes = frozenset({"decorator"})
+    words = frozenset({"undefined", "arguments", "bigint"})
     part_starts = re.compile(
         rb"^(?:export|import|const|let|var|function|async|class|abstract|interface|type|enum|namespace|declare)\b",
         re.MULTILINE,
@@ -121,10 +121,6 @@ class JavaScriptHooks(LanguageHooks):
                 yield ImportStatement(statement.module, "default", source.text(default[0]), line, column)
             else:
                 yield statement
-
-    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Drop keywords that the grammar reads as identifiers."""
-        return None if use[0] in _WORDS and not use[2] else use
 
 
 def _is_defined(candidate: SymbolCandidate, source: SourceText) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, is_class_name
+from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Java
 
-_WRITTEN = frozenset({"public", "protected", "private"})
+_LEVELS = {word: word for word in ("public", "protected", "private", "internal")}
 
 
 class JavaHooks(LanguageHooks):
@@ -29,30 +29,23 @@ class JavaHooks(LanguageHooks):
 
     doc_marks = ("/**", "///")
     annotation_nodes = frozenset({"annotation", "marker_annotation"})
+    levels = _LEVELS
+    class_marks = (b".", b":")
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; by default members of interfaces, enum constants and record components are public."""
-        modifiers = next((child for child in candidate.node.children[:1] if child.type == "modifiers"), None)
-        for word in modifiers.children if modifiers is not None else ():
-            if word.type in _WRITTEN:
-                return word.type
-        if around and (around[-1].kind == "interface" or candidate.node.type in {"enum_constant", "formal_parameter"}):
-            return "public"
-        return "package"
+        is_open = around and around[-1].kind == "interface"
+        is_public = is_open or (around and candidate.node.type in {"enum_constant", "formal_parameter"})
+        return self.written_level(candidate, source) or ("public" if is_public else "package")
 
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop the type `var`; a capitalized name before a dot is a type (LOG and MAX are constants)."""
-        name, kind, receiver = use
-        if kind == "type" and name == "var":
-            return None
-        is_type = is_class_name(use, node, source) or is_class_name(use, node, source, b":")
-        return (name, "type", receiver) if is_type and not name.isupper() else use
+        if use[:2] == ("var", "type") or use[0].isupper():
+            return None if use[0] == "var" else use
+        return super().adjust_use(use, node, source)
 
 
 # Kotlin
-
-_LEVELS = ("public", "protected", "private", "internal")
-_WORDS = frozenset({"null", "true", "false", "this", "super", "it", "field", "_"})
 
 
 class KotlinHooks(LanguageHooks):
@@ -60,24 +53,22 @@ class KotlinHooks(LanguageHooks):
 
     doc_marks = ("/**",)
     annotation_nodes = frozenset({"annotation"})
+    levels = _LEVELS
+    words = frozenset({"null", "true", "false", "this", "super", "it", "field", "_"})
+    class_marks = (b".",)
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Mark `const val` as a constant."""
-        if candidate.kind == "variable" and "const" in _kotlin_modifiers(candidate, source):
+        head = source.slice(candidate.node.start_byte, candidate.name_node.start_byte)
+        if candidate.kind == "variable" and "const" in head.split():
             candidate.kind = "constant"
         return candidate
 
-    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
-        """Return the modifier; public by default."""
-        words = _kotlin_modifiers(candidate, source)
-        return next((level for level in _LEVELS if level in words), "public")
-
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Drop keywords that the grammar reads as identifiers; a capitalized name before a dot is a type."""
-        name, _, receiver = use
-        if receiver or name in _WORDS:
-            return use if receiver else None
-        return (name, "type", "") if is_class_name(use, node, source) and not name.isupper() else use
+        """Keep the uses of constants and members."""
+        return (
+            use if use[2] or (use[0].isupper() and use[0] not in self.words) else super().adjust_use(use, node, source)
+        )
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Read `import a.b.C as D` as module a.b, name C, alias D."""
@@ -87,11 +78,6 @@ class KotlinHooks(LanguageHooks):
         alias = alias.split()[0].rstrip(";") if alias.split() else ""
         if name:
             yield ImportStatement(module or name, name if module else "", alias, line, column)
-
-
-def _kotlin_modifiers(candidate: SymbolCandidate, source: SourceText) -> list[str]:
-    first = next((child for child in candidate.node.children[:1] if child.type == "modifiers"), None)
-    return [source.text(child) for child in first.children] if first is not None else []
 
 
 # Scala
@@ -105,6 +91,8 @@ class ScalaHooks(LanguageHooks):
 
     doc_marks = ("/**",)
     annotation_nodes = frozenset({"annotation"})
+    levels = _LEVELS
+    words = frozenset({"this", "_"})
 
     def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
         """Mark a capitalized `val` as a constant."""
@@ -112,17 +100,6 @@ class ScalaHooks(LanguageHooks):
         if candidate.kind == "variable" and is_value and candidate.name[:1].isupper():
             candidate.kind = "constant"
         return candidate
-
-    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
-        """Return the modifier; public by default."""
-        head = source.slice(candidate.node.start_byte, candidate.name_node.start_byte)
-        if "private" in head:
-            return "private"
-        return "protected" if "protected" in head else "public"
-
-    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Drop keywords that the grammar reads as identifiers."""
-        return None if use[0] in {"this", "_"} else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Split a clause: `import a.{B, C => D, _}` is three imports."""
@@ -162,6 +139,9 @@ class CSharpHooks(LanguageHooks):
 
     skipped_before_head = frozenset({"attribute_list"})
     annotation_nodes = frozenset({"attribute_list"})
+    levels = _LEVELS
+    words = frozenset({"nameof", "var", "_"})
+    class_marks = (b".",)
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Mark `const` and `static readonly` fields as constants, and name destructors and operators."""
@@ -187,10 +167,8 @@ class CSharpHooks(LanguageHooks):
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; by default types are internal, interface and enum members public, others private."""
-        words = _csharp_modifiers(candidate, source)
-        for word in ("public", "protected", "private", "internal"):
-            if word in words:
-                return word
+        if level := self.written_level(candidate, source):
+            return level
         owner = around[-1] if around else None
         if candidate.kind == "module" or (owner is not None and owner.kind in {"interface", "enum"}):
             return "public"
@@ -199,11 +177,8 @@ class CSharpHooks(LanguageHooks):
         return "private" if owner is not None and owner.kind in _TYPES else "internal"
 
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Drop keywords; a capitalized name before a dot is a type."""
-        name, _, receiver = use
-        if name in {"nameof", "var", "_"}:
-            return None
-        return (name, "type", "") if not receiver and is_class_name(use, node, source) else use
+        """Keep the uses of members."""
+        return use if use[2] else super().adjust_use(use, node, source)
 
 
 def _csharp_modifiers(candidate: SymbolCandidate, source: SourceText) -> set[str]:

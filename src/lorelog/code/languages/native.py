@@ -24,7 +24,6 @@ from lorelog.code.languages.hooks import (
     SymbolCandidate,
     UseParts,
     format_head,
-    is_class_name,
 )
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import strip_type_arguments
@@ -82,6 +81,8 @@ class RustHooks(LanguageHooks):
 
     doc_marks = ("///", "/**", "//!", "/*!")
     skipped_before_head = frozenset({"attribute_item"})
+    words = frozenset({"Self", "_"})
+    class_marks = (b"::",)
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Set the bases of a type from `impl Trait for Type`."""
@@ -102,13 +103,6 @@ class RustHooks(LanguageHooks):
         if owner.kind == CONTAINER and "h.trait" in owner.captures:
             return "public"
         return "private"
-
-    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Drop `Self`; a capitalized name before `::` is a type."""
-        name, _, receiver = use
-        if name in {"Self", "_"}:
-            return None
-        return (name, "type", receiver) if is_class_name(use, node, source, b"::") else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Split a use tree: `use a::{b, c as d, e::*}` is three imports."""
@@ -174,6 +168,9 @@ class SwiftHooks(LanguageHooks):
 
     comments = frozenset({"comment", "multiline_comment"})
     annotation_nodes = frozenset({"attribute"})
+    levels = _LEVELS
+    words = frozenset({"_"})
+    class_marks = (b".",)
 
     def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
         """Mark a top-level `let` and `static let` as constants."""
@@ -185,20 +182,17 @@ class SwiftHooks(LanguageHooks):
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the access level; by default that of the owner for requirements and enum cases, else internal."""
-        for word in source.slice(candidate.node.start_byte, candidate.name_node.start_byte).split():
-            level = _LEVELS.get(word.partition("(")[0])
-            if level is not None and "(set" not in word:
-                return level
+        if level := self.written_level(candidate, source):
+            return level
         if around and (around[-1].kind == "interface" or candidate.node.type == "enum_entry"):
             return around[-1].visibility or self.visibility(around[-1], (), source)
         return "internal"
 
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Drop `$0`; a capitalized name before a dot is a type."""
-        name, _, receiver = use
-        if name.startswith("$") or name == "_":
-            return None
-        return (name, "type", "") if not receiver and is_class_name(use, node, source) else use
+        """Drop `$0`, and keep the uses of members."""
+        if use[2] or use[0].startswith("$"):
+            return use if use[2] else None
+        return super().adjust_use(use, node, source)
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Read `import struct A.B` as name B from module A."""

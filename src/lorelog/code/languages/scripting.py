@@ -88,12 +88,16 @@ class LuaHooks(LanguageHooks):
 _WORDS = frozenset({"self", "static", "parent", "true", "false", "null", "mixed", "never", "void", "$this"})
 
 
+_PHP_LEVELS = {word: word for word in ("public", "protected", "private")}
+
+
 class PhpHooks(LanguageHooks):
     """Hooks for PHP."""
 
     doc_marks = ("/**",)
     skipped_before_head = frozenset({"attribute_list"})
     annotation_nodes = frozenset({"attribute_list"})
+    levels = _PHP_LEVELS
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Keep `define("X", …)` and drop other calls; promoted constructor parameters are members."""
@@ -104,11 +108,6 @@ class PhpHooks(LanguageHooks):
         candidate.name = candidate.name.removeprefix("$")
         candidate.is_member = candidate.node.type == "property_promotion_parameter"
         return candidate
-
-    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
-        """Return the modifier; public by default."""
-        written = next((child for child in candidate.node.children[:6] if child.type == "visibility_modifier"), None)
-        return source.text(written).split("(")[0] if written is not None else "public"
 
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop keywords, and the `$` of a property."""

@@ -78,7 +78,6 @@ _VENDOR_NAMES = frozenset(
 
 
 _MARKER_START = "[redacted:"
-_LAST_WORDS = frozenset({"key", "keys"})
 _MAX_QUALIFIER_CHARS = max(map(len, _KEY_QUALIFIERS))
 
 
@@ -117,7 +116,7 @@ def _secret_span_at(text: str, at: int, after: re.Match[str]) -> SecretSpan | No
     if text.startswith(_MARKER_START, max(0, start - len(_MARKER_START))):
         return None
     name = text[start : after.end(1)]
-    if name.lower() in _LAST_WORDS and (earlier := _qualifier_before(text, start)):
+    if name.lower() in {"key", "keys"} and (earlier := _qualifier_before(text, start)):
         name = f"{earlier}_{name}"  # "the secret access key is"
     level, kind = _name_level(name)
     span = _read_value(text, start, name, after) if level else None
@@ -216,7 +215,7 @@ def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, po
     if before.endswith(("?", "&", "&amp;")):
         return _read_bare(text, position, ends="&#;", query=True)
     # `Server=…;User Id=…;Password=…`
-    if before[-1:] in _BEFORE_PARAMETER and line.endswith(";") and "=" in line:
+    if before[-1:] in {";", " ", "\t"} and line.endswith(";") and "=" in line:
         return _read_bare(text, position, ends=";", literal=True)
     if equals and name.isupper() and name[0].isalpha() and name.replace("_", "").isalnum():
         return _read_bare(text, position, ends="", literal=True)
@@ -226,7 +225,6 @@ def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, po
     return span
 
 
-_BEFORE_PARAMETER = frozenset({";", " ", "\t"})
 _NEXT_PARAMETER = re.compile(r"&(?=[\w.-]*[=;]|&|\Z|nbsp|#)")
 
 
@@ -269,15 +267,9 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
 def _is_mixed_secret(value: str, *, literal: bool) -> bool:
     if literal and (_is_mixed(value) or value.count("\\x") >= 6):
         return True
-    both_cases = value != value.lower() and value != value.upper()
     name, _, number = value.partition("$")  # a bundler's name for a type: `OAuthCredential$1`
-    return (
-        len(value) >= 12
-        and not (name.isalpha() and number.isdigit())
-        and both_cases
-        and values.is_human_password(value)
-        and _is_mixed(value)
-    )
+    has_both_cases = value not in {value.lower(), value.upper()} and not (name.isalpha() and number.isdigit())
+    return len(value) >= 12 and has_both_cases and values.is_human_password(value) and _is_mixed(value)
 
 
 _EMAIL = re.compile(r"@[\w-]+\.\w")
@@ -285,7 +277,6 @@ _PASSWORD_VOCABULARY = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
 )
 _DIGITS_AND_SYMBOLS = frozenset("0123456789!@#$%^&+=~?")
-_HEX_DIGITS = frozenset("0123456789abcdef")
 _REFERENCE_VALUE = re.compile(
     r"^(?:[./~]|[A-Za-z]:\\|\w+://)|^[A-Za-z_]\w*(?:\.\w+)*[(\[]|^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII
 )
@@ -297,7 +288,8 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
         return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
     if values.is_human_password(value) or values.looks_random(value, 12):
         return True
-    if not literal and value[:2] in {"0x", "0X"} and len(value) <= 10 and _HEX_DIGITS.issuperset(value[2:].lower()):
+    is_number = value[:2] in {"0x", "0X"} and len(value) <= 10 and not value[2:].lower().strip("0123456789abcdef")
+    if is_number and not literal:
         return False
     is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
     if _REFERENCE_VALUE.match(value) or (is_ambiguous and (value.isalpha() or not literal)):

@@ -57,7 +57,11 @@ def redact(text: str, patterns: Sequence[str] = ()) -> RedactionResult:
     kinds: Counter[str] = Counter()
     for _ in range(_MAX_ROUNDS):
         text, hidden = _strip_private(text) if "private" in text.lower() else (text, 0)
-        spans = [*_custom_spans(text, custom), *_visible_spans(text)]
+        spans: list[detectors.SecretSpan] = []
+        for pattern in custom:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            spans += [(*match.span(group), "custom") for match in pattern.finditer(text) if match[group]]
+        spans += _visible_spans(text)
         if hidden:
             kinds["private"] += hidden
         replaced = _replace_spans(text, spans, kinds)
@@ -97,15 +101,6 @@ def _strip_private(text: str) -> tuple[str, int]:
     if not hidden:
         return text, 0
     return "".join(kept if depth else [*kept, text[position:]]), hidden
-
-
-def _custom_spans(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[detectors.SecretSpan]:
-    for pattern in patterns:
-        group: str | int = "secret" if "secret" in pattern.groupindex else 0
-        for match in pattern.finditer(text):
-            start, end = match.span(group)
-            if start < end:
-                yield start, end, "custom"
 
 
 def _visible_spans(text: str) -> Iterator[detectors.SecretSpan]:
@@ -196,7 +191,12 @@ def known_value_redactor(texts: Iterable[str], redact: RedactText) -> RedactText
             values.update(removed_values(text, redacted))
     if not values:
         return redact
-    pattern = re.compile("|".join(_value_pattern(value) for value in sorted(values, key=lambda value: -len(value))))
+    patterns = []
+    for value in sorted(values, key=lambda value: -len(value)):
+        edges = (r"\b" if letter.isalnum() or letter == "_" else "" for letter in (value[0], value[-1]))
+        before, after = edges if len(value) < _MIN_PART_CHARS else ("", "")
+        patterns.append(f"{before}{re.escape(value)}{after}")
+    pattern = re.compile("|".join(patterns))
 
     def redact_known(text: str) -> str:
         return redact(pattern.sub(lambda match: values[match[0]], text))
@@ -244,10 +244,3 @@ def _is_distinctive(value: str) -> bool:
     if (value.isdigit() or not any(character.isdigit() for character in value)) and len(value) < _MIN_WORD_CHARS:
         return False
     return not is_placeholder(value)
-
-
-def _value_pattern(value: str) -> str:
-    if len(value) >= _MIN_PART_CHARS:
-        return re.escape(value)
-    before, after = (r"\b" if letter.isalnum() or letter == "_" else "" for letter in (value[0], value[-1]))
-    return f"{before}{re.escape(value)}{after}"

@@ -26,8 +26,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
 _ITEM = re.compile(r"^(\s*)(?:[-*+\u2022]|\d{1,3}[.)])\s+(.*)$")
 _FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
-_RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
-_TABLE_RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
+_RULE = re.compile(r"^\s*(?:(?:[-*_=]\s*){3,}|\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*)$")
+"""A line between texts, or below the head of a table."""
 _CODE_OR_EMPHASIS = re.compile(r"`[^`]*`|\*\*(\S.*?)\*\*|(?<!\w)__(\S[^_]*\s[^_]*)__(?!\w)")
 _COMMENT_OR_IMAGE = re.compile(r"<!--.*?(?:-->|\Z)|\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}", re.DOTALL)
 _MAX_CODE_LINES = 3
@@ -94,7 +94,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 def is_block_line(line: str) -> bool:
     """Return True for a line that is not prose: an item, a row of a table, a heading, a fence or a rule."""
-    patterns = (_ITEM, _HEADING, _FENCE, _RULE, _TABLE_RULE)
+    patterns = (_ITEM, _HEADING, _FENCE, _RULE)
     return line.lstrip().startswith("|") or any(pattern.match(line) for pattern in patterns)
 
 
@@ -156,7 +156,7 @@ def _prose_pieces(lines: Sequence[str]) -> Iterator[Piece]:
     prose: list[str] = []
     for line in [*lines, ""]:
         item, row, heading = _ITEM.match(line), line.lstrip().startswith("|"), _HEADING.match(line)
-        apart = not line.strip() or _FENCE.match(line) or _RULE.match(line) or _TABLE_RULE.match(line)
+        apart = not line.strip() or _FENCE.match(line) or _RULE.match(line)
         if prose and (apart or item or row or heading):
             yield False, " ".join(prose)
             prose = []
@@ -248,15 +248,13 @@ _ANNOUNCEMENT = re.compile(
     re.IGNORECASE,
 )
 _FINDING = re.compile(
-    rf"\broot cause\b|\bcaused by\b|\bturns? out\b|\b(?:that|this|which)(?:{_IS}| was) why\b|\bthat explains\b|\bbecause\b|\bdue to\b"
+    r"\A(?!.*\b(?:likely|probably|might|maybe|perhaps|(?:could|may|should) be|seems?|looks like|yet)\b).*"
+    rf"(?:\broot cause\b|\bcaused by\b|\bturns? out\b|\b(?:that|this|which)(?:{_IS}| was) why\b|\bthat explains\b|\bbecause\b|\bdue to\b"
     r"|\bthe (?:\w+ )?(?:cause|culprit|bug|problem|issue|reason|difference|failure|error|mismatch)(?: here| now)? (?:is|was|comes? from|lies?)\b"
-    r"|\b(?:found|discovered|confirmed|verified) (?:that|an?|the|\d)\b|\bpre-existing\b|\bflaky\b|\brace condition\b|\bdeadlock",
-    re.IGNORECASE,
+    r"|\b(?:found|discovered|confirmed|verified) (?:that|an?|the|\d)\b|\bpre-existing\b|\bflaky\b|\brace condition\b|\bdeadlock)",
+    re.IGNORECASE | re.DOTALL,
 )
-_DOUBT = re.compile(
-    r"\b(?:likely|probably|might|maybe|perhaps|(?:could|may|should) be|seems?|looks like|yet)\b", re.IGNORECASE
-)
-"""Words of guesses, which are not findings."""
+"""A sentence that says why; guesses are not findings."""
 _MIN_FINDING_CHARS = 40
 _MAX_SENTENCE_CHARS = 300
 _MAX_SCANNED_CHARS = 20_000
@@ -335,7 +333,7 @@ def find_findings(text: str) -> list[str]:
 def _is_finding(sentence: str) -> bool:
     if not _MIN_FINDING_CHARS <= len(sentence) <= _MAX_SENTENCE_CHARS or sentence.endswith(("?", ":")):
         return False
-    return bool(_FINDING.search(sentence)) and not (_DOUBT.search(sentence) or is_next_step(sentence))
+    return bool(_FINDING.match(sentence)) and not is_next_step(sentence)
 
 
 # -- what a short request answers ------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from lorelog.ingest.transcripts.note_text import (
     strip_next_steps,
     strip_opening,
 )
+from lorelog.light.shell_command import command_variants, split_command, written_paths
 
 _TAG_PATTERN = (
     r"(?:lorelog|memsearch|claude-mem|supermemory|memory)[-_]context|(?:lorelog|memsearch)-memory|relevant[-_]memories|hindsight_memories"
@@ -104,25 +105,35 @@ _READ_ONLY_COMMANDS = frozenset(
     """.split()
 )
 """Commands that only read, or without an effect to find later."""
-_READ_ONLY_GIT = re.compile(
-    r"git (?:-C \S+ |-\S+ )*(?:status|diff|log|show|branch|remote|blame|rev-parse|ls-files|ls-tree|cat-file|for-each-ref|count-objects)\b"
-    r"(?! -D| add)|gh (?:pr|issue|run|repo|release) (?:view|diff|list|checks|status)\b"
-)
-_ENV_ASSIGNMENT = re.compile(r"^(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s+)+")
-_COMMAND_SEPARATOR = re.compile(r"\s*(?:&&|\|\||;|\|&?|\n)\s*")
+_READ_ONLY_VERBS = {
+    "git": frozenset(
+        """
+        status diff log show branch remote blame rev-parse ls-files ls-tree cat-file for-each-ref count-objects
+        """.split()
+    ),
+    "gh": frozenset(("view", "diff", "list", "checks", "status")),
+}
+"""Verbs of programs that only read; those of `gh` follow what they are about."""
 _WORD = re.compile(r"\w{3,}")
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _OUTPUT_FILTER = re.compile(r"(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?:\s+-\S+){0,2}(?:\s+\d+)?)?\s*\Z")
-_WRITES_FILE = re.compile(r"(?<![<>&0-9])>>?\s*(?!/dev/null|&)\S|\s-i\b|\btee\b")
 _FILE_TOOL = re.compile(
     r"(?:multi_?|notebook_?|str_?replace_?based_?|file_?|apply_?)*(?:read|write|edit|patch|glob|grep|ls|list|find|view|search"
     r"|edit_tool|webfetch|web_?search|task\w*|todo\w*|skill|agent|askuserquestion|exitplanmode|toolsearch|killshell|bashoutput)",
     re.IGNORECASE,
 )
 """Tools of an agent that read and write files, search, and organise its work."""
-_MACHINE_FAULT = re.compile(
-    r"permission denied|EACCES|EPERM|EROFS|ENOSPC|read-only file system|no space left|disk quota|too many open files",
-    re.IGNORECASE,
+_MACHINE_FAULTS = (
+    *(
+        "permission denied",
+        "eacces",
+        "eperm",
+        "erofs",
+        "enospc",
+        "read-only file system",
+        "no space left",
+        "disk quota",
+    ),
+    "too many open files",
 )
 """Failures of a file tool that are not the agent's own mistake."""
 _CHATTER = re.compile(
@@ -149,7 +160,6 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 """Words of a line that says why something failed; without them it is just a line of the output."""
-_CD_PROJECT = re.compile(r"\Acd \.? ?(?:&&|;) ?")
 
 
 def make_note(
@@ -327,7 +337,9 @@ def _format_path(path: str, clean: RedactText) -> str:
 
 
 def _format_command(command: str, clean: RedactText, directory: str) -> str:
-    bare = _CD_PROJECT.sub("", _relative_to(directory, clean(command).strip()))
+    bare = _relative_to(directory, clean(command).strip())
+    for project in ("cd . && ", "cd .; "):
+        bare = bare.removeprefix(project)
     bare = _OUTPUT_FILTER.sub("", bare) or bare
     bare = shorten_text(" ".join(bare.replace("`", "'").replace("\0", "").split()), MAX_COMMAND_CHARS)
     return f"`{bare}`" if bare else ""
@@ -335,17 +347,14 @@ def _format_command(command: str, clean: RedactText, directory: str) -> str:
 
 def _is_notable_command(command: str) -> bool:
     """Return True if any part of a command does more than read."""
-    command = _QUOTED.sub("''", command)
-    if _WRITES_FILE.search(command):
+    commands = split_command(command)
+    if any(not path.startswith("/dev/") for path in written_paths(commands, "")):
         return True
-    for part in _COMMAND_SEPARATOR.split(command):
-        bare = _ENV_ASSIGNMENT.sub("", part.strip())
-        words = [] if _READ_ONLY_GIT.match(bare) else bare.split()
-        if (
-            words
-            and words[0].rpartition("/")[2] not in _READ_ONLY_COMMANDS
-            and not words[0].startswith(("#", "-", "(", "{"))
-        ):
+    for words in commands:
+        program, *rest = command_variants(words, through_runners=False)[-1]
+        verb, argument = (*rest[program == "gh" :], "", "")[:2]
+        is_reading = verb in _READ_ONLY_VERBS.get(program, ()) and argument not in ("-D", "add")
+        if program not in _READ_ONLY_COMMANDS and not is_reading:
             return True
     return False
 
@@ -375,7 +384,7 @@ def _failure_reason(action: ToolAction, clean: RedactText) -> str:
     if not reason or _CHATTER.match(reason):
         return ""
     is_own_mistake = not action.command and _FILE_TOOL.fullmatch(action.tool.rpartition("__")[2])
-    return "" if is_own_mistake and not _MACHINE_FAULT.search(reason) else reason
+    return "" if is_own_mistake and not any(fault in reason.lower() for fault in _MACHINE_FAULTS) else reason
 
 
 def _format_list(name: str, lines: Sequence[str]) -> list[str]:

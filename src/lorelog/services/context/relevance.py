@@ -15,7 +15,7 @@ A memory names its subsystem and files with tags, `ctx:subsystem:billing` and `c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct, field
@@ -341,17 +341,13 @@ def _list_files(scope: ContextScope, key: str) -> list[str]:
     if scope.record_scope.records.exists():
         query = RecordQuery(entity=key, projects=scope.projects, limit=_MAX_RECORDS)
         for record in scope.record_scope.records.tables().find(query):
-            if key in subsystems_of(record):
-                files.update(dict.fromkeys(_record_paths(record)))
+            if key not in subsystems_of(record):
+                continue
+            provenance = record.fields.get("provenance")
+            path = provenance.get("path") if isinstance(provenance, dict) else None
+            if isinstance(path, str) and path:
+                files[path] = None
+            for text in record.texts("outputs"):  # an output may be a sentence instead of a file
+                if text and not any(map(str.isspace, text)) and ("/" in text or "." in text[1:-1]):
+                    files[text] = None
     return list(files)
-
-
-def _record_paths(record: Record) -> Iterator[str]:
-    """Yield the paths in a record's provenance and outputs. An output may be a sentence instead of a file."""
-    provenance = record.fields.get("provenance")
-    path = provenance.get("path") if isinstance(provenance, dict) else None
-    if isinstance(path, str) and path:
-        yield path
-    for text in record.texts("outputs"):
-        if text and not any(map(str.isspace, text)) and ("/" in text or "." in text[1:-1]):
-            yield text

@@ -8,18 +8,14 @@ A program whose name is also an everyday word ("make", "just") or a language cou
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from hashlib import blake2b
-from pathlib import Path
 
 from lorelog.language.lexicon import lexicon
 from lorelog.light.shell_command import split_command, word_set
 from lorelog.services.cues.cue import Cue, read_cues
-from lorelog.services.freshness.mentions import MentionKind, find_mentions
+from lorelog.services.freshness.mentions import Mention, MentionKind, find_mentions
 
 MAX_DERIVED_CUES = 12
 MAX_TEXT_CHARS = 4_000
@@ -59,69 +55,40 @@ _ERROR = re.compile(
 )
 
 
-class DerivedCues:
-    """Cues of texts, kept in a file by the hash of each text: deriving those of 5,000 memories takes seconds.
-
-    Only those of the memories that there are now are written back, so nothing of a forgotten one stays.
-    """
-
-    def __init__(self, file: Path, version: str, *, is_read: bool = True) -> None:
-        """Open the file, and read it unless only the cues of a few texts are derived."""
-        self._version = version
-        self._known: dict[str, list[str]] = {}
-        with suppress(OSError, ValueError, AttributeError, KeyError):
-            stored = json.loads(file.read_bytes()) if is_read else {}
-            if stored.get("version") == version:
-                self._known = dict(stored["cues"])
-
-    def of(self, text: str) -> tuple[tuple[Cue, ...], str]:
-        """Return the cues of a text, and the key to keep them under."""
-        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-        cues = self._known.get(key)
-        return (derive_cues(text) if cues is None else read_cues(cues)), key
-
-    def contents(self, fields: Iterable[str]) -> bytes:
-        """Return the content of the file for what `derived_field` returned of each text."""
-        version, cues = json.dumps(self._version), ", ".join(dict.fromkeys(fields))
-        return f'{{"version": {version}, "cues": {{{cues}}}}}'.encode("utf-8", "replace")
-
-
-def derived_field(key: str, cues: Sequence[Cue]) -> str:
-    """Return the cues of a text as a field of a JSON object."""
-    return f'"{key}": {json.dumps([str(cue) for cue in cues], ensure_ascii=False)}'
-
-
 @lru_cache(maxsize=4096)
 def derive_cues(text: str) -> tuple[Cue, ...]:
     """Return the cues of a memory's text: commands first, at most `MAX_DERIVED_CUES`."""
     text = text[:MAX_TEXT_CHARS]
+    mentions, spans = find_mentions(text), [named[1] for named in _NAMED.finditer(text) if named[1]]
     errors = [name for name in _ERROR.findall(text) if name.rpartition(".")[2] not in lexicon("generic_errors")]
     candidates = [
         *(f"command={command}" for command in _find_commands(text)),
-        *(f"path={path}" for path in _find_paths(text)),
+        *(f"path={path}" for path in _find_paths(text, mentions, spans)),
         *(f"error={name.rpartition('.')[2]}" for name in errors),
         *(f"day={day}" for day in _DAY.findall(text)),
-        *(f"symbol={symbol}" for symbol in _find_symbols(text)),
+        *(f"symbol={symbol}" for symbol in _find_symbols(mentions, " ".join(spans))),
     ]
     return read_cues(candidates)[:MAX_DERIVED_CUES]
 
 
 def _find_commands(text: str) -> list[str]:
-    """Return the commands that a text names, without those to use if there are others."""
-    chosen: dict[str, None] = {}
+    """Return the commands that a text names; those to use only if there are no others."""
+    chosen: dict[str, bool] = {}
+    """Commands to use, and whether they stand in code."""
     others: dict[str, None] = {}
     position = 0
     while named := _NAMED.search(text, position):
         words = _code_words(named[1]) if named[1] else _prose_words(named[2], named[3])
         position = named.end() if named[1] else named.end(2)
-        if words:
-            before = text[max(0, named.start() - 20) : named.start()].replace("\u2019", "'")
-            is_chosen = _CHOSEN.search(before) or _PREFERRED.match(text, position)
-            (chosen if is_chosen else others)[" ".join(words)] = None
-    if others:
-        return list(others)
-    alternatives = (sorted(_FAMILY_OF[name] - chosen.keys()) if name in _FAMILY_OF else [name] for name in chosen)
-    return list(dict.fromkeys(command for names in alternatives for command in names))
+        before = text[max(0, named.start() - 20) : named.start()].replace("\u2019", "'")
+        if words and not (_CHOSEN.search(before) or _PREFERRED.match(text, position)):
+            others[" ".join(words)] = None
+        elif words:
+            chosen[" ".join(words) if named[1] else words[0]] = bool(named[1])
+    for name, in_code in chosen.items() if not others else ():
+        alternatives = sorted(_FAMILY_OF.get(name, frozenset()) - chosen.keys())
+        others |= dict.fromkeys(alternatives or ([name] if in_code else []))
+    return list(others)
 
 
 def _code_words(span: str) -> list[str]:
@@ -149,8 +116,8 @@ def _prose_words(word: str, rest: str) -> list[str]:
     return words
 
 
-def _find_paths(text: str) -> Iterator[str]:
-    for mention in find_mentions(text):
+def _find_paths(text: str, mentions: Sequence[Mention], spans: Sequence[str]) -> Iterator[str]:
+    for mention in mentions:
         path = mention.text
         name = path.rpartition("/")[2]
         if mention.kind is not MentionKind.PATH or path.startswith("../") or name.isdigit():  # Repo.all/1 is a function
@@ -160,8 +127,8 @@ def _find_paths(text: str) -> Iterator[str]:
                 yield path
         elif name not in lexicon("broad_files") and _is_file_name(name, text):
             yield name
-    spans = (named[1] for named in _NAMED.finditer(text) if named[1] and _PATTERN.fullmatch(named[1]))
-    yield from (path for path in (*_FOLDER.findall(text), *spans) if path.rstrip("/") not in _BROAD_FOLDERS)
+    patterns = (*_FOLDER.findall(text), *filter(_PATTERN.fullmatch, spans))
+    yield from (path for path in patterns if path.rstrip("/") not in _BROAD_FOLDERS)
 
 
 def _is_file_name(name: str, text: str) -> bool:
@@ -173,12 +140,11 @@ def _is_file_name(name: str, text: str) -> bool:
     return suffix.lower() in lexicon("file_suffixes") and not is_product
 
 
-def _find_symbols(text: str) -> Iterator[str]:
+def _find_symbols(mentions: Sequence[Mention], code: str) -> Iterator[str]:
     """Yield the names of code that are hardly used by chance."""
-    spans = " ".join(named[1] for named in _NAMED.finditer(text) if named[1])
-    for mention in find_mentions(text):
+    for mention in mentions:
         name, last = mention.text, mention.text.rpartition(".")[2]
-        in_code = name in spans
+        in_code = name in code
         if mention.kind not in (MentionKind.SYMBOL, MentionKind.SETTING) or "-" in name or _ERROR.fullmatch(name):
             continue
         if name in lexicon("product_names") or name in lexicon("common_code_names"):

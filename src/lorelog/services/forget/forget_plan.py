@@ -10,13 +10,13 @@ the receipt alone tells nothing about the text; without the key it cannot be ver
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, field, json
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from lorelog.core.atomic_file import open_to_append, write_atomic
 from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError, plural
@@ -164,20 +164,6 @@ class Receipt(ResidueReport, frozen=True, kw_only=True):
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Places that were not searched or cannot be changed, with the reason."""
     canaries: Canaries
-
-
-def make_receipt(plan: ForgetPlan, report: ResidueReport, places: Iterable[Path]) -> Receipt:
-    """Return the receipt of a plan that was carried out."""
-    return Receipt(
-        id=plan.id,
-        at=plan.at,
-        text=format_report(report, short=plan.canaries.short, unreachable=len(plan.unreached)),
-        selected=plan.selected,
-        places=tuple(map(str, places)),
-        unreachable=plan.unreached,
-        canaries=plan.canaries,
-        **asdict(report),
-    )
 
 
 def format_report(report: ResidueReport, *, short: int = 0, unreachable: int = 0) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import asdict, force_setattr, replace
 
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
@@ -322,7 +322,6 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         actor = records.keyring.name or records.agent or "lorelog"
         sign = records.keyring.sign if records.keyring.name else None
         records.book.redact(plan.records, actor=actor, reason=_REASON, sign=sign)
-        records.book.purge()
 
     def _remove_from_index(self, plan: forget_plan.ForgetPlan) -> None:
         store, job = self.store, self.job(())
@@ -423,7 +422,16 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             reached("_scrub_found")
             time.sleep(_SEARCH_PAUSE_S if report.unreadable else 0.0)  # an index run may have replaced a file meanwhile
             report = search()
-        receipt = forget_plan.make_receipt(plan, report, places)
+        receipt = forget_plan.Receipt(
+            id=plan.id,
+            at=plan.at,
+            text=forget_plan.format_report(report, short=plan.canaries.short, unreachable=len(plan.unreached)),
+            selected=plan.selected,
+            places=tuple(map(str, places)),
+            unreachable=plan.unreached,
+            canaries=plan.canaries,
+            **asdict(report),
+        )
         written = forget_plan.write_receipt(self._folder, receipt)
         reached("receipt")
         path.unlink(missing_ok=True)

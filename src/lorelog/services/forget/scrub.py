@@ -21,7 +21,7 @@ from lorelog.services.memories.edit import edit_file
 
 _BUSY_S = 10.0
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
-_LOGS = ("feedback.jsonl", "lifecycle.jsonl", "authored.jsonl", "traces.spool*", "deliveries/*.jsonl")
+_LOGS = ("feedback.jsonl", "lifecycle.jsonl", "authored.jsonl", "review.jsonl", "traces.spool*", "deliveries/*.jsonl")
 _ARCHIVES = frozenset({".gz", ".zst", ".zip", ".tar", ".tgz"})
 
 
@@ -40,7 +40,14 @@ def scrub_tenant_logs(folder: Path, plan: ForgetPlan) -> None:
 def count_references(folder: Path, plan: ForgetPlan) -> dict[str, int]:
     """Return how many lines and rows of a tenant's logs and traces name or quote what is forgotten. Changes nothing."""
     counts: dict[str, int] = {}
-    for pattern in ("feedback.jsonl", "lifecycle.jsonl", "guards.jsonl", "traces.spool", "deliveries/*.jsonl"):
+    for pattern in (
+        "feedback.jsonl",
+        "lifecycle.jsonl",
+        "guards.jsonl",
+        "review.jsonl",
+        "traces.spool",
+        "deliveries/*.jsonl",
+    ):
         lines = (line for log in folder.glob(pattern) for line in _read_lines(log))
         counts[pattern.partition("/")[0].removesuffix(".jsonl")] = sum(is_about(line, plan) for line in lines)
     if (folder / "traces.db").exists():

@@ -88,30 +88,22 @@ class MentionResolver:
 
     def resolve(self, mentions: Sequence[Mention]) -> tuple[MentionTarget, ...]:
         """Return the targets of those mentions that the project had at the commit, or has now."""
-        by_kind: dict[MentionKind, list[Mention]] = {kind: [] for kind in MentionKind}
-        for mention in mentions:
-            by_kind[mention.kind].append(mention)
-        paths = {mention: self._path(mention) for mention in by_kind[MentionKind.PATH]}
+        texts: dict[MentionKind, list[str]] = {kind: [] for kind in MentionKind}
+        for mention in dict.fromkeys(mentions):
+            texts[mention.kind].append(mention.text)
+        paths = {mention: self._path(mention) for mention in mentions if mention.kind is MentionKind.PATH}
         files = {target.path: target.evidence for target in paths.values() if target is not None}
         found = {mention.text for mention, target in paths.items() if target is not None}
-        names = [mention.text for mention in by_kind[MentionKind.SYMBOL] if mention.text not in found]
-        symbols = self._symbols(list(dict.fromkeys(names)), files)
+        symbols = self._symbols([name for name in texts[MentionKind.SYMBOL] if name not in found], files)
         targets: list[MentionTarget] = []
         for mention in mentions:
-            if mention.kind is MentionKind.PATH:
-                target = paths[mention]
-                targets += [target] if target is not None else []
-            elif mention.kind is MentionKind.SYMBOL:
-                targets += symbols.get(mention.text, [])
+            path = paths.get(mention)
+            targets += [path] if path is not None else []
+            targets += symbols.get(mention.text, []) if mention.kind is MentionKind.SYMBOL else []
         known = {target.name for target in targets}
-        settings = [mention.text for mention in by_kind[MentionKind.SETTING] if mention.text not in known]
-        targets += self._settings(list(dict.fromkeys(settings)))
-        targets += [
-            target for mention in by_kind[MentionKind.COMMAND] if (target := self._command(mention.text)) is not None
-        ]
+        targets += self._settings([key for key in texts[MentionKind.SETTING] if key not in known])
+        targets += filter(None, map(self._command, texts[MentionKind.COMMAND]))
         return tuple(dict.fromkeys(targets))
-
-    # -- files ---------------------------------------------------------------------------------------------------------
 
     def _path(self, mention: Mention) -> MentionTarget | None:
         path = os.path.normpath(mention.text)
@@ -119,36 +111,27 @@ class MentionResolver:
             path = os.path.relpath(path, self._tree.root)
         if path.startswith("..") or path == ".":
             return None
-        name, snapshot = mention.text, self._snapshot
+        snapshot, tree = self._snapshot, self._tree
         file = snapshot.find(path)
-        if file:
-            return self._file(file, snapshot.files[file], mention, TargetEvidence.COMMIT)
-        if "/" in path and path in snapshot.folders:
-            return MentionTarget(
-                evidence=TargetEvidence.COMMIT, kind="path", name=name, path=path, commit=snapshot.commit
-            )
-        content = self._tree.content(path)
-        if content:
-            target = self._file(path, content, mention, TargetEvidence.TREE)
-            return target if self._is_from_then(path) else unknown_target("path", name)
-        if "/" in path and self._tree.exists(path):  # a folder: that it exists is all that is compared
-            return MentionTarget(evidence=TargetEvidence.TREE, kind="path", name=name, path=path)
-        return None
-
-    def _file(self, path: str, content: str, mention: Mention, evidence: TargetEvidence) -> MentionTarget:
-        commit = self._snapshot.commit if evidence is TargetEvidence.COMMIT else ""
-        lines = ""
-        if mention.first_line:
-            lines = text_digest(lines_of(self._text(path, commit), mention.first_line, mention.last_line))
+        content = snapshot.files[file] if file else ""
+        if file or ("/" in path and path in snapshot.folders):
+            evidence, path, commit = TargetEvidence.COMMIT, file or path, snapshot.commit
+        else:
+            evidence, content, commit = TargetEvidence.TREE, tree.content(path), ""
+            if content and not self._is_from_then(path):
+                return unknown_target("path", mention.text)
+            if not content and not ("/" in path and tree.exists(path)):
+                return None
+        first, last = (mention.first_line, mention.last_line) if content else (0, 0)
         return MentionTarget(
             evidence=evidence,
             kind="path",
             name=mention.text,
             path=path,
-            content=content,
-            first_line=mention.first_line,
-            last_line=mention.last_line,
-            lines=lines,
+            content=content,  # of a folder, only its existence is compared
+            first_line=first,
+            last_line=last,
+            lines=text_digest(lines_of(self._text(path, commit), first, last)) if first else "",
             commit=commit,
         )
 
@@ -160,32 +143,28 @@ class MentionResolver:
     def _text(self, path: str, commit: str) -> str:
         return self._snapshot.text(path) if commit else self._tree.text(path)
 
-    # -- symbols -------------------------------------------------------------------------------------------------------
-
     def _symbols(self, names: Sequence[str], files: Mapping[str, TargetEvidence]) -> dict[str, list[MentionTarget]]:
         """Return the targets of each symbol; of several definitions, those in a mentioned file if there are any."""
         if not self._tree.knows_symbols:
             return {}
-        current = {
-            name: _matching_definitions(name, self._tree.definitions(_last_part(name))) for name in dict.fromkeys(names)
-        }
+        current = {name: _matching_definitions(name, self._tree.definitions(_last_part(name))) for name in names}
+        in_commit = [path for path, evidence in files.items() if evidence is TargetEvidence.COMMIT]
         targets: dict[str, list[MentionTarget]] = {}
         unresolved: dict[str, list[LocatedSymbol]] = {}
         for name, definitions in current.items():
             try:
-                named = [path for path, evidence in files.items() if evidence is TargetEvidence.COMMIT]
-                then = self._defined_in(name, [path for path in named if path in self._snapshot.files])
+                then = self._defined_in(name, [path for path in in_commit if path in self._snapshot.files])
                 is_enough = bool(then)
                 if not then:  # in the files that define it now
                     paths = dict.fromkeys(located.path for located in definitions)
                     now = [path for path in paths if path in self._snapshot.files]
                     is_too_many = "." not in name and len(now) > _MAX_FILES_PARSED
                     then = definitions if is_too_many else self._defined_in(name, now[:_MAX_FILES_PARSED])
-                    is_enough = "." in name or any(not located.symbol.container for located in then)
+                    is_enough = bool(then) and ("." in name or any(not located.symbol.container for located in then))
             except _CommitUnreadable:
                 targets[name] = [unknown_target("symbol", name)]
                 continue
-            if then and is_enough:
+            if is_enough:
                 targets[name] = self._unambiguous(name, then)
             else:
                 unresolved[name] = then
@@ -219,36 +198,33 @@ class MentionResolver:
         return _matching_definitions(name, definitions)
 
     def _search_commit(self, names: Sequence[str]) -> dict[str, list[LocatedSymbol] | None]:
-        """Return the definitions of names in the whole commit; None for a name whose search was cut."""
+        """Return the definitions of names in the whole commit; None for a name whose search was cut.
+
+        Lines that look like a definition come first. Of a name with a container, only files count that contain that
+        too, or have it in their path.
+        """
         if not self._snapshot.files:
             return {name: [] for name in names}
         containers = [part for name in names if (part := _container_part(name)) and part not in _RECEIVERS]
         lines = self._snapshot.lines_with(list(dict.fromkeys([*map(_last_part, names), *containers])))
         found: dict[str, list[LocatedSymbol] | None] = {}
         for name in names:
+            word, container = _last_part(name).encode("utf-8", "replace"), _container_part(name)
+            around = container.encode("utf-8", "replace") if container not in _RECEIVERS else b""
+            by_rank: dict[DefinitionRank, list[str]] = {rank: [] for rank in DefinitionRank}
+            for path, texts in lines.items():
+                is_inside = container in re.split(r"[/.]", path) or any(around in text for text in texts)
+                if with_word := [text for text in texts if word in text and is_inside]:
+                    by_rank[max(rank_line(text, word) for text in with_word)].append(path)
             try:
-                found[name] = self._search_lines(name, lines)
+                found[name] = (
+                    self._search_files(name, by_rank[DefinitionRank.LIKELY])
+                    or self._search_files(name, by_rank[DefinitionRank.POSSIBLE])
+                    or self._search_files(name, by_rank[DefinitionRank.USE][:_MAX_UNSURE_FILES])
+                )
             except _CommitUnreadable:
                 found[name] = None
         return found
-
-    def _search_lines(self, name: str, lines: Mapping[str, list[bytes]]) -> list[LocatedSymbol]:
-        """Return the definitions of a name in files with such lines: those that look like a definition come first.
-
-        Of a name with a container, only files count that contain that too, or have it in their path.
-        """
-        word, container = _last_part(name).encode("utf-8", "replace"), _container_part(name)
-        around = container.encode("utf-8", "replace") if container not in _RECEIVERS else b""
-        by_rank: dict[DefinitionRank, list[str]] = {rank: [] for rank in DefinitionRank}
-        for path, found in lines.items():
-            is_inside = container in re.split(r"[/.]", path) or any(around in line for line in found)
-            if with_word := [line for line in found if word in line and is_inside]:
-                by_rank[max(rank_line(line, word) for line in with_word)].append(path)
-        return (
-            self._search_files(name, by_rank[DefinitionRank.LIKELY])
-            or self._search_files(name, by_rank[DefinitionRank.POSSIBLE])
-            or self._search_files(name, by_rank[DefinitionRank.USE][:_MAX_UNSURE_FILES])
-        )
 
     def _search_files(self, name: str, paths: Sequence[str]) -> list[LocatedSymbol]:
         """Return the definitions of a name in files, until they are too many to tell which one is meant."""
@@ -311,19 +287,14 @@ class MentionResolver:
             raise TimeBudgetExceeded
         return self._snapshot.symbols(path)
 
-    # -- settings and commands -----------------------------------------------------------------------------------------
-
     def _settings(self, keys: Sequence[str]) -> list[MentionTarget]:
-        lines = self._snapshot.lines_with(keys)
-        commit = self._snapshot.commit
+        commit, lines = self._snapshot.commit, self._snapshot.lines_with(keys)
+        texts = {path: b"\n".join(found).decode("utf-8", "replace") for path, found in lines.items()}
         targets = []
         for key in keys:
-            texts = {path: b"\n".join(found).decode("utf-8", "replace") for path, found in lines.items()}
-            files = [path for path, text in texts.items() if has_word(text, key)][:_MAX_SETTING_FILES]
-            if files:
-                path = "\n".join(files)
-                evidence = TargetEvidence.COMMIT
-                targets.append(MentionTarget(evidence=evidence, kind="setting", name=key, path=path, commit=commit))
+            files = "\n".join([path for path, text in texts.items() if has_word(text, key)][:_MAX_SETTING_FILES])
+            target = MentionTarget(evidence=TargetEvidence.COMMIT, kind="setting", name=key, path=files, commit=commit)
+            targets += [target] if files else []
         return targets
 
     def _command(self, command: str) -> MentionTarget | None:
@@ -409,13 +380,10 @@ _CLOSERS = frozenset(")]}>")
 @lru_cache(maxsize=1024)
 def definition_shape(path: str, sources: tuple[str, ...], name: str) -> str:
     """Return the joint digest of a name's definitions in a file; empty if the language has none, or they are broken."""
-    if sum(map(len, sources)) > _MAX_CHARS:
+    shape_of = _python_shape if path.endswith(_PYTHON) else _script_shape if path.endswith(_SCRIPTS) else None
+    if shape_of is None or sum(map(len, sources)) > _MAX_CHARS:
         return ""
-    parts: list[str] = []
-    if path.endswith(_PYTHON):
-        parts = [_python_shape(source, name) for source in sources]
-    elif path.endswith(_SCRIPTS):
-        parts = [_script_shape(source, name) for source in sources]
+    parts = [shape_of(source, name) for source in sources]
     return text_digest("\0".join(parts)) if parts and all(parts) else ""
 
 

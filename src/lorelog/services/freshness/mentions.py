@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
@@ -55,47 +56,50 @@ MAX_TEXT_CHARS = 100_000
 """Limit for one text. The rest is ignored; chunks are far shorter."""
 
 # All patterns take linear time for any input: a memory may come from anyone.
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
-_SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_LINK = re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://\S+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}\.[\w.]+")
 _LINES = r"(?::(\d{1,6})(?:[-–:](\d{1,6}))?|#L(\d{1,6})(?:-L?(\d{1,6}))?)?"
-_PATH = re.compile(
-    r"(?<![\w/.@+~$%\\-])"
-    r"((?:\.{1,2}/){0,8}(?:[\w.@+-]+/)*[\w.@+-]*[\w+]\.[A-Za-z][A-Za-z0-9_]{0,9}"  # with a suffix
-    r"|(?:\.{1,2}/)?(?:[\w.@+-]+/)+[\w.@+-]*\w/?"  # with a slash
-    r"|(?:Make|Docker|Just|Rake|Proc|Vagrant|Gem|Pip)file)" + _LINES + r"(?![\w/])"
-)
 _NAME = r"[A-Za-z_$][\w$]*"
-_CHAIN = re.compile(rf"(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?", re.ASCII)
-_UNUSUAL_CHAIN = re.compile(
-    rf"(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?", re.ASCII
-)
-"""As above, without ordinary words: most of a text."""
-_VARIABLE = re.compile(r"(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])", re.ASCII)
-_KEY = re.compile(r"[a-z][\w-]*(?:\.[a-z][\w-]*)+", re.ASCII)
+_PATTERNS = {
+    "fence": r"[ \t]{0,3}(`{3,}|~{3,})(.*)",
+    "span": r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)",
+    "comment": r"(?s)<!--.*?(?:-->|\Z)",
+    "link": r"\b[a-z][a-z0-9+.-]{1,15}://\S+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}\.[\w.]+",
+    "path": (
+        r"(?<![\w/.@+~$%\\-])"
+        r"((?:\.{1,2}/){0,8}(?:[\w.@+-]+/)*[\w.@+-]*[\w+]\.[A-Za-z][A-Za-z0-9_]{0,9}"  # with a suffix
+        r"|(?:\.{1,2}/)?(?:[\w.@+-]+/)+[\w.@+-]*\w/?"  # with a slash
+        r"|(?:Make|Docker|Just|Rake|Proc|Vagrant|Gem|Pip)file)" + _LINES + r"(?![\w/])"
+    ),
+    "chain": rf"(?a)(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?",
+    # as above, without ordinary words: most of a text
+    "unusual": rf"(?a)(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?",
+    "variable": r"(?a)(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])",
+    "key": r"(?a)[a-z][\w-]*(?:\.[a-z][\w-]*)+",
+    "runner": (
+        r"^(?:\$ |> )?(?:sudo )?(make|just|task|npm run|pnpm run|yarn run|npm|pnpm|yarn|uv run|poetry run|cargo|composer run)"
+        r" ([A-Za-z_][\w:.-]*)"
+    ),
+    "code": r"^[A-Z]\w*\.[a-z_]\w+|[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|(?:^|\.)_\w|[A-Z]{2}[a-z]{2}",
+}
 _SHELLS = frozenset({"", "sh", "bash", "zsh", "shell", "console", "fish"})
-_RUNNERS = re.compile(
-    r"^(?:\$ |> )?(?:sudo )?(make|just|task|npm run|pnpm run|yarn run|npm|pnpm|yarn|uv run|poetry run|cargo|composer run)"
-    r" ([A-Za-z_][\w:.-]*)"
-)
 _RUNS_ANYTHING = frozenset({"cargo", "npm", "pnpm", "yarn"})
 _NON_TARGETS = frozenset(
     {"install", "add", "remove", "build", "init", "publish", "exec", "run", "update", "sure", "it", "the"}
 )
 _KEYWORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "true false null none self this return import from class def function const let var async await new for while "
-        "if else try except catch throw raise with yield int str string bool float list dict tuple set object void "
-        "public private static final interface struct enum type trait impl match case switch break continue pass print "
-        "main test todo ",
-    )
+    "true false null none self this return import from class def function const let var async await new for while if"
+    " else try except catch throw raise with yield int str string bool float list dict tuple set object void public"
+    " private static final interface struct enum type trait impl match case switch break continue pass print main test"
+    " todo".split()
 )
-_CODE_NAME = re.compile(r"^[A-Z]\w*\.[a-z_]\w+|[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|(?:^|\.)_\w|[A-Z]{2}[a-z]{2}")
 _MIN_NAME_CHARS = 3
 _MIN_MEMBER_CHARS = 2
 """Shorter names are variables of an example."""
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    """Compile a pattern at first use: most searches need none."""
+    return re.compile(_PATTERNS[name])
 
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
@@ -105,7 +109,7 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
 
 
 def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
-    text = _blank_matches(_COMMENT, text[:MAX_TEXT_CHARS])
+    text = _blank_matches("comment", text[:MAX_TEXT_CHARS])
     prose: list[str] = []
     for line, offset, language in _iter_lines(text):
         prose.append(line if language is None else " " * len(line))
@@ -113,19 +117,18 @@ def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
             yield from _find_commands(line, offset)
     text = "".join(prose)
     if "://" in text or "@" in text:
-        text = _blank_matches(_LINK, text)
-    for span in _SPAN.finditer(text):
+        text = _blank_matches("link", text)
+    for span in _pattern("span").finditer(text):
         yield from _find_in_code(span[2], span.start(2))
-    paths = list(_PATH.finditer(text))
-    yield from _find_paths(paths)
-    yield from _find_in_prose(_blank_matches(_SPAN, _blank_paths(text, paths)))
+    yield from _find_paths(text)
+    yield from _find_in_prose(_blank_matches("span", _blank_paths(text)))
 
 
 def _iter_lines(text: str) -> Iterator[tuple[str, int, str | None]]:
     """Yield lines with their offset and the language of their fence; None outside of fences, "`" for fence lines."""
     offset, fence, language = 0, "", ""
     for line in text.splitlines(keepends=True):
-        match = _FENCE.match(line)
+        match = _pattern("fence").match(line)
         if fence:
             closes = match is not None and match[1].startswith(fence) and not match[2].strip()
             yield line, offset, "`" if closes else language
@@ -138,24 +141,18 @@ def _iter_lines(text: str) -> Iterator[tuple[str, int, str | None]]:
         offset += len(line)
 
 
-def _blank_matches(pattern: re.Pattern[str], text: str) -> str:
+def _blank_matches(pattern: str, text: str) -> str:
     """Replace matches by spaces, so that offsets stay the same."""
-    return pattern.sub(lambda match: " " * len(match[0]), text)
+    return _pattern(pattern).sub(lambda match: " " * len(match[0]), text)
 
 
-def _blank_paths(text: str, paths: Iterable[re.Match[str]]) -> str:
+def _blank_paths(text: str) -> str:
     """Replace paths with a slash by spaces: their parts are no names, though they may look like it."""
-    parts: list[str] = []
-    end = 0
-    for match in paths:
-        if "/" in match[1]:
-            parts += (text[end : match.start()], " " * len(match[0]))
-            end = match.end()
-    return "".join([*parts, text[end:]])
+    return _pattern("path").sub(lambda match: " " * len(match[0]) if "/" in match[1] else match[0], text)
 
 
-def _find_paths(paths: Iterable[re.Match[str]]) -> Iterator[tuple[int, Mention]]:
-    for match in paths:
+def _find_paths(text: str) -> Iterator[tuple[int, Mention]]:
+    for match in _pattern("path").finditer(text):
         path = match[1].rstrip("/")
         while path.startswith("./"):
             path = path[2:]
@@ -169,32 +166,32 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
     """Find mentions in a code span: a single word is a name; among several, only words that look like code."""
     yield from _find_commands(span, start)
     is_single = not re.search(r"[\s=,;]", span.strip())
-    for match in _CHAIN.finditer(_blank_paths(span, _PATH.finditer(span))):
+    for match in _pattern("chain").finditer(_blank_paths(span)):
         name = _dotted(match[0])
         if _is_name(name) and (is_single or match[1] or _looks_like_code(name)):
             yield start + match.start(), Mention(MentionKind.SYMBOL, name)
-    if _KEY.fullmatch(span.strip()) and not _PATH.fullmatch(span.strip() + "/"):
+    if _pattern("key").fullmatch(span.strip()) and not _pattern("path").fullmatch(span.strip() + "/"):
         yield start, Mention(MentionKind.SETTING, span.strip())
-    for match in _VARIABLE.finditer(span):
+    for match in _pattern("variable").finditer(span):
         yield start + match.start(), Mention(MentionKind.SETTING, match[0])
 
 
 def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
-    for match in _UNUSUAL_CHAIN.finditer(text):
+    for match in _pattern("unusual").finditer(text):
         word = match[0]
         if word.isalpha() and word[1:].islower():
             continue
         name = _dotted(word)
         if _is_name(name) and (word.endswith("()") or _looks_like_code(name)):
             yield match.start(), Mention(MentionKind.SYMBOL, name)
-    for match in _VARIABLE.finditer(text):
+    for match in _pattern("variable").finditer(text):
         yield match.start(), Mention(MentionKind.SETTING, match[0])
 
 
 def _find_commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
     offset = start
     for line in text.splitlines(keepends=True):
-        match = _RUNNERS.match(line.strip())
+        match = _pattern("runner").match(line.strip())
         if match and match[1] not in _RUNS_ANYTHING and match[2] not in _NON_TARGETS:
             yield offset, Mention(MentionKind.COMMAND, f"{match[1]} {match[2].rstrip('.:')}")
         offset += len(line)
@@ -216,7 +213,7 @@ def _is_name(name: str) -> bool:
 
 def _looks_like_code(name: str) -> bool:
     """Return True for snake_case, camelCase and Class.member; dots alone may be a host name."""
-    return _CODE_NAME.search(name) is not None
+    return _pattern("code").search(name) is not None
 
 
 CACHE_FILE = "freshness.db"

@@ -74,14 +74,11 @@ class FreshnessJudge:
                 unknown.add(key)
                 continue
             finding = FreshnessFinding(target.kind, target.name, freshness, change)
-            if key not in findings or _freshness_rank(finding) < _freshness_rank(findings[key]):
-                findings[key] = finding
-        judged = {
-            key: finding
-            for key, finding in findings.items()
-            if key not in unknown or finding.freshness is Freshness.FRESH
-        }
-        return ClaimJudgement(tuple(judged.values()), unknown <= judged.keys())
+            findings[key] = min(finding, findings.get(key, finding), key=_freshness_rank)
+        for key in unknown & findings.keys():
+            if findings[key].freshness is not Freshness.FRESH:
+                del findings[key]
+        return ClaimJudgement(tuple(findings.values()), unknown <= findings.keys())
 
     def _outcome(
         self, target: MentionTarget, files_with_symbols: set[str], *, made_here: bool
@@ -101,8 +98,6 @@ class FreshnessJudge:
         if outcome[0] is Freshness.GONE and target.kind != "setting" and self._git.is_settling(target.path):
             raise GitUnavailable
         return outcome
-
-    # -- files ---------------------------------------------------------------------------------------------------------
 
     def _path(self, target: MentionTarget, *, by_symbols: bool) -> tuple[Freshness, str]:
         if not target.content:
@@ -124,12 +119,13 @@ class FreshnessJudge:
         prefix = f"{target.path}/"
         if any(path.startswith(prefix) for path in self._git.sparse_files()):
             raise GitUnavailable
-        targets = set()
-        for old, new in self._git.renames(target.commit).items():
-            if old.startswith(prefix):  # empty if the file was renamed as well
-                targets.add(
-                    new.removesuffix(old.removeprefix(target.path)) if new.endswith(old[len(target.path) :]) else ""
-                )
+        ends = {
+            new: old[len(target.path) :]
+            for old, new in self._git.renames(target.commit).items()
+            if old.startswith(prefix)
+        }
+        # Empty if a file was renamed as well.
+        targets = {new.removesuffix(end) if new.endswith(end) else "" for new, end in ends.items()}
         if len(targets) == 1 and (now := targets.pop()):
             return Freshness.DRIFTED, f"moved to {now}"
         return Freshness.GONE, "is gone"
@@ -164,8 +160,6 @@ class FreshnessJudge:
     def _renamed_to(self, renames: Callable[[str], Mapping[str, str]], target: MentionTarget) -> str:
         renamed = renames(target.commit).get(target.path, "") if target.commit else ""
         return renamed if renamed and self._tree.exists(renamed) else ""
-
-    # -- symbols -------------------------------------------------------------------------------------------------------
 
     def _symbol(self, target: MentionTarget) -> tuple[Freshness, str]:
         if self._tree.has_content(target.path, target.content):
@@ -228,12 +222,14 @@ class FreshnessJudge:
             and not (located.path == target.path and located.symbol.qualified_name in target.siblings)
         ]
         in_file = [located for located in same if located.path == path]
-        if len(same) > _MAX_CONFIRMED:
-            same = []
-        same = [located for located in same if located.path == path or self._is_new(located, target)]
-        if len(in_file or same) == 1 and (
-            in_file or same[0].symbol.span.end_line - same[0].symbol.span.start_line + 1 >= _MIN_LINES
-        ):
+        if not in_file:
+            same = [located for located in same if len(same) <= _MAX_CONFIRMED and self._is_new(located, target)]
+            same = [
+                located
+                for located in same
+                if len(same) > 1 or located.symbol.span.end_line - located.symbol.span.start_line + 1 >= _MIN_LINES
+            ]
+        if len(in_file or same) == 1:
             return Freshness.DRIFTED, f"renamed to {_format_symbol((in_file or same)[0], path)}"
         candidates = [
             LocatedSymbol(path, symbol)
@@ -252,8 +248,6 @@ class FreshnessJudge:
         return sketch_similarity(
             frozenset(target.sketch), text_sketch(source_of(self._tree.text(located.path), located.symbol))
         )
-
-    # -- settings and commands -----------------------------------------------------------------------------------------
 
     def _setting(self, target: MentionTarget) -> tuple[Freshness, str]:
         if any(has_word(self._tree.text(path), target.name) for path in target.path.split("\n")):

@@ -208,8 +208,22 @@ class InstallReceipt(Struct, frozen=True):
 def plan_install(host: str, manifest: HostManifest, context: InstallContext) -> list[InstallChange]:
     """Return the changes of an installation; without effect if everything is in place."""
     receipt = read_receipt(context.home, host)
-    changes = [_plan_own_file(own_file, manifest, context, receipt) for own_file in manifest.own_files]
-    changes += [_plan_shared_file(shared_file, manifest, context, receipt) for shared_file in manifest.shared_files]
+    allowed = _allowed_folders(manifest, context)
+    changes = []
+    for own in manifest.own_files:
+        target = resolve_target(own.path, allowed)
+        before = read_file(target)
+        if before is not None and not _is_ours(own, before, receipt):
+            raise ConfigError(f"{own.path} exists already and is not ours", hint="move or rename it")
+        changes.append(InstallChange(own.path, target, before, own.content))
+    for shared in manifest.shared_files:
+        target = resolve_target(shared.path, allowed)
+        before = read_file(target)
+        after, clean, existed = before, b"", False
+        if before is None or not _contains_ours(shared, before):
+            clean, existed = (b"", False) if before is None else _strip_our_entries(shared, before, receipt)
+            after = _apply_edit(shared, shared.add, clean)
+        changes.append(InstallChange(shared.path, target, before, after, clean if existed else None))
     # An installation in another folder of the host (CODEX_HOME) stays.
     roots = (*manifest.roots, context.home)
     leftovers = _plan_leftovers(manifest, receipt)
@@ -351,28 +365,8 @@ def _allowed_folders(manifest: HostManifest, context: InstallContext) -> tuple[P
     return (context.user_home, context.home, *chosen)
 
 
-def _plan_own_file(
-    own: OwnFile, manifest: HostManifest, context: InstallContext, receipt: InstallReceipt
-) -> InstallChange:
-    target = resolve_target(own.path, _allowed_folders(manifest, context))
-    before = read_file(target)
-    if before is not None and not _is_ours(own, before, receipt):
-        raise ConfigError(f"{own.path} exists already and is not ours", hint="move or rename it")
-    return InstallChange(own.path, target, before, own.content)
-
-
-def _plan_shared_file(
-    shared: SharedFile, manifest: HostManifest, context: InstallContext, receipt: InstallReceipt
-) -> InstallChange:
-    target = resolve_target(shared.path, _allowed_folders(manifest, context))
-    before = read_file(target)
-    if before is None:
-        return InstallChange(shared.path, target, None, _apply_edit(shared, shared.add, b""))
-    if _apply_edit(shared, lambda text: "yes" if shared.contains_ours(text) else "", before):
-        return InstallChange(shared.path, target, before, before)
-    clean, existed = _strip_our_entries(shared, before, receipt)
-    after = _apply_edit(shared, shared.add, clean)
-    return InstallChange(shared.path, target, before, after, clean if existed else None)
+def _contains_ours(shared: SharedFile, content: bytes) -> bool:
+    return bool(_apply_edit(shared, lambda text: "yes" if shared.contains_ours(text) else "", content))
 
 
 def _strip_our_entries(shared: SharedFile, before: bytes, receipt: InstallReceipt) -> tuple[bytes, bool]:

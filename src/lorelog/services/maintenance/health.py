@@ -207,6 +207,7 @@ _REQUIRED_FIELDS = {
     "tombstones.jsonl": ("key", "memory", "source", "ids", "at", "deleted"),
     "authored.jsonl": ("memory", "text"),
     "guards.jsonl": ("event", "id"),
+    "review.jsonl": ("at", "statement", "label", "judge", "outcome"),
     "receipts.jsonl": ("day", "id", "outcome"),
 }
 """Fields without which a line of these files cannot be read."""

@@ -6,7 +6,7 @@ Records are embedded in the background, so that neither writing nor searching wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.document import Document, SourceFile
+from lorelog.core.document import SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, count_failed
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
@@ -57,7 +57,14 @@ def embed_records(
     pages.catch_up()
     if embedder is None or not store.serves_model():
         return
-    pending = list(_pages_without_vectors(pages, store))
+    waiting = store.pending(_MAX_PENDING)
+    sources = dict.fromkeys(chunk.source for chunk in waiting if pages.holds(chunk.source))
+    if len(waiting) == _MAX_PENDING:  # a long queue of other chunks must not keep new records waiting
+        documents = [document for document in store.documents() if pages.holds(document.source)]
+        newest = sorted(documents, key=lambda document: document.indexed_at, reverse=True)[:_MAX_NEWEST_PAGES]
+        sources |= dict.fromkeys(document.source for document in newest)
+    found = (store.document(source) for source in sources if Path(source).exists())
+    pending = [document for document in found if document is not None]
     for first in range(0, len(pending), _BATCH_SIZE):
         if not should_continue():
             return
@@ -65,19 +72,6 @@ def embed_records(
         roots = tuple({page.root: Root(page.root, page.project) for page in batch}.values())
         files = [SourceFile(page.source, page.root, page.stamp) for page in batch]
         IndexRun(store, embedder, replace(job, roots=roots, patient=False)).over_files(files)
-
-
-def _pages_without_vectors(pages: RecordProjection, store: Store) -> Iterator[Document]:
-    pending = store.pending(_MAX_PENDING)
-    sources = dict.fromkeys(chunk.source for chunk in pending if pages.holds(chunk.source))
-    if len(pending) == _MAX_PENDING:  # a long queue of other chunks must not keep new records waiting
-        documents = [document for document in store.documents() if pages.holds(document.source)]
-        newest = sorted(documents, key=lambda document: document.indexed_at, reverse=True)[:_MAX_NEWEST_PAGES]
-        sources |= dict.fromkeys(document.source for document in newest)
-    for source in sources:
-        document = store.document(source)
-        if document is not None and Path(source).exists():
-            yield document
 
 
 class IndexMaintenance(Struct, frozen=True, kw_only=True):
@@ -143,18 +137,15 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
     def _heal_roots(self) -> str:
         """Replace a malformed list of roots, with the help of the index."""
+        known: dict[str, Root] = {}
         if not self.roots.damage():
             return ""
         with suppress(StoreError):
-            documents = self.store.documents()
             pages = self.records.projection()
-            known = {
-                document.root: Root(document.root, document.project)
-                for document in documents
-                if pages is None or not pages.holds(document.source)
-            }
-            return self.roots.heal(known.values())
-        return self.roots.heal(())
+            for document in self.store.documents():
+                if pages is None or not pages.holds(document.source):
+                    known[document.root] = Root(document.root, document.project)
+        return self.roots.heal(known.values())
 
     def _run(
         self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool

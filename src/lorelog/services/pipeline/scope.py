@@ -106,6 +106,8 @@ class EngineDefaults(Struct, frozen=True, kw_only=True):
     session: SessionOptions = field(default_factory=SessionOptions)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     spending: SpendOptions = field(default_factory=SpendOptions)
+    review_judge: str = "none"
+    """Who files statements: a provider of language models, with a model if named."""
     compact_prompt: str = ""
     """A file with the prompt for summaries; empty uses the built-in one."""
     warnings: tuple[str, ...] = ()

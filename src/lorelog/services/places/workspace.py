@@ -356,7 +356,7 @@ _FILES = {
     "memories": ("tombstones.jsonl", "lifecycle.jsonl", "authored.jsonl"),
     "records": ("ledger.jsonl",),
     "sessions": ("captures.db", "captures.db-wal"),
-    "deliveries": ("deliveries", "guards.jsonl"),
+    "deliveries": ("deliveries", "guards.jsonl", "review.jsonl"),
     "costs": ("receipts.jsonl",),
 }
 _CATALOG = ("catalog.db", "catalog.db-wal")

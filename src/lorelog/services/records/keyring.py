@@ -35,7 +35,7 @@ from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
-from lorelog.records.chain import LedgerVerification, UnprovenSignature, open_regular_file
+from lorelog.records.chain import LedgerVerification, UnprovenSignature, open_existing_file
 from lorelog.records.ledger import utc_time
 from lorelog.records.trust import writer_identity
 from lorelog.services.records.store import RecordStore
@@ -175,7 +175,7 @@ class Keyring:
         """Return the trusted keys. A damaged file is an error: ignoring it would distrust every key."""
         try:
             stamp = FileStamp.from_stat(self._file.lstat())
-            if stamp != self._stamp and (file := open_regular_file(self._file)) is not None:
+            if stamp != self._stamp and (file := open_existing_file(self._file)) is not None:
                 with file:
                     known = json.decode(file.read(_MAX_FILE_BYTES), type=_KnownKeys)
                 if known.version != KEYS_VERSION:
@@ -240,7 +240,7 @@ class Keyring:
         """Return the content of a private key file. Raise ConfigError if it is missing or readable by others."""
         path = self.private_path(name)
         try:
-            file = open_regular_file(path)
+            file = open_existing_file(path)
         except OSError as error:
             raise _unreadable_error(path, error) from error
         if file is None:
@@ -379,7 +379,8 @@ class Keyring:
             return self._private_key
         require_extra("signing", "a signature")
         text = self.read_private_key(self.name)
-        if is_encrypted(text) and not self._passphrase:
+        is_encrypted = text.startswith(_ENCRYPTED_PREFIX)
+        if is_encrypted and not self._passphrase:
             raise ConfigError(
                 f"the key of {self.name!r} needs its passphrase",
                 hint=f"set the environment variable {PASSPHRASE_VARIABLE}",
@@ -387,9 +388,8 @@ class Keyring:
         try:
             private = load_private_key(text, self._passphrase)
         except ValueError:
-            why = "its file is not a private key"
-            if is_encrypted(text):
-                why = f"the passphrase in {PASSPHRASE_VARIABLE} does not decrypt it"
+            wrong = f"the passphrase in {PASSPHRASE_VARIABLE} does not decrypt it"
+            why = wrong if is_encrypted else "its file is not a private key"
             raise ConfigError(
                 f"the key of {self.name!r} cannot be used: {why}", hint="'lorelog identity show' prints its path"
             ) from None
@@ -477,11 +477,6 @@ def generate_key(passphrase: str) -> tuple[bytes, bytes]:
     return header + text, private.public_key().public_bytes_raw()
 
 
-def is_encrypted(text: bytes) -> bool:
-    """Return True if a key file needs a passphrase."""
-    return text.startswith(_ENCRYPTED_PREFIX)
-
-
 def load_private_key(text: bytes, passphrase: str) -> Ed25519PrivateKey:
     """Return the private key of a file. Raise ValueError if it is not one, or for a wrong passphrase."""
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -489,7 +484,7 @@ def load_private_key(text: bytes, passphrase: str) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     secret = None
-    if is_encrypted(text):
+    if text.startswith(_ENCRYPTED_PREFIX):
         header, _, text = text.partition(b"\n")
         secret = _derive_passphrase(passphrase, bytes.fromhex(header[len(_ENCRYPTED_PREFIX) :].decode()))
     try:

@@ -59,6 +59,8 @@ _HIDDEN_FIELDS = ("content", "artifact_role", "related_artifact_ids")
 _MAX_ITEMS = 200
 _PAGE_MARK = re.compile(re.escape(DIGEST_MARK) + r" page:(\S+) sha256:([0-9a-f]{64}) -->\n")
 _CITATION_LINK = re.compile(r"\]\(((?:\.\./)?(?:tasks|pages)/[^)#\s]+\.md)#([^)\s]+)\)")
+_SHORT_ID_CHARS = 13
+"""Fewer are not enough: the first eight of a UUIDv7 are a time, which records of the same minute share."""
 _BUILD_COMMAND = "lorelog wiki build"
 
 
@@ -111,14 +113,6 @@ def heading_anchor(heading: str) -> str:
 def record_heading(record: Record) -> str:
     """Return a record's heading on its page."""
     return f"{re.sub(r'[^a-z_]', '', record.kind) or 'record'} {id_slug(record.id)}"
-
-
-def short_id(identity: str) -> str:
-    """Return the first 13 characters of an id.
-
-    Fewer are not enough: the first eight of a UUIDv7 are a time, which records of the same minute share.
-    """
-    return identity if len(identity) <= 13 else identity[:13]
 
 
 def trust_badge(record: Record, trust: Mapping[str, Trust]) -> str:
@@ -193,7 +187,7 @@ class Wiki(Struct, frozen=True, dict=True):
     def cite(self, identity: str, folder: str, *, badge: bool = False) -> str:
         """Return a link to a record from a page in `folder`, with its trust as a badge if wanted."""
         record = self.records.get(identity)
-        name = escape_inline(short_id(identity))
+        name = escape_inline(identity[:_SHORT_ID_CHARS])
         if record is None:
             return f"{name} (not in the ledger)"
         link = f"[{name}]({'../' if folder else ''}{_record_link(record)})"
@@ -504,15 +498,17 @@ def _lint_records(wiki: Wiki) -> Iterator[LintFinding]:
     pairs = [(record, source_id) for record in wiki.page_records for source_id in source_ids(record)]
     for record, source_id in pairs:
         if source_id not in wiki.records:
-            message = f"{record.kind} {short_id(record.id)} refers to {source_id[:80]}, which is not in the ledger"
+            message = (
+                f"{record.kind} {record.id[:_SHORT_ID_CHARS]} refers to {source_id[:80]}, which is not in the ledger"
+            )
             hint = "revise the record, or import the ledger that has the other"
             yield LintFinding("broken_citation", _page_path(record), message, hint, (record.id,))
     for record, source_id in pairs:
         newer = wiki.replacements.get(source_id, record.id)
         if newer != record.id and record.supersedes != source_id and _is_verified_decision(record, wiki):
             message = (
-                f"the verified decision {short_id(record.id)} rests on {short_id(source_id)}, "
-                f"superseded by {short_id(newer)}"
+                f"the verified decision {record.id[:_SHORT_ID_CHARS]} rests on {source_id[:_SHORT_ID_CHARS]}, "
+                f"superseded by {newer[:_SHORT_ID_CHARS]}"
             )
             hint = "check whether it still holds, and revise it if not"
             yield LintFinding("superseded_ground", _page_path(record), message, hint, (record.id, source_id, newer))

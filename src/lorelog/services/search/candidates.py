@@ -91,8 +91,12 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     lexical, dense = store.propose(terms, question.vector, options.filters, limit)
     rarity = weigh_terms(store, question.terms)
     if question.vector is None:
-        alone = LaneMix(0.0, LANES_WEIGHT if options.lane is Lane.HYBRID else 1.0)
-        return CandidateSet(_rank_lexical_only(store, lexical, alone, options.k), rarity, lexical)
+        ranked = rank_single(lexical, Lane.LEXICAL)
+        if options.lane is Lane.HYBRID:
+            support = _find_support(store, None, _look_around(store, lexical, ()), lexical, {})
+            ranked = fuse_convex(lexical, (), {}, LaneMix(0.0, LANES_WEIGHT), support)
+            ranked = _weigh_entry_sizes(store, ranked, options.k)
+        return CandidateSet(ranked, rarity, lexical)
     cosines: dict[ChunkKey, float] = dict(dense)
     mean, deviation = _mean_and_deviation(list(map(_SCORE, dense)))
     lead = _lead(dense, mean, deviation)
@@ -118,13 +122,6 @@ def weigh_terms(store: Store, terms: Sequence[Term]) -> dict[str, float]:
     """Return the weight of each term: its rarity, less for a character that its pairs stand for as well."""
     rarity = store.rarity([term.text for term in terms])
     return {term.text: term.weight * rarity[term.text] for term in terms if term.text in rarity}
-
-
-def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix, k: int) -> FusedRanking:
-    if mix.whole == 1.0:
-        return rank_single(lexical, Lane.LEXICAL)
-    support = _find_support(store, None, _look_around(store, lexical, ()), lexical, {})
-    return _weigh_entry_sizes(store, fuse_convex(lexical, (), {}, mix, support), k)
 
 
 def _weigh_entry_sizes(

@@ -7,7 +7,8 @@ removed. Contradictions that the dates do not settle are marked on both hits, in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,28 +43,24 @@ def mark_changes(ranked: list[RankedChunk], terms: Sequence[str], k: int, *, reo
         was, now = (ValueRole.WAS, ValueRole.NOW) if pair.is_settled else (ValueRole.CONFLICT, ValueRole.CONFLICT)
         marked.changes.setdefault(older.fused.key, []).append(_change(was, pair.was, pair.now, pair, newer))
         marked.changes.setdefault(newer.fused.key, []).append(_change(now, pair.now, pair.was, pair, older))
-    if reorder and pairs:
-        _raise_newer(marked, best, (pair for pair in pairs if pair.is_settled and pair.older < pair.newer))
+    raised: dict[int, int] = {}
+    for pair in pairs if reorder else ():
+        if pair.is_settled and pair.older < pair.newer:
+            raised[pair.newer] = min(raised.get(pair.newer, pair.older), pair.older)
+    for place, above in raised.items():
+        item, target = best[place], best[above]
+        value = target.fused.score + _LEAD - item.fused.score
+        part = ScorePart("now", value, f"states a newer value than {target.stored.id}, which would rank above it")
+        marked.ranked[place] = replace(item, fused=item.fused.plus(value, partial(tuple, (part,))))
+        marked.raised[item.fused.key] = target.fused.key
+    if raised:
+        marked.ranked.sort(key=lambda item: -item.fused.score)
     return marked
 
 
 def _change(role: ValueRole, value: str, other_value: str, pair: ValuePair, other: RankedChunk) -> ValueChange:
     about = " ".join(pair.about.split())[:_MAX_ABOUT_CHARS]
     return ValueChange(role, about, value, other_value, other.stored.id, other.stored.chunk.date)
-
-
-def _raise_newer(marked: MarkedRanking, best: Sequence[RankedChunk], pairs: Iterable[ValuePair]) -> None:
-    raised: dict[int, int] = {}
-    for pair in pairs:
-        raised[pair.newer] = min(raised.get(pair.newer, pair.older), pair.older)
-    for newer, older in raised.items():
-        item, target = best[newer], best[older]
-        value = target.fused.score + _LEAD - item.fused.score
-        part = ScorePart("now", value, f"states a newer value than {target.stored.id}, which would rank above it")
-        marked.ranked[newer] = replace(item, fused=item.fused.plus(value, lambda part=part: (part,)))  # type: ignore[misc]
-        marked.raised[item.fused.key] = target.fused.key
-    if raised:
-        marked.ranked.sort(key=lambda item: -item.fused.score)
 
 
 def forget_hidden(hits: Sequence[Hit], hidden: frozenset[str]) -> tuple[Hit, ...]:

@@ -27,12 +27,10 @@ from lorelog.core.options import RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
 from lorelog.core.query import (
     NO_LIFECYCLE_STATE,
-    Filters,
     Fusion,
     Hit,
     Lane,
     SearchReply,
-    Term,
     VectorCoverage,
 )
 from lorelog.core.vectors import unit_vector
@@ -466,8 +464,10 @@ class Searcher:
         notes += [*troubles, *builder.notes]
         if options.lane is not Lane.DENSE and not terms:
             notes.append("the query contains no searchable word")
-        elif options.lane is not Lane.DENSE and not candidates.lexical:
-            notes += self._note_other_projects(terms, options.filters)
+        elif options.lane is not Lane.DENSE and not candidates.lexical and options.filters.projects is not None:
+            others = tuple(project for project in self._store.projects() if project not in options.filters.projects)
+            if others and self._store.propose(terms, None, replace(options.filters, projects=others), 1)[0]:
+                notes.append("no match in this project, but in other projects: use --all-projects")
         reply = SearchReply(query, options.lane, hits, coverage, tuple(notes), builder.explain_weights())
         if answers is not None and key is not None and not troubles:
             answers.put(key, revision, reply, question.vector)
@@ -537,15 +537,6 @@ class Searcher:
                 return f"{state.own} replaces {state.served}{alone} until the daemon or 'lorelog index' has made its vectors"
             return f"the index has vectors of another model{alone} ('lorelog index --reembed' replaces them)"
         return f"semantic search is not ready: no chunk has a vector yet{alone} ('lorelog index' makes them)"
-
-    def _note_other_projects(self, terms: Sequence[Term], filters: Filters) -> list[str]:
-        """Return a note if other projects have matches."""
-        if filters.projects is None:
-            return []
-        others = tuple(project for project in self._store.projects() if project not in filters.projects)
-        if others and self._store.propose(terms, None, replace(filters, projects=others), 1)[0]:
-            return ["no match in this project, but in other projects: use --all-projects"]
-        return []
 
 
 def limit_query(query: str) -> str:

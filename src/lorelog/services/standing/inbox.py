@@ -1,9 +1,9 @@
 """The inbox: memories that wait for a person's word.
 
-Not every text counts as a rule of the user. What an agent, a tool, an import or a repository says does not, and of what was said in
-conversations only certain forms do (`certain_rules`). A person decides about the others: approved, such a text is
-written again as the person's own memory, which supersedes the first one, so both stay in their files and who said what
-remains visible. Summaries, and imported text that is not a rule, are only marked as reviewed. Guards have a log of their own.
+What an agent, a tool, an import or a repository says does not count as the user's word. A person decides about it: approved, such a
+text is written again as the person's own memory, which supersedes the first one, so both stay in their files and who said what
+remains visible. Summaries, and imported text that is not a rule, are only marked as reviewed. Guards have a log of their own, and
+so have statements of the user (`services.review`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from lorelog.core.query import Filters
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.core.serializable import Serializable
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.standing.memories import is_captured, is_certain, split_statement
+from lorelog.services.standing.memories import is_captured, split_statement
 from lorelog.services.standing.ownership import STANDING_TYPES, Ownership, memory_body
 
-RULE, CORRECTION, DECISION, SUMMARY, IMPORT = "rule", "correction", "decision", "summary", "import"
+RULE, SUMMARY, IMPORT = "rule", "summary", "import"
 MAX_SCANNED = 5_000
 """Memories that are looked at, newest first."""
 MAX_AGE_DAYS = 30
 """Nobody is asked about older memories."""
-_AGENT, _USER_ORIGINS = "agent", ("", "user")
+_AGENT = "agent"
 _SPOKEN_TYPES = frozenset({"correction", "preference"})
 _DECIDED_TYPES = STANDING_TYPES | {SUMMARY}
 
@@ -37,7 +37,7 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str
-    """`rule`: an agent proposes it; `correction`: said in a conversation; `decision`: answered in one; `summary`; `import`: from elsewhere; `guard`."""
+    """`statement` of the user; `proposal` of a judge; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`."""
     type: str
     text: str
     """As it would be approved."""
@@ -92,7 +92,7 @@ def make_item(stored: StoredChunk) -> InboxItem | None:
     if is_captured(anchor):
         words, about = split_statement(words)
         words = words.removeprefix("- ").strip()
-    kind = _kind_of(stored, words)
+    kind = _kind_of(stored)
     if not kind or not words:
         return None
     return InboxItem(
@@ -106,12 +106,12 @@ def make_item(stored: StoredChunk) -> InboxItem | None:
         project=stored.project,
         session=anchor.session,
         source=f"{chunk.source}:{chunk.start_line}",
-        becomes_rule=kind in {RULE, CORRECTION, DECISION} or (kind == IMPORT and chunk.type in STANDING_TYPES),
-        deletes=kind not in {CORRECTION, DECISION},
+        becomes_rule=kind == RULE or (kind == IMPORT and chunk.type in STANDING_TYPES),
+        deletes=True,
     )
 
 
-def _kind_of(stored: StoredChunk, words: str) -> str:
+def _kind_of(stored: StoredChunk) -> str:
     chunk, anchor = stored.chunk, stored.chunk.anchor or Anchor()
     origin = anchor.origin
     if chunk.type == "summary":
@@ -120,6 +120,4 @@ def _kind_of(stored: StoredChunk, words: str) -> str:
         return IMPORT
     if origin == _AGENT and chunk.type in STANDING_TYPES:
         return RULE
-    if not is_captured(anchor) or anchor.cues or origin not in _USER_ORIGINS or is_certain(chunk.type, words):
-        return ""
-    return {"decision": DECISION, **dict.fromkeys(_SPOKEN_TYPES, CORRECTION)}.get(chunk.type, "")
+    return ""

@@ -44,20 +44,16 @@ from lorelog.services.standing.ownership import (
     memory_body,
     untracked_files,
 )
-from lorelog.services.standing.source import FORMAT, MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
+from lorelog.services.standing.source import MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.usage.history import unused_counts
 
 if TYPE_CHECKING:
-    from lorelog.services.cues.derive import DerivedCues
     from lorelog.services.freshness.checker import FreshnessChecker
 
 MAX_TEXT_CHARS = 400
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
-_FEW_NEW = 20
-"""Up to this many new memories, derive cues again instead of loading the cache, which takes longer."""
 MAX_STANDING = 2_000
 _LAST_RANK = 999_999
 _PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
@@ -157,6 +153,8 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
     """Deliveries without a sign of use."""
     session: str = ""
     """The session that it was captured from."""
+    reason: str = ""
+    """When and how the user said it, and who filed it, if it was filed."""
 
     def with_usage(self, verdict: str, unused: int) -> StandingMemory:
         """Return the memory with its freshness and its deliveries without a sign of use."""
@@ -170,14 +168,15 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
         named = list(dict.fromkeys(filter(None, (_named_phrase(cue, self.type) for cue in self.cues))))
         more |= {"named": named} if named else {}
-        return fields | more | ({"expires": self.expires} if self.expires else {})
+        optional = {"expires": self.expires, "reason": self.reason}
+        return fields | more | {name: value for name, value in optional.items() if value}
 
     def cue_entry(self) -> dict[str, Any]:
         """Return what the table of cues holds about it."""
         names = ("id", "type", "text", "date", "origin", "own")
         fields = {name: getattr(self, name) for name in names}
         drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
-        optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
+        optional = {"expires": self.expires, "verdict": drifted, "session": self.session, "reason": self.reason}
         return fields | {name: value for name, value in optional.items() if value}
 
 
@@ -212,8 +211,6 @@ class _Draft(Struct):
     claim: OwnClaim
     memory: StandingMemory | None = None
     """Not own, without expiry; None if it can never be delivered."""
-    derived: str = ""
-    """The derived cues as a field of `derived.json`; empty if none were derived."""
     shown: StandingMemory | None = None
     """The memory as it was shown last."""
 
@@ -249,41 +246,31 @@ def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMe
 
 def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
     """Return a draft of every memory, newest first. Only chunks that changed since the last call are read."""
-    from lorelog.services.cues.derive import DerivedCues
-
     known = _known_drafts(source.folder)
     new = {key: mark for key, mark in marks if key not in known or known[key].mark != mark}
     gone = known.keys() - {key for key, _ in marks}
     ownership = Ownership(source.workspace, source.authored)
-    is_cold = not known or len(new) > _FEW_NEW
-    derived = DerivedCues(source.folder / "derived.json", FORMAT, is_read=is_cold)
     for key, stored in source.store.fetch(list(new)).items():
-        known[key] = _make_draft(stored, new[key], ownership, derived)
+        known[key] = _make_draft(stored, new[key], ownership)
     for key in gone:
         del known[key]
-    if gone or any(known[key].derived for key in new if key in known) or is_cold:
-        fields = (draft.derived for draft in known.values() if draft.derived)
-        replace_if_changed(source.folder / "derived.json", derived.contents(fields))
     return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
 
 
-class _Reading(Struct, frozen=True):
-    """What of a chunk matters for delivery."""
+def _read_chunk(chunk: Chunk, anchor: Anchor) -> tuple[str, tuple[Cue, ...], bool, str]:
+    """Return the words of a memory, its cues, by hand or derived, whether it stands, and when it was said, if it was filed."""
+    from lorelog.services.cues.derive import derive_cues
 
-    text: str
-    by_hand: tuple[Cue, ...]
-    is_standing: bool
-    derives_cues: bool
-    """True if cues are derived from the text: it stands or is a fact, and has none written by hand."""
-
-
-def _read_chunk(chunk: Chunk, anchor: Anchor) -> _Reading:
-    was_said = is_captured(anchor)
-    words = split_statement(HEADING.sub("", chunk.text, count=1))[0] if was_said else chunk.text
-    by_hand = read_cues(anchor.cues)
+    was_said, by_hand = is_captured(anchor), read_cues(anchor.cues)
+    words, about = split_statement(HEADING.sub("", chunk.text, count=1))
+    reason = about.partition(": “")[0] if about.startswith("said on ") and not was_said else ""
+    words = words if was_said or reason else chunk.text
+    text = plain_text(words)
+    if by_hand:
+        return text, by_hand, True, reason
     stands = is_certain(chunk.type, words) if was_said else chunk.type in STANDING_TYPES
     is_added_fact = not (was_said or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    return _Reading(plain_text(words), by_hand, stands or bool(by_hand), (stands or is_added_fact) and not by_hand)
+    return text, derive_cues(text) if stands or is_added_fact else (), stands, reason
 
 
 def is_captured(anchor: Anchor) -> bool:
@@ -302,30 +289,21 @@ def is_certain(kind: str, words: str) -> bool:
 
 def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
     """Return the cues that are derived from a memory's text; none if it has cues written by hand, or is not delivered."""
-    from lorelog.services.cues.derive import derive_cues
-
     chunk, anchor = stored.chunk, stored.chunk.anchor
-    if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
+    if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE or read_cues(anchor.cues):
         return ()
-    reading = _read_chunk(chunk, anchor)
-    return derive_cues(reading.text) if reading.derives_cues else ()
+    return _read_chunk(chunk, anchor)[1]
 
 
-def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: DerivedCues) -> _Draft:
+def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
     """Return the draft of a chunk, with a memory if that can ever be delivered."""
-    from lorelog.services.cues.derive import derived_field
-
     chunk, anchor = stored.chunk, stored.chunk.anchor
     bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
     draft = _Draft(mark, bare, ownership.claim_of(chunk, memory_body(stored)))
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
-    reading = _read_chunk(chunk, anchor)
-    text, cues = reading.text, reading.by_hand
-    if reading.derives_cues:
-        cues, key = derived.of(text)
-        draft.derived = derived_field(key, cues)
-    if not text or not (reading.is_standing or cues):
+    text, cues, stands, reason = _read_chunk(chunk, anchor)
+    if not text or not (stands or cues):
         return draft
     draft.memory = StandingMemory(
         id=anchor.memory,
@@ -336,9 +314,10 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
         source=f"{chunk.source}:{chunk.start_line}",
         project=stored.project,
         own=False,
-        is_standing=reading.is_standing,
+        is_standing=stands,
         cues=cues,
         session=anchor.session,
+        reason=reason,
     )
     return draft
 
@@ -367,7 +346,7 @@ def split_statement(text: str) -> tuple[str, str]:
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
     line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
-    line = _BULLET.sub("", line)
+    line = line[2:] if line[:2] in ("- ", "* ", "+ ") and line[2:3] != "[" else line
     return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 

@@ -83,13 +83,6 @@ class ExchangeState(Struct, frozen=True):
     files: Mapping[str, bytes]
 
 
-class CommitAuthor(Struct, frozen=True):
-    """The author of a commit: the name of the machine's user, and the id of the machine."""
-
-    name: str
-    machine: str
-
-
 class Exchange:
     """One branch of a Git remote."""
 
@@ -166,13 +159,13 @@ class Exchange:
             position = end + 1 + size + 1
         return files
 
-    def push(self, before: ExchangeState, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> None:
+    def push(self, before: ExchangeState, files: Mapping[str, bytes], message: str, *, user: str, machine: str) -> None:
         """Commit changed files on top of a state and push them. Files that are not ours stay as they are there.
 
         Raise ExchangeMoved, PushRefused or StoreUnreachable; then nothing was pushed.
         """
-        name = "".join(char for char in author.name if char.isprintable() and char not in "<>") or "lorelog"
-        who = f"{name} <{author.machine}@lorelog.invalid> {int(time.time())} +0000"
+        name = "".join(char for char in user if char.isprintable() and char not in "<>") or "lorelog"
+        who = f"{name} <{machine}@lorelog.invalid> {int(time.time())} +0000"
         body = message.encode("utf-8", "replace")
         head = f"feature done\nreset {_NEXT}\ncommit {_NEXT}\ncommitter {who}\ndata {len(body)}\n"
         parts = [head.encode(), body, f"\nfrom {before.commit}\n".encode() if before.commit else b"\n"]

@@ -346,8 +346,7 @@ class Syncer:
 
     def waiting(self) -> int:
         """Return the number of entries that were written or edited since the last exchange."""
-        local = self._local()
-        count = 0
+        local, count = LocalFiles(self._deps.workspace, self._projects), 0
         for project, name in self._projects.items():
             base = self._settings.base.get(name, {})
             entries = self._shared(local.entries(project))
@@ -361,7 +360,7 @@ class Syncer:
             if path not in self._projects
         ]
         before = self._exchange.fetch()
-        local = self._local()
+        local = LocalFiles(self._deps.workspace, self._projects)
         plan = self._plan(local, before)
         if dry_run:
             return self._report(plan, dry_run=True, secrets=self._find_secrets(local, plan, before))
@@ -378,10 +377,10 @@ class Syncer:
         is_changed = dict(plan.files) != dict(before.files)
         refusal = ""
         if not secrets and is_changed:
-            author = exchange.CommitAuthor(self._deps.user, self._folder.writer())
+            message = f"lorelog sync: {sum(map(len, plan.sent.values()))} entries, {plan.sent_records} records\n"
             try:
-                counts = f"{sum(map(len, plan.sent.values()))} entries, {plan.sent_records} records"
-                self._exchange.push(before, plan.files, author, f"lorelog sync: {counts}\n")
+                machine = self._folder.writer()
+                self._exchange.push(before, plan.files, message, user=self._deps.user, machine=machine)
             except exchange.PushRefused as error:
                 refusal = str(error)
         if plan.erases:
@@ -398,9 +397,6 @@ class Syncer:
             self._settings.seen.pop(self._folder.writer(), None)
             plan = exchange_plan.plan_exchange(self._state(local, before, self._folder.new_writer()), before.files)
         return plan
-
-    def _local(self) -> LocalFiles:
-        return LocalFiles(self._deps.workspace, self._projects)
 
     def _shared(self, entries: Mapping[str, merge.SyncEntry]) -> dict[str, merge.SyncEntry]:
         """Return the entries that others may have: in a team, without corrections and preferences that are not tagged as shared."""

@@ -127,34 +127,33 @@ def format_status(status: str) -> str:
 def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
     """Print tasks as a table."""
     ids = short_record_ids(task["task_id"] for task in tasks)
-    rows = []
-    for task in tasks:
-        place = [short_path(task["project"]) or "(global)"] if projects else []
-        row = [stylize(ids[task["task_id"]], "cyan"), format_status(task["status"]), format_time(task["updated_at"])]
-        rows.append([*row, *place, truncate(_flatten(task["goal"]), _MAX_SUMMARY_CHARS)])
-    _print_rows(rows)
+    _print_rows(
+        [
+            stylize(ids[task["task_id"]], "cyan"),
+            format_status(task["status"]),
+            format_time(task["updated_at"]),
+            *([short_path(task["project"]) or "(global)"] if projects else []),
+            truncate(_flatten(task["goal"]), _MAX_SUMMARY_CHARS),
+        ]
+        for task in tasks
+    )
 
 
 def show_records(records: Sequence[Json]) -> None:
     """Print records as a table with trust badges."""
     ids = short_record_ids(record["artifact_id"] for record in records)
     writers = {record["artifact_id"]: record.get("writer", "") for record in records}
-    rows = []
-    for record in records:
-        row = [
+    _print_rows(
+        [
             stylize(ids[record["artifact_id"]], "cyan"),
             format_time(record["at"]),
             one_line(record["artifact_kind"]),
+            format_agent(record),
+            format_badge(record["trust"], writers, signed=record["signed"]),
+            format_summary(record),
         ]
-        rows.append(
-            [
-                *row,
-                format_agent(record),
-                format_badge(record["trust"], writers, signed=record["signed"]),
-                format_summary(record),
-            ]
-        )
-    _print_rows(rows)
+        for record in records
+    )
 
 
 def show_task(reply: Json, args: object = None) -> None:
@@ -170,16 +169,8 @@ def show_task(reply: Json, args: object = None) -> None:
 def show_record(record: Json, writers: Mapping[str, str]) -> None:
     """Print all fields of a record."""
     head = [stylize(record["artifact_id"], "cyan"), one_line(record["artifact_kind"]), format_status(record["status"])]
-    print(
-        "  ".join(
-            [
-                *head,
-                format_agent(record),
-                format_time(record["at"]),
-                format_badge(record["trust"], writers, signed=record["signed"]),
-            ]
-        )
-    )
+    badge = format_badge(record["trust"], writers, signed=record["signed"])
+    print("  ".join([*head, format_agent(record), format_time(record["at"]), badge]))
     for name in _SHOWN_FIELDS:
         text = _format_value(record.get(name))
         if text:
@@ -197,9 +188,7 @@ def show_record(record: Json, writers: Mapping[str, str]) -> None:
 def show_trust(record: Json, writers: Mapping[str, str]) -> None:
     """Print why a record is trusted or not."""
     trust = record["trust"]
-    print(
-        f"{stylize(record['artifact_id'], 'cyan')}  {format_badge(record['trust'], writers, signed=record['signed'])}"
-    )
+    print(f"{stylize(record['artifact_id'], 'cyan')}  {format_badge(trust, writers, signed=record['signed'])}")
     print(f"  {format_summary(record)}")
     print(f"  because: {one_line(trust['reason'])}")
     print(f"  writer: {format_agent(record)}, {'signed' if record['signed'] else 'not signed'}")
@@ -254,8 +243,9 @@ def _flatten(value: object) -> str:
     return "" if value is None else one_line(" ".join(str(value).split()))
 
 
-def _print_rows(rows: Sequence[Sequence[str]]) -> None:
+def _print_rows(lines: Iterable[Sequence[str]]) -> None:
     """Print aligned columns; the last column uses the rest of the line, or the next line if that is too short."""
+    rows = list(lines)
     try:
         columns = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
     except (OSError, ValueError):

@@ -73,10 +73,8 @@ class RunningCode:
 
 
 def _module_files(folder: str) -> list[str]:
-    found = [
-        os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names if name.endswith(".py")
-    ]
-    return sorted(found)
+    walk = os.walk(folder)
+    return sorted(os.path.join(parent, name) for parent, _, names in walk for name in names if name.endswith(".py"))
 
 
 def _stamp_modules(folder: str) -> int:
@@ -364,19 +362,17 @@ class WorkerPool:
         return len(self._queue)
 
     def _work(self) -> None:
-        while (job := self._next()) is not None:
+        while True:
+            with self._changed:
+                self._idle += 1
+                self._changed.wait_for(lambda: self._queue, _THREAD_IDLE_S)
+                self._idle -= 1
+                if not self._queue:
+                    self._threads -= 1
+                    return
+                job = self._queue.popleft()
             job.run(job)
             del job  # do not keep its response until the next job arrives
-
-    def _next(self) -> Job | None:
-        with self._changed:
-            self._idle += 1
-            self._changed.wait_for(lambda: self._queue, _THREAD_IDLE_S)
-            self._idle -= 1
-            if self._queue:
-                return self._queue.popleft()
-            self._threads -= 1
-            return None
 
 
 class DaemonFailure(Struct, frozen=True):

@@ -328,9 +328,16 @@ class Daemon:
 
             serve_stream(stream, self._runner.call, caller)
 
+        def status_fields() -> dict[str, Any]:
+            return {
+                "models_loaded": 0 if self._resources is None else self._resources.unload_idle(float("inf")),
+                "watch": None if self._watcher is None else self._watcher.state(),
+                "http": None if self._http_server is None else {"url": self._http_server.url},
+            }
+
         hooks = DaemonHooks(
             streams={"daemon.mcp": serve_mcp},
-            status_fields=self._status_fields,
+            status_fields=status_fields,
             on_tick=self._tick,
             on_wake=self._spool_event.set,
             on_shutdown=self._stop_background,
@@ -383,13 +390,6 @@ class Daemon:
             self._visited.add(project)
             self._watcher.visit(*project)
         return engine
-
-    def _status_fields(self) -> dict[str, Any]:
-        return {
-            "models_loaded": 0 if self._resources is None else self._resources.unload_idle(float("inf")),
-            "watch": None if self._watcher is None else self._watcher.state(),
-            "http": None if self._http_server is None else {"url": self._http_server.url},
-        }
 
     # -- background --------------------------------------------------------------------------------------------------
 

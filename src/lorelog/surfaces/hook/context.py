@@ -13,13 +13,12 @@ import time
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.paths import is_below
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, read_start, shorten_line
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, read_start, shorten_line, when_said
 from lorelog.light.delivery_log import estimate_tokens, prompted_memories
 from lorelog.light.quick_json import dumps, loads
 from lorelog.light.session_start import (
     STALE_VERDICTS,
     RecentJournals,
-    SessionStartSources,
     foreign_origin_label,
     is_agents_note,
     is_users_word,
@@ -81,8 +80,9 @@ def _start_context(context: HookContext) -> str:
     if not budget:
         return ""
     folders = (location.journals, *indexed_memsearch_folder(location.project, location.deletions))
-    sources = SessionStartSources(location.project, folders, location.deletions, context.files)
-    shown = render_session_start(sources, budget, time.strftime("%Y-%m-%d"))
+    today = time.strftime("%Y-%m-%d")
+    journals = RecentJournals(location.project, folders, today, location.deletions, context.files.own)
+    shown = render_session_start(journals, context.files, budget)
     if shown.text:
         context.record("standing", list(shown.standing), estimate_tokens(shown.text))
     for memory, cue in shown.cued:  # its tokens are part of those above
@@ -126,7 +126,7 @@ def _rule_lines(context: HookContext, prompt: str, budget: int) -> list[tuple[st
             if not is_of_author(memory) or memory["id"] in seen or journals.is_hidden(memory["id"]):
                 continue
             text = shorten_line(clean_line(str(memory["text"])), _MAX_RULE_CHARS)
-            line = f"- {text} ({clean_line(str(memory.get('date') or ''))[:10]}, id {clean_line(memory['id'])})"
+            line = f"- {text} ({when_said(memory)}, id {clean_line(memory['id'])})"
             new = [*heading, (line, memory["id"])]
             if estimate_tokens("\n".join(shown for shown, _ in [*lines, *new])) <= budget:
                 lines += new
@@ -150,7 +150,7 @@ def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
 
 def recall_for_prompt(context: HookContext, prompt: str, budget: int) -> tuple[list[str], list[str]]:
     """Return lines of at most `budget` tokens, and the ids of the memories in them; nothing if there is nothing in time."""
-    from lorelog.light.daemon_connection import ask_within
+    from lorelog.light.daemon_connection import MAX_WAIT_S, ask_within
 
     event, settings = context.event, context.settings
     arguments = {
@@ -160,9 +160,8 @@ def recall_for_prompt(context: HookContext, prompt: str, budget: int) -> tuple[l
         "k": settings["session.hits"],
         "min_relevance": settings["session.hits_relevance"],
     }
-    wait_s = min(settings["session.hits_wait_ms"], 1_000) / 1000
     try:
-        reply = ask_within(context.address, wait_s, "session.recall", arguments, event["directory"]).get("hits")
+        reply = ask_within(context.address, MAX_WAIT_S, "session.recall", arguments, event["directory"]).get("hits")
     except (LorelogError, OSError):
         return [], []
     hits = [hit for hit in reply if isinstance(hit, dict)] if isinstance(reply, list) else []

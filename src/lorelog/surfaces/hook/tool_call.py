@@ -14,7 +14,7 @@ import time
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
 from lorelog.light.cue_table import match_cues
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, when_said
 from lorelog.light.quick_json import dumps
 from lorelog.surfaces.hook.settings import HookContext
 
@@ -30,7 +30,6 @@ MAX_TOKENS = 120
 _MAX_TEXT_CHARS = 240
 _MAX_REASON_CHARS = 80
 _LOCK_WAIT_S = 0.02
-_MAX_WHY_WAIT_S = 0.05
 _MAX_ERROR_CHARS = 8_000
 """Output that is sent to the daemon after a failure; the end of it, where errors are named."""
 _MAX_LOG_BYTES = 1_000_000
@@ -196,12 +195,13 @@ def _ask_why(context: ToolCallContext) -> list[dict[str, Any]]:
     output = context.call["output"].strip()
     if not output or context.call["kind"] not in {"run", "other"} or context.settings["daemon.warm"] == "off":
         return []
-    from lorelog.light.daemon_connection import ask_within
+    from lorelog.light.daemon_connection import MAX_WAIT_S, ask_within
 
-    wait_s = min(context.settings["session.hits_wait_ms"] / 1000, _MAX_WHY_WAIT_S)
     arguments = {"text": output[-_MAX_ERROR_CHARS:], "session": context.event["session"]}
     try:
-        hints = ask_within(context.address, wait_s, "session.why", arguments, context.event["directory"]).get("hints")
+        hints = ask_within(context.address, MAX_WAIT_S, "session.why", arguments, context.event["directory"]).get(
+            "hints"
+        )
     except (LorelogError, OSError):
         return []
     return [hint for hint in hints if isinstance(hint, dict)] if isinstance(hints, list) else []
@@ -244,6 +244,8 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
         return (
             f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {dumps(text, ensure_ascii=False)} {note}"
         )
+    if match.get("reason"):
+        return f"- A rule of the user, {when_said(match)}: {text} {note}"
     said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"
     return f"- {said}{f' on {date}' if date else ''}: {text} {note}"
 

@@ -14,7 +14,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ from lorelog.core.atomic_file import AtomicFile
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock
+from lorelog.ingest.files import MARKDOWN_SUFFIXES
 from lorelog.operations.dispatch import BoundCall
 from lorelog.surfaces.http.calls import HttpRefusalError, OperationEndpoints, json_response, read_body
 
-MARKDOWN_SUFFIXES = (".md", ".markdown")
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _NO_FOLLOW
 _LOCK_S = 10.0
@@ -218,7 +218,12 @@ class LoopEndpoints:
         directory = self._query_directory(request)
         path = check_path(request.query_params.get("path", ""))
         data = await read_body(request)
-        _check_text(data)
+        try:
+            is_text = "\0" not in data.decode()
+        except UnicodeDecodeError:
+            is_text = False
+        if not is_text:  # indexing rejects it: its document would vanish from the index
+            raise HttpRefusalError(400, "usage", "file must be UTF-8 text without NUL")
         expected = request.headers.get("if-match", "")
 
         def write(call: BoundCall) -> dict[str, Any]:
@@ -242,11 +247,18 @@ class LoopEndpoints:
         """Return the project directory of a request. Raise HttpRefusalError if it names none."""
         if not dir_path and not channel_id:
             raise HttpRefusalError(400, "usage", "dir_path or channel_id is required")
-        if not dir_path:
-            return _find_channel(channel_id or "", self._channels)
-        if not dir_path.startswith("/") or "\0" in dir_path:
-            raise HttpRefusalError(400, "usage", "dir_path must be absolute")
-        return dir_path
+        if dir_path:
+            if not dir_path.startswith("/") or "\0" in dir_path:
+                raise HttpRefusalError(400, "usage", "dir_path must be absolute")
+            return dir_path
+        channel = channel_id or ""
+        if channel in self._channels:
+            return os.path.expanduser(self._channels[channel])  # noqa: PTH111
+        if "/" not in channel and "\0" not in channel and channel not in {".", ".."}:
+            fallback = os.path.expanduser(f"~/.loop/{channel}/work")  # noqa: PTH111
+            if _is_directory(fallback):  # the one that Loop gives a channel without a path
+                return fallback
+        raise HttpRefusalError(400, "usage", f"channel {channel[:100]} not found: http.channels has no entry for it")
 
     async def _list(self, request: Request, part: str) -> Response:
         directory = self._query_directory(request)
@@ -269,17 +281,6 @@ def _decode_body(body: bytes, kind: type[msgspec.Struct]) -> Any:
         return msgspec.json.decode(body, type=kind)
     except (ValueError, RecursionError):
         raise HttpRefusalError(400, "usage", "invalid request body") from None
-
-
-def _find_channel(channel_id: str, channels: Mapping[str, str]) -> str:
-    """Return the directory of a channel: the user's entry, else the one that Loop gives a channel without a path."""
-    if channel_id in channels:
-        return os.path.expanduser(channels[channel_id])  # noqa: PTH111
-    if "/" not in channel_id and "\0" not in channel_id and channel_id not in {".", ".."}:
-        fallback = os.path.expanduser(f"~/.loop/{channel_id}/work")  # noqa: PTH111
-        if _is_directory(fallback):
-            return fallback
-    raise HttpRefusalError(400, "usage", f"channel {channel_id[:100]} not found: http.channels has no entry for it")
 
 
 def _is_directory(path: str) -> bool:
@@ -314,13 +315,3 @@ def _find_document(call: BoundCall, path: str, directory: str) -> dict[str, Any]
     if not documents:
         raise HttpRefusalError(*_NOT_INDEXED)
     return documents[0]
-
-
-def _check_text(data: bytes) -> None:
-    """Raise HttpRefusalError for content that indexing rejects: its document would vanish from the index."""
-    try:
-        if "\0" not in data.decode():
-            return
-    except UnicodeDecodeError:
-        pass
-    raise HttpRefusalError(400, "usage", "file must be UTF-8 text without NUL")

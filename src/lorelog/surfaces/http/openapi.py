@@ -131,18 +131,13 @@ def _describe_call(operation: Operation[Any, Any], components: Json) -> Json:
 
 def _nullable_properties(schema: Json) -> Json:
     """Return a request's schema in which every optional field also accepts null."""
-    required = schema.get("required", ())
-    properties = {
-        name: field if name in required else _nullable(field) for name, field in schema.get("properties", {}).items()
-    }
+    properties = dict(schema.get("properties", {}))
+    for name, field in properties.items():
+        if name not in schema.get("required", ()) and {"type": "null"} not in field.get("anyOf", ()):
+            outer = {part: field[part] for part in ("description", "default") if part in field}
+            inner = {part: value for part, value in field.items() if part not in outer}
+            properties[name] = {"anyOf": [inner, {"type": "null"}], **outer}
     return {**schema, "properties": properties}
-
-
-def _nullable(field: Json) -> Json:
-    if {"type": "null"} in field.get("anyOf", ()):
-        return field
-    outer: Json = {name: field[name] for name in ("description", "default") if name in field}
-    return {"anyOf": [{k: v for k, v in field.items() if k not in outer}, {"type": "null"}], **outer}
 
 
 def _own_paths() -> dict[str, Json]:

@@ -22,20 +22,21 @@ from msgspec import Struct, field
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.operations.catalogue import all_operations, find_operation, request_schema
 from lorelog.operations.dispatch import BoundCall
-from lorelog.surfaces.mcp.short_hits import (
+from lorelog.surfaces.mcp.tools import TOOLS
+from lorelog.surfaces.text import (
     MAX_QUOTE_CHARS,
     NOTHING_FOUND,
     NOTICE,
     clean,
+    describe_trust,
     format_foreign,
-    format_trust,
-    quote,
+    format_freshness,
+    one_line,
+    quote_lines,
     render_changes,
     render_short_hits,
     source_record,
 )
-from lorelog.surfaces.mcp.tools import TOOLS
-from lorelog.surfaces.text import format_freshness, one_line
 
 JsonSchema = dict[str, Any]
 JsonMapping = Mapping[str, Any]
@@ -198,7 +199,7 @@ def render_search(reply: JsonMapping) -> ToolResult:
     """Render search hits, best first: one short entry per memory, or whole sections if the request has a budget."""
     packing = reply["packing"]
     code_lines = [clean(one_line(line)) for line in render_code_lines(reply["code"])] if reply["code"] else []
-    code = ["\n".join(["## In the code", *map(quote, code_lines)])] if code_lines else []
+    code = ["\n".join(["## In the code", *map(quote_lines, code_lines)])] if code_lines else []
     if packing:
         blocks = [*code, *(_render_hit(number, hit) for number, hit in enumerate(reply["hits"], 1))]
         text = "\n\n".join([NOTICE, *blocks]) if blocks else NOTHING_FOUND
@@ -226,7 +227,7 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
     confidence = f", {hit['confidence']}" if hit.get("confidence") else ""
     lines = [f"## Result {number} (score: {hit['score']:.3f}{confidence})", _join(place, date, *_format_labels(hit))]
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are times
-        lines.append(quote(clean(heading)))
+        lines.append(quote_lines(clean(heading)))
     if stale := format_freshness(hit.get("freshness"), verdict=False)[:_MAX_STALE_CHARS]:
         lines.append(f"**Out of date:** {stale}")
     lines += render_changes(hit)
@@ -234,14 +235,14 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
         lines.append(f"Its text is in the section of {packed['within']}.")
     elif packed["text"]:
         origin = format_foreign(hit)
-        lines += [*([f"{origin}, quoted:"] if origin else []), quote(clean(packed["text"]))]
+        lines += [*([f"{origin}, quoted:"] if origin else []), quote_lines(clean(packed["text"]))]
     whole = packed["form"] == "section"
     lines.append(f"id {hit['id']}" if whole else f"get_memory id {hit['id']} (~{hit['expand_tokens']:,} tokens)")
     return "\n".join(lines)
 
 
 def _format_labels(chunk: JsonMapping) -> list[str]:
-    worth = format_trust(chunk["trust"])
+    worth = describe_trust(chunk["trust"])
     tags = [f"#{one_line(tag)}" for tag in chunk["tags"]]
     return [one_line(chunk["type"]), *tags, f"**{worth}**" if worth else ""]
 
@@ -251,7 +252,7 @@ def render_section(reply: JsonMapping) -> ToolResult:
     origin, notes = format_foreign(reply), list(reply["notes"])
     place, date = f"**File:** {_format_location(reply)}", reply["date"].replace("T", " ")
     lines = [NOTICE, _join(place, date, *_format_labels(reply))]
-    lines += [*([f"{origin}, quoted:"] if origin else []), quote(clean(reply["content"]))]
+    lines += [*([f"{origin}, quoted:"] if origin else []), quote_lines(clean(reply["content"]))]
     if len(reply["content"]) > MAX_QUOTE_CHARS:
         notes.append(f"cut: the section has about {reply['tokens']:,} tokens; 'lines' reads a part of it")
     if reply["transcript"] and reply["transcript"]["exists"]:
@@ -272,10 +273,10 @@ def _render_turn(turn: JsonMapping, reply: JsonMapping) -> str:
     lines = [f"## Turn {turn['number']} of {reply['total']}{mark}", place]
     for role in ("user", "assistant"):
         if turn[role]:
-            lines += [f"**{role.capitalize()}:**", quote(clean(turn[role]))]
+            lines += [f"**{role.capitalize()}:**", quote_lines(clean(turn[role]))]
     for tool in turn["tools"]:
         lines.append(f"**Tool{' (failed)' if tool['failed'] else ''}:**")
-        lines.append(quote(clean("\n".join(filter(None, [tool["name"], tool["input"], tool["result"]])))))
+        lines.append(quote_lines(clean("\n".join(filter(None, [tool["name"], tool["input"], tool["result"]])))))
     if turn["tools_left_out"]:
         lines.append(f"{turn['tools_left_out']} more tools are not shown.")
     return "\n".join(lines)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-    from lorelog.light.daemon_connection import DaemonAddress
 
 _CHUNK = 65_536
 _GRACE_S = 1.5
@@ -127,13 +126,14 @@ class McpProxy:
             return False
         if method == "initialize":
             self._hello = message
-            threading.Thread(target=self._open_early, daemon=True).start()
+
+            def open_early() -> None:
+                with suppress(LorelogError):  # the next request gets the error
+                    self._open(repeats=True)
+
+            threading.Thread(target=open_early, daemon=True).start()
         self._write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n")
         return True
-
-    def _open_early(self) -> None:
-        with suppress(LorelogError):  # the next request gets the error
-            self._open(repeats=True)
 
     def _remember(self, line: bytes, message: dict[str, Any]) -> None:
         """Remember the end of the handshake, and forget cancelled requests."""
@@ -294,21 +294,16 @@ def make_connector(mode: str, directory: str, environment: dict[str, str]) -> Ca
     def connect() -> socket:
         if mode != "off":
             from lorelog.light.daemon_client import open_stream
+            from lorelog.light.daemon_control import start
 
             try:
-                return open_stream("daemon.mcp", directory=directory, environment=environment, start=_start_daemon)
+                return open_stream("daemon.mcp", directory=directory, environment=environment, start=start)
             except LorelogError:
                 if mode == "required":
                     raise
         return serve_in_process(directory, environment)
 
     return connect
-
-
-def _start_daemon(address: DaemonAddress) -> None:
-    from lorelog.light.daemon_control import start
-
-    start(address)
 
 
 def serve_in_process(directory: str, environment: dict[str, str]) -> socket:

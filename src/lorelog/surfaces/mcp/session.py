@@ -129,7 +129,7 @@ class ProgressTracker:
     """
 
     def __init__(self) -> None:
-        self._stopped = threading.Event()
+        self.stopped = False
         self._stage = ""
         self._offset = 0
         self._done = 0
@@ -138,7 +138,7 @@ class ProgressTracker:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Receive a report. Raise Cancelled if the request was cancelled."""
-        if self._stopped.is_set():
+        if self.stopped:
             raise Cancelled("the client cancelled the call", hint="finished work is kept")
         if stage != self._stage:
             self._stage, self._offset = stage, self._offset + self._done
@@ -146,14 +146,9 @@ class ProgressTracker:
         self._latest = (self._offset + done, self._offset + total if total else None, stage)
         self.notify()
 
-    @property
-    def stopped(self) -> bool:
-        """Return True after `stop`."""
-        return self._stopped.is_set()
-
     def stop(self) -> None:
         """End the call at its next report."""
-        self._stopped.set()
+        self.stopped = True
 
     def notify(self) -> None:
         """Tell the transport that there is a new report."""
@@ -351,20 +346,15 @@ class McpSession:
             method, params = _check_message(message)
             if method is None:
                 return  # a reply: this server sends no requests
-            if "id" not in message:
-                self._take_notification(method, params)
-                return
-            self._answer(message["id"], method, params)
+            if "id" in message:
+                self._answer(message["id"], method, params)
+            elif method == "notifications/cancelled":
+                cancelled = message_key({"id": params.get("requestId")})
+                with self._lock:
+                    for progress in (progress for progress, key in self._running.items() if key == cancelled):
+                        progress.stop()
         except ProtocolError as error:
             self._refuse(identity, error)
-
-    def _take_notification(self, method: str, params: dict[str, Any]) -> None:
-        if method == "notifications/cancelled":
-            cancelled = message_key({"id": params.get("requestId")})
-            with self._lock:
-                for progress, key in self._running.items():
-                    if key == cancelled:
-                        progress.stop()
 
     def _answer(self, identity: int | str, method: str, params: dict[str, Any]) -> None:
         """Answer at once what needs no work; run the rest in a thread."""

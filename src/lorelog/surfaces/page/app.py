@@ -62,7 +62,7 @@ _POLL_S = 0.7
 _KEEPALIVE_POLLS = 15
 _EVENT_HEADERS = {"Content-Security-Policy": POLICY, "X-Accel-Buffering": "no"}
 
-PERSON_OPERATIONS = frozenset({"memory.edit", "delivery.approve", "delivery.refuse", "settings.list", "settings.set"})
+PERSON_OPERATIONS = frozenset({"memory.edit", "review.decide", "review.run", "settings.list", "settings.set"})
 """Operations that a program cannot call over HTTP, but a person in the page can."""
 
 ReadRevision = Callable[[], Mapping[str, str]]

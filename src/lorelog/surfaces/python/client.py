@@ -213,6 +213,7 @@ class MemoryMethods(OperationMethods[ModeT]):
     debug: namespaces.DebugNamespace[ModeT]
     guard: namespaces.GuardNamespace[ModeT]
     delivery: namespaces.DeliveryNamespace[ModeT]
+    review: namespaces.ReviewNamespace[ModeT]
     settings: namespaces.SettingsNamespace[ModeT]
 
     if not TYPE_CHECKING:  # an unknown name is an error for type checkers

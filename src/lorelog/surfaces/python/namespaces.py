@@ -19,6 +19,7 @@ from lorelog.operations import (
     digests,
     guard,
     records,
+    review,
     settings,
     sync,
 )
@@ -119,7 +120,7 @@ class GuardNamespace(OperationMethods[ModeT]):
 
     list = method(guard.GuardListRequest, guard.list_guards)
     show = method(guard.GuardIdRequest, guard.show_guard)
-    propose = method(guard.GuardProposeRequest, guard.propose_guards)
+    propose = method(guard.GuardProposeRequest, guard.propose)
     test = method(guard.GuardTestRequest, guard.test_guard)
     add = method(guard.GuardAddRequest, guard.add_guard)
     enable = method(guard.GuardEnableRequest, guard.enable_guard)
@@ -133,9 +134,14 @@ class DeliveryNamespace(OperationMethods[ModeT]):
 
     list = method(delivery.DeliveryListRequest, delivery.list_shown)
     unused = method(delivery.UnusedRequest, delivery.list_unused)
-    inbox = method(delivery.InboxRequest, delivery.list_inbox)
-    approve = method(delivery.ApproveRequest, delivery.approve_item)
-    refuse = method(delivery.RefuseRequest, delivery.refuse_item)
+
+
+class ReviewNamespace(OperationMethods[ModeT]):
+    """Operations on what waits for somebody's word."""
+
+    list = method(review.ReviewListRequest, review.list_items)
+    decide = method(review.ReviewDecideRequest, review.decide_items)
+    run = method(review.ReviewRunRequest, review.run_review)
 
 
 class SettingsNamespace(OperationMethods[ModeT]):

@@ -55,6 +55,7 @@ COMMANDS_BY_GROUP = {
     "agents": {
         "hosts": "Install into Claude Code, Codex, Gemini CLI and other agents",
         "backfill": "Make memories of earlier sessions of your agents",
+        "review": "File what you said: as rules, decisions, or nothing",
         "deliveries": "Show which memories agents were shown and used",
         "guard": "Check agents' tool calls against your corrections",
         "handoff": "Print what the next agent needs of this session",
@@ -111,6 +112,7 @@ _MODULES = {
     "show": ("show", "transcript", "open", "pick"),
     "records": ("task", "decide", "verify", "brief", "ledger", "wiki", "identity"),
     "code": ("code", "debug", "why"),
+    "review": ("review",),
     "agents": ("deliveries", "handoff", "init", "agent-context", "session-start", "guard", "backfill"),
     "hosts": ("hosts", "uninstall"),
     "index": ("index", "watch", "reset", "store", "eval"),
@@ -122,7 +124,7 @@ _MODULES = {
 """The commands of each module below this package."""
 
 DEFAULT_VERBS = {
-    **dict.fromkeys(("task", "identity", "guard", "config"), "list"),
+    **dict.fromkeys(("task", "identity", "guard", "config", "review"), "list"),
     **dict.fromkeys(("code", "hosts", "daemon"), "status"),
     "ledger": "check",
     "debug": "errors",

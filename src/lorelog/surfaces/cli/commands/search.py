@@ -17,6 +17,7 @@ from lorelog.surfaces.text import (
     link_file,
     one_line,
     printable,
+    render_short_hits,
     short_path,
     shorten,
     shorten_ids,
@@ -89,8 +90,6 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
             from lorelog.surfaces.cli.commands.code import show_code_answer
 
             show_code_answer(reply["code"])
-        from lorelog.surfaces.mcp.short_hits import render_short_hits
-
         print(printable(render_short_hits(reply["hits"], "lorelog show", short_path)))
         print_notes(reply)
     else:

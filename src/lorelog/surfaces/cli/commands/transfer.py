@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from lorelog.code.git import run_git
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
+from lorelog.ingest.importers.source import SOURCE_MODULES, ImportSource, MachinePlaces, detect_source, open_source
+from lorelog.services.imports.batches import ChangedSetting
+from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportSummary, ImportTarget
+from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
+from lorelog.services.sync.exchange import absolute_remote
+from lorelog.services.sync.merge import merge_journal_texts
 from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
@@ -18,19 +32,13 @@ from lorelog.surfaces.cli.client import (
     print_reply,
 )
 from lorelog.surfaces.text import one_line, short_path, stylize
+from lorelog.wiring import change_setting, format_setting, resolve_location, settings_at
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
-    from pathlib import Path
-    from typing import Any
 
     from lorelog.engine import Engine
-    from lorelog.ingest.importers.source import ImportSource, MachinePlaces
     from lorelog.operations.operation import Json
-    from lorelog.services.imports.memory_importer import ImportSummary
-
 
 ARGUMENTS = {
     "backup": {"--verify": "check an existing backup instead of writing one"},
@@ -171,11 +179,6 @@ def run_import(args: argparse.Namespace) -> int:
 
 def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Path]]:
     """Return the source and its paths; no source for a file of ours."""
-    from pathlib import Path
-
-    from lorelog.ingest.importers.source import SOURCE_MODULES, detect_source, open_source
-    from lorelog.services.records.record_importer import detect_format
-
     if args.source in SOURCE_MODULES:
         source = open_source(args.source)
         paths = [Path(expand_path(args.path))] if args.path else list(source.find(_places(args)))
@@ -197,21 +200,11 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
 
 
 def _places(args: argparse.Namespace) -> MachinePlaces:
-    from pathlib import Path
-
-    from lorelog.ingest.importers.source import MachinePlaces
-    from lorelog.wiring import resolve_location
-
     return MachinePlaces(Path.home(), Path(resolve_location(project=args.project, tenant=args.tenant).project.root))
 
 
 def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -> int:
     """Show what would be added, ask, and import."""
-    from msgspec import to_builtins
-    from msgspec.structs import replace
-
-    from lorelog.services.imports.memory_importer import ImportTarget
-
     target = ImportTarget(
         source.name,
         str(path),
@@ -300,9 +293,6 @@ def _show_imported(summary: ImportSummary, changed: Sequence[str], *, was_shown:
 
 def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSummary) -> list[str]:
     """Write the settings of the other tool where the user has none, and list them in the batch; return what happened."""
-    from lorelog.services.imports.batches import ChangedSetting
-    from lorelog.wiring import change_setting, resolve_location, settings_at
-
     location = resolve_location(project=args.project, tenant=args.tenant)
     messages: list[str] = []
     changes: list[ChangedSetting] = []
@@ -328,8 +318,6 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
 
 
 def _undo_import(args: argparse.Namespace) -> int:
-    from msgspec import to_builtins
-
     with open_own_engine(args) as engine:
         importer = engine.importer()
         batch, report = importer.undo(args.undo)
@@ -353,8 +341,6 @@ def _undo_import(args: argparse.Namespace) -> int:
 
 def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: list[str]) -> list[Any]:
     """Remove settings that an import wrote, if they are still the same; return those that were changed since."""
-    from lorelog.wiring import change_setting, format_setting, resolve_location, settings_at
-
     kept = []
     location = resolve_location(project=args.project, tenant=args.tenant)
     for change in changes:
@@ -370,8 +356,6 @@ def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: l
 
 def _list_sources(args: argparse.Namespace) -> int:
     """List the sources on this machine and how to import each, and earlier imports."""
-    from lorelog.ingest.importers.source import SOURCE_MODULES, open_source
-
     places = _places(args)
     found: list[dict[str, Any]] = []
     for name in SOURCE_MODULES:
@@ -394,8 +378,6 @@ def _list_sources(args: argparse.Namespace) -> int:
 
 
 def _show_sources(reply: Json, args: argparse.Namespace) -> None:
-    from shlex import quote
-
     for item in reply["found"]:
         short = short_path(item["path"])
         quoted = short.replace(" ", "\\ ") if short.startswith("~") else quote(short)
@@ -411,9 +393,6 @@ def _show_sources(reply: Json, args: argparse.Namespace) -> None:
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
-    from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
-    from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
-
     if os.path.isdir(path):
         raise SourceError(
             f"{short_path(path)} is not recognized as a folder of a known tool",
@@ -499,8 +478,6 @@ def run_sync(args: argparse.Namespace) -> int:
       lorelog sync git@host:team/app-memory.git --team --user mara
       lorelog sync --merge-driver                      merge journals that Git tracks, in this clone
     """
-    from lorelog.services.sync.exchange import absolute_remote
-
     if args.merge:
         return _merge(args.words)
     _check_sync_options(args)
@@ -599,10 +576,6 @@ def _show_exchange_status(reply: Json, args: argparse.Namespace) -> None:
 
 def _merge(files: list[str]) -> int:
     """Merge three versions of a journal into the second one, as Git asks of a merge driver."""
-    from pathlib import Path
-
-    from lorelog.services.sync.merge import merge_journal_texts
-
     if len(files) != _DRIVER_FILES:
         raise UsageError("--merge takes three files", hint='git runs: lorelog sync --merge "%O" "%A" "%B"')
     # Bytes that are not UTF-8, and the ends of lines, are the user's: they stay as they are.
@@ -635,8 +608,6 @@ def _show_driver(reply: Json, args: argparse.Namespace) -> None:
 
 
 def _git(*words: str) -> str:
-    from lorelog.code.git import run_git
-
     try:
         done = run_git(words, os.environ)
     except FileNotFoundError as error:

@@ -12,7 +12,7 @@ const FIRST = 300;
 
 export default function Told() {
   const part = route.value.path[0] || "";
-  const { data: waiting } = useLoad((abort) => call("delivery.inbox", { limit: 1, all_projects: everywhere.value }, abort), [project.value, everywhere.value, revision.value.memories, revision.value.deliveries]);
+  const { data: waiting } = useLoad((abort) => call("review.list", { limit: 1, all_projects: everywhere.value }, abort), [project.value, everywhere.value, revision.value.memories, revision.value.deliveries]);
   const Part = { guards: Guards, inbox: Inbox }[part] || Sessions;
   return html`<div class="told">
     <header class="view-head"><h1>${t.nav.told}</h1>

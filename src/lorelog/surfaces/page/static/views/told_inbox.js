@@ -1,4 +1,4 @@
-// The inbox: rules that agents propose, remarks and answers that may be meant to last, summaries, imports and guards, each to approve or refuse.
+// The inbox: what the user said and nobody filed, proposals of judges and agents, summaries, imports and guards, each to approve or refuse.
 
 import { html, useState, useEffect, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Markdown, visible, showDate, shortId, baseName } from "../ui.js";
 import { call, callConfirmed, revision, project, session as server } from "../api.js";
@@ -7,7 +7,7 @@ import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
 import { BackTest } from "./told_guards.js";
 
-const KINDS = ["rule", "correction", "decision", "guard", "summary", "import"];
+const KINDS = ["statement", "proposal", "rule", "guard", "summary", "import"];
 const scope = (item) => (item.project ? { project: item.project } : {});
 
 export function Inbox() {
@@ -16,7 +16,7 @@ export function Inbox() {
   const [selected, setSelected] = useState(0);
   const [wording, setWording] = useState(null);
   const { data, error } = useLoad(
-    (abort) => call("delivery.inbox", { all_projects: everywhere.value }, abort),
+    (abort) => call("review.list", { all_projects: everywhere.value }, abort),
     [everywhere.value, project.value, revision.value.memories, revision.value.deliveries, decided],
   );
   const counts = Object.groupBy(data?.items || [], (item) => item.kind);
@@ -25,8 +25,9 @@ export function Inbox() {
   useEffect(() => { document.querySelector(".inbox-item.selected")?.scrollIntoView({ block: "nearest" }); }, [at]);
   const decide = async (item, verb, more = {}) => {
     try {
-      const reply = await call(`delivery.${verb}`, { id: item.id, kind: item.kind, ...scope(item), ...more });
-      const undo = { approve: item.becomes_rule && (() => callConfirmed("memory.delete", { id: reply.result }, reply.result)), refuse: item.kind !== "guard" && item.deletes && (() => call("memory.restore", { id: item.id })) }[verb];
+      const verdict = { id: item.id, kind: item.kind, label: verb, ...more };
+      const [reply] = (await call("review.decide", { verdicts: [verdict], ...scope(item) })).decisions;
+      const undo = { approve: item.becomes_rule && reply.result && (() => callConfirmed("memory.delete", { id: reply.result }, reply.result)), refuse: item.kind !== "guard" && item.deletes && (() => call("memory.restore", { id: item.id })) }[verb];
       say((verb === "approve" ? t.told.sayApproved : t.told.sayRefused)[item.kind], undo ? () => undo().then(() => setDecided((count) => count + 1), (problem) => say(problem.message)) : null);
       setDecided((count) => count + 1);
       setWording(null);
@@ -60,7 +61,7 @@ function Item({ item, selected, onSelect, decide, onWord }) {
   const open = isGuard ? item.source && address("memory", [item.source]) : address("memory", [item.id]);
   return html`<li class="inbox-item ${selected ? "selected" : ""}" aria-current=${selected ? "true" : null} onClick=${onSelect} onFocusIn=${onSelect}>
     <div class="inbox-head">
-      <${Chip} kind=${{ guard: "warn", rule: "type", correction: "type", decision: "type" }[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
+      <${Chip} kind=${{ guard: "warn", rule: "type", statement: "type", proposal: "type" }[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
       ${!isGuard && item.type !== item.kind && html`<span class="muted small">${visible(item.type)}</span>`}
       <span class="muted small">${t.told.origin[item.origin] || visible(item.origin)}</span>
       ${item.session && html`<a class="mono small" href=${address("timeline", [], { session: item.session })}>${visible(shortId(item.session))}</a>`}

@@ -1,0 +1,317 @@
+"""Operations on what waits for somebody's word: statements of the user, proposals of agents, guards: `review.*`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from lorelog.core.errors import ModelUnavailable, NotFound, UsageError
+from lorelog.core.memory import NewMemory
+from lorelog.core.serializable import ReplyItems
+from lorelog.engine import Engine
+from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
+from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
+from lorelog.services.cues.cue import parse_cues
+from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
+from lorelog.services.review.judge import Judge, Label, Verdict, check_verdict
+from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
+
+if TYPE_CHECKING:
+    from lorelog.services.review.statements import Statement
+
+OPERATIONS = OperationFamily()
+STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
+_ABSENT = "who files what the user said is decided in the page, the shell or Python"
+_PERSON_HINT = "a person does this in the page, or in a terminal of their own"
+_MAX_STATEMENTS = 1_000
+_Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard"]
+
+
+class ReviewListRequest(ScopedRequest, frozen=True, kw_only=True):
+    """Which items to list."""
+
+    kind: Annotated[
+        Literal["", "statement", "proposal", "rule", "summary", "import", "guard"], about("Only this kind.")
+    ] = ""
+    limit: Annotated[int, about("Maximum number of items, newest first.", ge=1, le=_MAX_STATEMENTS)] = 200
+
+
+class ItemVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A verdict about one item."""
+
+    id: NonEmptyId
+    kind: Annotated[_Kind, about("Its kind, as review.list lists it.")] = "statement"
+    label: Annotated[
+        Label | Literal["approve", "refuse"], about("What a statement is; of everything else, approve or refuse.")
+    ]
+    text: Annotated[Text, about("The rule in your words; as it was said or proposed if not given.")] = ""
+    action: Annotated[
+        Literal["", "warn", "block"], about("What a guard shall do; as it was proposed if not given.")
+    ] = ""
+    cues: Annotated[Words, about("When a rule matters: KIND=VALUE.")] = ()
+    everywhere: Annotated[bool, about("The rule holds in all projects.")] = False
+    same: Annotated[Name, about("Id of a standing rule that says the same.")] = ""
+    replaces: Annotated[Words, about("Ids of standing rules that it replaces.")] = ()
+
+
+class ReviewDecideRequest(OperationRequest, frozen=True, kw_only=True):
+    """Verdicts about items."""
+
+    verdicts: Annotated[
+        Annotated[Sequence[ItemVerdict], Meta(min_length=1, max_length=_MAX_STATEMENTS)], about("One for each item.")
+    ]
+
+
+class ReviewRunRequest(ScopedRequest, frozen=True, kw_only=True):
+    """Who judges how much."""
+
+    judge: Annotated[
+        Name, about("Provider, or PROVIDER/MODEL, instead of the setting review.judge.", extra={"metavar": "NAME"})
+    ] = ""
+    limit: Annotated[int, about("Maximum number of statements, newest first.", ge=1, le=_MAX_STATEMENTS)] = 200
+
+
+class ReviewListReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_only=True):
+    """Items that wait, newest first."""
+
+    items: tuple[InboxItem, ...]
+    total_count: int
+
+
+class ItemDecision(OperationReply, frozen=True, kw_only=True):
+    """What became of an item: `result` is the id of the new memory, of the deleted one, or of the guard."""
+
+    id: str
+    kind: str
+    outcome: str
+    result: str
+    notes: tuple[str, ...]
+
+
+class ReviewDecideReply(ReplyItems[ItemDecision], OperationReply, frozen=True, kw_only=True):
+    """What became of the items."""
+
+    decisions: tuple[ItemDecision, ...]
+
+
+class ReviewRunReply(OperationReply, frozen=True, kw_only=True):
+    """What a judge filed."""
+
+    judge: str
+    judged: int
+    filed: tuple[ReviewEntry, ...]
+    waiting: tuple[ReviewEntry, ...]
+    repeated: int
+    left: int
+
+
+@OPERATIONS.declare("review.list", ShellCommand("review list"))
+def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext) -> ReviewListReply:
+    """List what waits for somebody's word, newest first.
+
+    What you said in conversations and nobody has filed yet, rules that a judge or an agent proposes, summaries, text from imports
+    and repositories, guards of agents, and guards that your rules suggest.
+    """
+    from lorelog.services.standing.ownership import Ownership
+
+    projects, today = engine.log_projects(all_projects=request.all_projects), datetime.now().astimezone().date()
+    inbox = Inbox(
+        store=engine.store, ownership=Ownership(engine.place, engine.authored()), lifecycle=engine.lifecycle_index()
+    )
+    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
+    items: list[InboxItem] = []
+    if request.kind in ("", STATEMENT):
+        items += map(_statement_item, reviewer.statements(projects, _MAX_STATEMENTS))
+    if request.kind in ("", PROPOSAL):
+        items += (_proposal_item(entry) for entry in reviewer.log.waiting())
+    if request.kind in ("", GUARD):
+        items += guard_items(engine, all_projects=request.all_projects)
+    if request.kind not in (STATEMENT, PROPOSAL, GUARD):
+        items += inbox.items(projects, today)
+    wanted = [item for item in items if not request.kind or item.kind == request.kind]
+    wanted.sort(key=lambda item: item.date, reverse=True)
+    return ReviewListReply(items=tuple(wanted[: request.limit]), total_count=len(wanted))
+
+
+@OPERATIONS.declare(
+    "review.decide",
+    ShellCommand("review decide", hidden=("verdicts",)),
+    errors=(NotFound,),
+    writes=True,
+    once=True,
+    absent={"http": _ABSENT, "mcp": _ABSENT},
+)
+def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestContext) -> ReviewDecideReply:
+    """File statements, and approve or refuse what was proposed; `text` may word a rule differently.
+
+    A rule is written as your own memory. A guard is switched on or removed. A summary, and imported text that is not a rule, leaves the
+    list and stays as it is; refused, it is deleted, which can be undone. An agent may file statements if you ask it to: its
+    verdicts are checked like those of a judge. Everything else is decided by a person.
+    """
+    if call.agent and any(verdict.kind != STATEMENT for verdict in request.verdicts):
+        raise UsageError(f"{call.agent} cannot decide what was proposed", hint=_PERSON_HINT)
+    said = [verdict for verdict in request.verdicts if verdict.kind == STATEMENT]
+    decisions = [*_file_statements(engine, said, call)] if said else []
+    decisions += [_decide_one(engine, verdict, call) for verdict in request.verdicts if verdict.kind != STATEMENT]
+    return ReviewDecideReply(decisions=tuple(decisions))
+
+
+@OPERATIONS.declare(
+    "review.run",
+    ShellCommand("review run"),
+    errors=(ModelUnavailable,),
+    writes=True,
+    once=True,
+    absent={"http": _ABSENT, "mcp": _ABSENT},
+)
+def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewRunReply:
+    """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
+
+    Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
+    """
+    if call.agent and request.judge:
+        raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
+    named = request.judge or engine.defaults.review_judge
+    model = None if named == "none" else engine.deps.language("" if named == "llm" else named)
+    if model is None:
+        raise UsageError(
+            "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
+        )
+    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
+    statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
+    with call.yield_write_slot():
+        report = reviewer.run(Judge(model.ask), model.model, statements)
+    return ReviewRunReply(
+        judge=model.model,
+        judged=report.judged,
+        filed=report.filed,
+        waiting=report.waiting,
+        repeated=report.repeated,
+        left=report.left,
+    )
+
+
+def _statement_item(statement: Statement) -> InboxItem:
+    return InboxItem(
+        id=statement.id,
+        kind=STATEMENT,
+        type=statement.channel,
+        text=statement.text,
+        about=statement.before,
+        origin="user",
+        date=statement.date,
+        project=statement.project,
+        session=statement.session,
+        source="",
+        becomes_rule=True,
+        deletes=False,
+    )
+
+
+def _proposal_item(entry: ReviewEntry) -> InboxItem:
+    return InboxItem(
+        id=entry.statement,
+        kind=PROPOSAL,
+        type=entry.label,
+        text=entry.wording,
+        about=f"{entry.explain()}; it waits because {entry.reason}",
+        origin="user",
+        date=entry.at,
+        project="",
+        session="",
+        source="",
+        becomes_rule=True,
+        deletes=False,
+        conditions=", ".join(entry.cues),
+    )
+
+
+def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: RequestContext) -> list[ItemDecision]:
+    reviewer = engine.reviewer(call.environment)
+    wanted = {verdict.id: verdict for verdict in verdicts}
+    statements = {said.id: said for said in reviewer.statements(None, len(wanted), wanted)}
+    missing = next((verdict.id for verdict in verdicts if verdict.id not in statements), "")
+    if missing:
+        raise NotFound(
+            f"there is no open statement {missing[:100]!r}", hint="'lorelog review --list' lists the open ones"
+        )
+    rules = reviewer.rules()
+    judged = {}
+    for identity, verdict in wanted.items():
+        numbers = {rule.id: number for number, rule in enumerate(rules, 1)}
+        known = Verdict(
+            n=1,
+            label={"approve": "rule", "refuse": "other"}.get(verdict.label, verdict.label),  # type: ignore[arg-type]
+            wording=verdict.text or statements[identity].text,
+            cues=parse_cues(verdict.cues),
+            everywhere=verdict.everywhere,
+            same=tuple(numbers[rule] for rule in [verdict.same] if rule in numbers),
+            replaces=tuple(numbers[rule] for rule in verdict.replaces if rule in numbers),
+        )
+        checked = check_verdict(known, statements[identity], len(rules)) if call.agent else known
+        if checked is not None:
+            judged[identity] = checked
+    entries = reviewer.file(list(statements.values()), judged, rules, call.agent or PERSON)
+    return [
+        ItemDecision(id=entry.statement, kind=STATEMENT, outcome=entry.outcome, result=entry.memory, notes=())
+        for entry in entries
+    ]
+
+
+def _decide_one(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> ItemDecision:
+    """Approve or refuse a proposal, a guard, or a memory that is not the user's own."""
+    is_approved = verdict.label == "approve"
+    if verdict.label not in ("approve", "refuse"):
+        raise UsageError(f"a {verdict.kind} cannot be filed as {verdict.label}", hint="use approve or refuse")
+    if verdict.kind == PROPOSAL:
+        return _decide_proposal(engine, verdict, call)
+    if verdict.kind == GUARD and is_approved:
+        enabled = enable_guard(engine, GuardEnableRequest(id=verdict.id, action=verdict.action), call)
+        return _decision(verdict, enabled.guard.id, enabled.notes)
+    if verdict.kind == GUARD:
+        return _decision(verdict, refuse_guard(engine, verdict.id))
+    item, lifecycle = _find_item(engine, verdict), engine.lifecycle()
+    if is_approved and item.becomes_rule:
+        added = lifecycle.supersede(item.id, NewMemory(verdict.text.strip() or item.text, item.type, origin="user"))
+        return _decision(verdict, added.memory, added.notes)
+    if not is_approved and item.deletes:
+        engine.memories().delete(item.id)
+        return _decision(verdict, item.id)
+    lifecycle.mark_reviewed(item.id)
+    return _decision(verdict)
+
+
+def _decide_proposal(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> ItemDecision:
+    reviewer = engine.reviewer(call.environment)
+    entry = next((entry for entry in reviewer.log.waiting() if entry.statement == verdict.id), None)
+    if entry is None:
+        raise _no_item(verdict)
+    memory = ""
+    if verdict.label == "approve":
+        approved = replace(entry, judge=PERSON, cues=parse_cues(verdict.cues) or entry.cues)
+        added = engine.memories().add([approved.new_memory(verdict.text.strip())], to_global=entry.everywhere)
+        memory = added[0].memory
+    reviewer.log.add([replace(entry, judge=PERSON, outcome=FILED if memory else REFUSED, memory=memory)])
+    return _decision(verdict, memory)
+
+
+def _decision(verdict: ItemVerdict, result: str = "", notes: Sequence[str] = ()) -> ItemDecision:
+    outcome = "approved" if verdict.label == "approve" else "refused"
+    return ItemDecision(id=verdict.id, kind=verdict.kind, outcome=outcome, result=result, notes=tuple(notes))
+
+
+def _find_item(engine: Engine, verdict: ItemVerdict) -> InboxItem:
+    stored = engine.memories().get(verdict.id).memory
+    item = None if stored is None else make_item(stored)
+    if item is None or item.kind != verdict.kind:
+        raise _no_item(verdict)
+    return item
+
+
+def _no_item(verdict: ItemVerdict) -> NotFound:
+    return NotFound(f"no {verdict.kind} {verdict.id[:100]!r} waits", hint="'lorelog review --list' lists what waits")

@@ -1,0 +1,193 @@
+"""Files judged statements: rules and decisions become memories of the user, everything else leaves the open statements.
+
+Every verdict is a line of `review.jsonl`, the only record of who judged what. A rule is written to a journal in the judge's
+wording, with the words it was made from. It waits for a person instead, with the reason, if
+
+- it would replace a rule that a person added or approved,
+- most of the past calls that it is about were never opposed, or
+- it was made of repeated instructions.
+
+A rule that repeats a standing one only counts for it. Nothing is written for what the judge could not decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lorelog.core.errors import plural
+from lorelog.core.memory import NewMemory
+from lorelog.core.session import turn_memory_id
+from lorelog.services.memories.lifecycle import AddMemories
+from lorelog.services.memory_state.append_log import AppendLog
+from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict
+from lorelog.services.review.statements import Statement
+
+FILED, SAME, WAITING, CLOSED, REFUSED = "filed", "same", "waiting", "closed", "refused"
+"""What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, or refused by a person."""
+PERSON = "person"
+TYPES = {"rule": "preference", "decision": "decision"}
+"""Types of the memories that are written, by label."""
+_MIN_HITS = 3
+"""Past calls that a rule must match before their reactions count against it."""
+_MAX_QUOTE_CHARS = 400
+_PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
+
+
+class ReviewEntry(Struct, frozen=True, kw_only=True):
+    """A verdict about a statement, and what became of it."""
+
+    at: str
+    statement: str
+    label: str
+    judge: str
+    """`person`, or the model."""
+    outcome: str
+    memory: str = ""
+    """The memory that was written, or that it repeats."""
+    said: str = ""
+    """Day and way in which it was said."""
+    words: str = ""
+    """The beginning of what was said; of rules and decisions only."""
+    wording: str = ""
+    cues: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+    everywhere: bool = False
+    reason: str = ""
+    """Why it waits."""
+
+    def new_memory(self, wording: str = "") -> NewMemory:
+        """Return the memory of a rule or decision, with the words it was made from."""
+        return NewMemory(
+            f"- {wording or self.wording}\n- About: {self.explain()}: “{self.words}”",
+            TYPES[self.label],
+            id=turn_memory_id("review", "", self.statement),  # a second attempt after a crash writes the same memory
+            source=(("said", self.statement),),
+            supersedes=self.replaces,
+            cues=self.cues,
+        )
+
+    def explain(self) -> str:
+        """Return who said and who filed it, in a few words."""
+        return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'filed by {self.judge}'}"
+
+
+class ReviewLog:
+    """The verdicts of one tenant. The last one about a statement counts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = AppendLog(folder / "review.jsonl", _parse_entry, is_long=True, is_optional=True)
+
+    @property
+    def token(self) -> str:
+        """Changes with every verdict."""
+        return self._log.token
+
+    def entries(self) -> dict[str, ReviewEntry]:
+        """Return the last verdict of each statement, oldest first."""
+        found: dict[str, ReviewEntry] = {}
+        for entry in self._log.lines():
+            found.pop(entry.statement, None)
+            found[entry.statement] = entry
+        return found
+
+    def by_memory(self) -> dict[str, ReviewEntry]:
+        """Return the verdicts that wrote a memory, by its id."""
+        return {entry.memory: entry for entry in self.entries().values() if entry.outcome == FILED}
+
+    def waiting(self) -> list[ReviewEntry]:
+        """Return the proposals that wait for a person, newest first."""
+        return [entry for entry in reversed(self.entries().values()) if entry.outcome == WAITING]
+
+    def add(self, entries: Iterable[ReviewEntry]) -> None:
+        """Append verdicts; they are on disk when this returns."""
+        self._log.append(msgspec.to_builtins(entry) for entry in entries)
+
+
+def _parse_entry(values: Any) -> ReviewEntry:
+    return msgspec.convert(values, ReviewEntry, strict=False)
+
+
+def _quote(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
+
+
+class PastCalls(Struct, frozen=True):
+    """How often past calls match a rule, and how many of them the user opposed."""
+
+    matched: int
+    opposed: int
+
+    @property
+    def speaks_against(self) -> str:
+        """The reason not to let the rule stand by itself; empty if there is none."""
+        if self.matched < _MIN_HITS or 2 * self.opposed >= self.matched:
+            return ""
+        return f"{self.matched:,} past calls match it, and you opposed {self.opposed:,}"
+
+
+class Filing(Struct, frozen=True, kw_only=True):
+    """Writes verdicts. `judge` is the model's name, or `person`."""
+
+    judge: str
+    log: ReviewLog
+    add: AddMemories
+    replay: Callable[[Sequence[str], str], PastCalls]
+    """Compares the cues of a rule, and its wording, with the past calls."""
+    is_persons: Callable[[str], bool]
+    """Tells whether a person added or approved a memory."""
+
+    def file(
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+    ) -> list[ReviewEntry]:
+        """File the statements that have a verdict, oldest first, and return what became of them."""
+        filed = []
+        for statement in sorted(statements, key=lambda statement: statement.date):
+            verdict = verdicts.get(statement.id)
+            if verdict is not None:
+                entry = self._file_one(statement, verdict, rules)
+                self.log.add([entry])
+                filed.append(entry)
+        return filed
+
+    def _file_one(self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule]) -> ReviewEntry:
+        entry = ReviewEntry(
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            statement=statement.id,
+            label=verdict.label,
+            judge=self.judge,
+            outcome=CLOSED,
+            said=f"on {statement.date[:10]} {_PLACES[statement.channel]}",
+        )
+        if verdict.label not in LASTING_LABELS:
+            return entry
+        repeated = [rules[number - 1].id for number in verdict.same]
+        if repeated:
+            return replace(entry, outcome=SAME, memory=repeated[0])
+        entry = replace(
+            entry,
+            words=_quote(statement.text),
+            wording=verdict.wording,
+            cues=verdict.cues,
+            replaces=tuple(rules[number - 1].id for number in verdict.replaces),
+            everywhere=verdict.everywhere,
+        )
+        reason = self._doubt(entry, forbids=verdict.forbids)
+        if reason:
+            return replace(entry, outcome=WAITING, reason=reason)
+        memory = self.add([entry.new_memory()], to_global=entry.everywhere)[0].memory
+        return replace(entry, outcome=FILED, memory=memory)
+
+    def _doubt(self, entry: ReviewEntry, *, forbids: bool) -> str:
+        """Return why a rule waits for a person; empty if it may stand."""
+        persons = sum(map(self.is_persons, entry.replaces))
+        if persons and self.judge != PERSON:
+            return f"it would replace {plural(persons, 'rule')} of your own"
+        return self.replay(entry.cues, entry.wording).speaks_against if forbids and entry.cues else ""

@@ -1,0 +1,150 @@
+"""The statements that nobody has filed yet: what the user typed, said at a rejection, or answered.
+
+Journals name each turn and its conversation; the words are read from the conversation itself, because a note may be
+shortened or worded by a model. If the conversation is gone, the journal's words are taken. A statement has the id of
+its journal entry. All text is redacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+
+from msgspec import Struct
+
+from lorelog.core.document import TURN_TYPE, Anchor, StoredChunk
+from lorelog.core.errors import LorelogError
+from lorelog.core.options import ListOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.core.serializable import Serializable
+from lorelog.core.session import turn_memory_id
+from lorelog.ingest.transcripts.conversation import open_conversation
+from lorelog.ingest.transcripts.turn_note import strip_injected_context, turn_redactor
+from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
+from lorelog.services.memories.transcript_access import TranscriptAccess
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.standing.memories import split_statement
+from lorelog.services.standing.ownership import Ownership, memory_body
+
+PROMPT, REJECTION, ANSWER = "prompt", "rejection", "answer"
+MAX_ENTRIES = 20_000
+MAX_STATEMENT_CHARS, MAX_BEFORE_CHARS = 1_500, 300
+_CHANNELS = {TURN_TYPE: PROMPT, "correction": REJECTION, "decision": ANSWER}
+"""How the words of an entry were said, by its type."""
+_REQUEST_LABELS = ("- User asked: ", "- Went on with: ")
+_HOST_COMMANDS = ("/", "!", "<")
+"""First characters of input to the host itself."""
+
+
+class Statement(Serializable, Struct, frozen=True, kw_only=True):
+    """What the user said once."""
+
+    id: str
+    channel: str
+    """`prompt`, `rejection` or `answer`."""
+    text: str
+    before: str
+    """The end of what the agent had said, or the call that was rejected."""
+    date: str
+    project: str
+    session: str
+
+
+class StatementSource(Struct, frozen=True, kw_only=True):
+    """Finds the statements of a tenant that were captured on this machine."""
+
+    store: Store
+    lifecycle: LifecycleIndex
+    ownership: Ownership
+    access: TranscriptAccess
+    redact: Callable[[str], str]
+
+    def open_statements(
+        self,
+        projects: tuple[str, ...] | None,
+        limit: int,
+        filed: Container[str] = (),
+        only: Container[str] | None = None,
+    ) -> list[Statement]:
+        """Return at most `limit` statements that are not `filed`, newest first; None stands for all projects.
+
+        With `only`, those with these ids.
+        """
+        found: list[Statement] = []
+        words: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        for stored, anchor in self._open_entries(projects, filed):
+            if only is not None and anchor.memory not in only:
+                continue
+            conversation = (self._transcript(stored, anchor), anchor.session)
+            if conversation not in words:
+                words[conversation] = self._read_words(*conversation)
+            text, before = words[conversation].get(anchor.memory) or _words_of_entry(stored)
+            if text and not text.startswith(_HOST_COMMANDS):
+                found.append(_make_statement(stored, anchor, text, before))
+                if len(found) == limit:
+                    break
+        return found
+
+    def _open_entries(
+        self, projects: tuple[str, ...] | None, filed: Container[str]
+    ) -> Iterator[tuple[StoredChunk, Anchor]]:
+        """Yield captured entries that are not filed, newest first. What came with a repository is not the user's word."""
+        for stored in self.store.recent(Filters(projects=projects, types=tuple(_CHANNELS)), MAX_ENTRIES):
+            anchor = stored.chunk.anchor
+            if anchor is None or not anchor.session or not anchor.memory or anchor.memory in filed:
+                continue
+            is_hidden = self.lifecycle.is_record(stored) or self.lifecycle.hides(stored, ListOptions())
+            if not is_hidden and self.ownership.is_own(stored.chunk, memory_body(stored)):
+                yield stored, anchor
+
+    def _transcript(self, stored: StoredChunk, anchor: Anchor) -> str:
+        is_local = anchor.transcript and "://" not in anchor.transcript
+        return self.access.resolve(stored, anchor.transcript, anchor.session) if is_local else ""
+
+    def _read_words(self, path: str, session: str) -> dict[str, tuple[str, str]]:
+        """Return the words of a conversation, and what was before them, by the ids of their entries."""
+        if not path:
+            return {}
+        try:
+            conversation = open_conversation(path, session)
+            turns = [turn for turn in conversation.turns(TranscriptStats()) if not turn.turn.sidechain]
+        except (LorelogError, OSError):
+            return {}
+        return dict(self._words_of_turns(turns, conversation.host, session))
+
+    def _words_of_turns(
+        self, turns: Sequence[ParsedTurn], host: str, session: str
+    ) -> Iterator[tuple[str, tuple[str, str]]]:
+        for turn in turns:
+            clean = turn_redactor(turn.digest, self.redact)
+            request = strip_injected_context(turn.digest.request)
+            yield turn_memory_id(host, session, turn.turn.id), (clean(request), clean(turn.digest.asked))
+            for said in turn.digest.statements:
+                key = turn_memory_id(host, session, turn.turn.id, f"statement {said.key}")
+                yield key, (clean(said.text), clean(said.context))
+
+
+def _words_of_entry(stored: StoredChunk) -> tuple[str, str]:
+    """Return the words that a journal entry keeps, and what they are about."""
+    body = memory_body(stored).strip()
+    if stored.chunk.type != TURN_TYPE:
+        words, about = split_statement(body)
+        return words.removeprefix("- ").strip(), about
+    label = next((label for label in _REQUEST_LABELS if body.startswith(label)), "")
+    return (body[len(label) :].partition("\n- ")[0].strip(), "") if label else ("", "")
+
+
+def _make_statement(stored: StoredChunk, anchor: Anchor, text: str, before: str) -> Statement:
+    return Statement(
+        id=anchor.memory,
+        channel=_CHANNELS[stored.chunk.type],
+        text=_cut_middle(text.strip(), MAX_STATEMENT_CHARS),
+        before=" ".join(before.split())[-MAX_BEFORE_CHARS:],
+        date=stored.chunk.date,
+        project=stored.project,
+        session=anchor.session,
+    )
+
+
+def _cut_middle(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit * 3 // 4]} […] {text[-limit // 4 :]}"

@@ -1,0 +1,140 @@
+"""What becomes of judged statements: memories, proposals, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lorelog.core.memory import AddReply, NewMemory
+from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewLog
+from lorelog.services.review.judge import KnownRule, Verdict
+from lorelog.services.review.statements import Statement
+
+RULES = (KnownRule("own", "Use British spelling."), KnownRule("judged", "Never stash."))
+SAID = Statement(
+    id="s1",
+    channel="rejection",
+    text="do not stash anything",
+    before="rejected Bash git stash",
+    date="2026-02-06T10:00",
+    project="p",
+    session="a",
+)
+
+
+NO_CALLS = PastCalls(0, 0)
+
+
+class WrittenMemories:
+    """Takes memories; one that was written is not written again."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, NewMemory] = {}
+        self.everywhere: set[str] = set()
+
+    def __call__(
+        self, memories: Sequence[NewMemory], *, to_global: bool, keep_secrets: bool = False
+    ) -> Sequence[AddReply]:
+        for memory in memories:
+            self.written[memory.id] = memory
+            self.everywhere |= {memory.id} if to_global else set()
+        return [AddReply(memory.id, memory.id, "journal", 1, 2, searchable=True) for memory in memories]
+
+
+def make_filing(
+    folder: Path, journal: WrittenMemories, judge: str = "claude/haiku", past: PastCalls = NO_CALLS
+) -> Filing:
+    return Filing(
+        judge=judge,
+        log=ReviewLog(folder),
+        add=journal,
+        replay=lambda cues, wording: past,
+        is_persons=lambda memory: memory == "own",
+    )
+
+
+def verdict(label: str = "rule", **more: Any) -> dict[str, Verdict]:
+    return {"s1": Verdict(n=1, label=label, wording="Never stash anything.", **more)}  # type: ignore[arg-type]
+
+
+def test_a_rule_is_written_with_its_source_and_its_judge(tmp_path: Path) -> None:
+    """The memory has the wording, the scope, and the words it was made from; the log says who filed it."""
+    journal = WrittenMemories()
+
+    (entry,) = make_filing(tmp_path, journal).file([SAID], verdict(cues=("command=git stash",)), RULES)
+
+    memory = journal.written[entry.memory]
+    assert memory.text == (
+        "- Never stash anything.\n"
+        "- About: said on 2026-02-06 at a rejection, filed by claude/haiku: “do not stash anything”"
+    )
+    assert (memory.type, memory.origin, memory.cues) == ("preference", "user", ("command=git stash",))
+    assert ReviewLog(tmp_path).by_memory()[entry.memory].statement == "s1"
+
+
+def test_a_crash_between_journal_and_log_does_not_write_a_rule_twice(tmp_path: Path) -> None:
+    """The memory's id is made from the statement's, so that a second attempt writes the same one."""
+    journal = WrittenMemories()
+    for folder in ("first", "second"):  # the log of the first attempt is lost
+        make_filing(tmp_path / folder, journal).file([SAID], verdict(), RULES)
+
+    assert len(journal.written) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "past", "reason"),
+    [
+        ({"replaces": (1,)}, PastCalls(0, 0), "it would replace 1 rule of your own"),
+        (
+            {"cues": ("command=git stash",), "forbids": True},
+            PastCalls(20, 2),
+            "20 past calls match it, and you opposed 2",
+        ),
+    ],
+)
+def test_a_doubtful_rule_waits_for_a_person_with_the_reason(
+    tmp_path: Path, more: dict[str, Any], past: PastCalls, reason: str
+) -> None:
+    """A judge replaces no rule of a person, and forbids nothing that was mostly not opposed."""
+    journal = WrittenMemories()
+    filing = make_filing(tmp_path, journal, past=past)
+
+    (entry,) = filing.file([SAID], verdict("rule", **more), RULES)
+
+    assert (entry.outcome, entry.reason, journal.written) == ("waiting", reason, {})
+    assert [waiting.statement for waiting in filing.log.waiting()] == ["s1"]
+
+
+def test_a_rule_replaces_what_a_judge_filed_before(tmp_path: Path) -> None:
+    """A newer rule retires an older one that no person added or approved."""
+    journal = WrittenMemories()
+
+    (entry,) = make_filing(tmp_path, journal).file([SAID], verdict(replaces=(2,)), RULES)
+
+    assert journal.written[entry.memory].supersedes == ("judged",)
+
+
+def test_a_person_may_replace_their_own_rule_everywhere(tmp_path: Path) -> None:
+    """What a person files is not doubted, and may hold in all projects."""
+    journal = WrittenMemories()
+
+    (entry,) = make_filing(tmp_path, journal, PERSON).file([SAID], verdict(replaces=(1,), everywhere=True), RULES)
+
+    assert entry.outcome == "filed"
+    assert journal.everywhere == {entry.memory}
+
+
+def test_a_repetition_and_a_remark_write_nothing(tmp_path: Path) -> None:
+    """What a standing rule says already counts for it; a remark is only not open any more."""
+    journal = WrittenMemories()
+    filing = make_filing(tmp_path, journal)
+
+    (same,) = filing.file([SAID], verdict(same=(1,)), RULES)
+    (closed,) = filing.file([SAID], verdict("remark"), RULES)
+
+    assert (same.outcome, same.memory, closed.outcome) == ("same", "own", "closed")
+    assert journal.written == {}
+    assert set(filing.log.entries()) == {"s1"}
