@@ -37,17 +37,6 @@ def test_building_says_what_it_did(shell: Shell, project: Path, archive: RecordS
     assert (project / ".lorelog" / "wiki" / "index.md").read_text("utf-8").startswith(DIGEST_MARK)
 
 
-def test_a_repository_does_not_see_the_wiki(shell: Shell, project: Path) -> None:
-    """In a Git project the folder comes with a file that keeps it out of commits."""
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
-    with record_scope(project) as archive:
-        say(archive, "task_start")
-
-    assert shell("wiki", "build").status == 0
-    status = subprocess.run(["git", "status", "--porcelain"], cwd=project, capture_output=True, text=True, check=True)
-    assert status.stdout == ""
-
-
 def test_pages_go_where_they_are_told(shell: Shell, project: Path, archive: RecordScope) -> None:
     """--output sets the directory; a foreign file in the way is not changed, and that is a failure."""
     say(archive, "task_start")
