@@ -27,8 +27,7 @@ from msgspec import Struct, field
 
 from lorelog.code.git import Git
 from lorelog.code.languages.registry import may_be_code
-from lorelog.code.parsed_file import RECIPE, ParsedFile, ParseRequest
-from lorelog.code.parser_pool import ParserPool, weighted_batches
+from lorelog.code.parsing import RECIPE, ParsedFile, ParseRequest, ParserPool, weighted_batches
 from lorelog.code.tables import CodeRoot, CodeTables
 from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
 from lorelog.core.document import FileStamp

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 400
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
 MAX_STANDING = 2_000
 _LAST_RANK = 999_999
@@ -347,7 +346,7 @@ def split_statement(text: str) -> tuple[str, str]:
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
     line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
-    line = _BULLET.sub("", line)
+    line = line[2:] if line[:2] in ("- ", "* ", "+ ") and line[2:3] != "[" else line
     return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 
