@@ -9,7 +9,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from lorelog.core.errors import UsageError
 from lorelog.operations.catalogue import all_operations, describe_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 
@@ -91,11 +90,3 @@ def test_the_brief_of_an_empty_home_is_empty(ask: Ask, home: Path) -> None:
     assert reply["brief"]["overview"].startswith("Project app has 0 active tasks")
     assert ask("artifact.find_failures", all_projects=True)["results"] == []
     assert not list(home.rglob("ledger*"))
-
-
-def test_limits_are_told(ask: Ask) -> None:
-    """A limit above the maximum is refused."""
-    with pytest.raises(UsageError, match="k"):
-        ask("artifact.find_failures", k=0)
-    with pytest.raises(UsageError, match="k"):
-        ask("context.brief_project", k=11)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.models.embedding_server import EmbeddingServer
 from tests.operations.sample import requests, tell, write_notes
 
 from lorelog.core.errors import ConfigError, NotFound, UsageError
@@ -157,24 +156,3 @@ def test_what_was_done_is_counted(dispatcher: Dispatcher, caller: ClientIdentity
     assert (counted["memory.search"]["count"], counted["memory.search"]["errors"]) == (1, 0)
     assert (counted["memory.expand"]["count"], counted["memory.expand"]["errors"]) == (1, 1)
     assert counted["memory.search"]["p50_ms"] > 0
-
-
-def test_keys_and_addresses_are_the_callers_own(dispatcher: Dispatcher, caller: ClientIdentity) -> None:
-    """Clients with different servers and keys in their environments are each served with their own."""
-    holdings = ResourcePool()
-    held = Dispatcher(holdings.engine)
-    asked = []
-    for key in ("one", "two"):
-        server = EmbeddingServer()
-        environment = {
-            "LORELOG_HOME": str(Path(caller.environment["LORELOG_HOME"]) / key),
-            "LORELOG_EMBEDDING_PROVIDER": "openai",
-            "OPENAI_BASE_URL": server.url,
-            "OPENAI_API_KEY": key,
-        }
-        held.call("index", {"paths": ["notes"]}, ClientIdentity(caller.directory, environment))
-        asked.append({request.headers["authorization"] for request in server.requests})
-        server.stop()
-    holdings.close()
-
-    assert asked == [{"Bearer one"}, {"Bearer two"}]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.records.desk import OperationCaller
+from tests.services.records.conftest import OperationCaller
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 

@@ -158,29 +158,3 @@ def test_calls_do_not_wait_for_the_model_of_another(
     assert not [note for note in said[0]["notes"] if "saved" in note]
     assert dispatcher.call("memory.stats", {}, ClientIdentity(str(tmp_path), slow))["vectors"] == 1
     holdings.close()
-
-
-def test_a_memory_whose_teller_went_while_it_waited_is_not_written(tmp_path: Path, home: Path) -> None:
-    """A call cancelled while it waits for the slot writes no journal."""
-    dispatcher = Dispatcher()
-    caller = ClientIdentity(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "none"})
-    folder = home / "data" / "default"
-    said: list[str] = []
-
-    def gone(stage: str, at: int, total: int) -> None:
-        raise Cancelled("gone")
-
-    def add() -> None:
-        try:
-            dispatcher.call("memory.add", {"text": "too late"}, caller, gone)
-        except Cancelled as error:
-            said.append(error.code)
-
-    adding = threading.Thread(target=add)
-    with dispatcher._write_queue.acquire(folder):
-        adding.start()
-        adding.join(60)
-    adding.join()
-
-    assert said == ["cancelled"]
-    assert not (tmp_path / ".lorelog").exists()

@@ -198,24 +198,6 @@ def test_stats_and_reset(shell: Shell, indexed: Path) -> None:
     assert shell("status", "index", "--json").json["documents"] == 2
 
 
-def test_a_deleted_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
-    """A deleted directory keeps its documents until it is forgotten; a deleted file loses them at once."""
-    shell("index", "docs/guide.md")
-    write(indexed / "single.md", "a lone pelican\n")
-    shell("index", "single.md")
-    (indexed / "single.md").unlink()
-    (indexed / "docs" / "guide.md").unlink()
-    (indexed / "docs").rmdir()
-
-    done = shell("index")
-
-    assert done.status == 1
-    assert "--remove" in done.err
-    assert not shell("search", "pelican", "--lane", "lexical", "--json").json["hits"]
-    assert shell("index", "--remove", indexed / "docs").status == 0
-    assert shell("index").status == 0
-
-
 def test_a_missing_key_stops_only_commands_that_need_it(
     shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

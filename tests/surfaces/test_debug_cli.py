@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.services.traces.stored_errors import store_errors
-from tests.surfaces.conftest import Shell, run_process
+from tests.surfaces.conftest import Shell
 
 STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in load\n    x\nKeyError: 'id'\n"
 
@@ -95,23 +95,3 @@ def test_a_terminal_is_not_waited_for(shell: Shell, monkeypatch: pytest.MonkeyPa
     done = shell("why", "-")
 
     assert (done.status, "standard input is empty" in done.err) == (2, True)
-
-
-@pytest.mark.slow
-def test_a_home_that_is_read_only_still_answers(shell: Shell, project: Path, home: Path) -> None:
-    """With traces.enabled off, stored traces are shown, nothing is added, and no call fails."""
-    store_errors(project, STACK)
-    shell("debug", "errors")
-    folder = home / "data" / "default"
-    held = sorted(path.name for path in folder.iterdir())
-    for path in (folder, *folder.iterdir()):
-        path.chmod(0o500 if path.is_dir() else 0o400)
-    try:
-        done = run_process(["debug", "errors", "--json"], project, env={"LORELOG_DAEMON_WARM": "off"}, mortal=True)
-        calls = run_process(["debug", "calls"], project, env={"LORELOG_DAEMON_WARM": "off"}, mortal=True)
-    finally:
-        for path in (folder, *folder.iterdir()):
-            path.chmod(0o700 if path.is_dir() else 0o600)
-    assert (done.status, done.json["total_count"]) == (0, 1)
-    assert calls.status == 0
-    assert sorted(path.name for path in folder.iterdir()) == held

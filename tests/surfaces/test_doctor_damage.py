@@ -138,17 +138,6 @@ def test_a_damaged_catalog_is_rebuilt_by_an_index_run(
     assert checks(shell) == {}
 
 
-def test_a_deleted_index_is_named_by_search_and_doctor(cache: Path, shell: Shell) -> None:
-    """With registered paths and no index, a search says how to fill it, and doctor fails."""
-    shutil.rmtree(cache)
-
-    outcome = shell("search", "otter")
-    assert "'lorelog index' reads the registered paths again" in outcome.out + outcome.err
-    assert "the index is empty" in checks(shell)["index"]["message"]
-    assert shell("index").status == 0
-    assert found(shell, "otter")
-
-
 def test_what_is_in_the_way_is_named(cache: Path, shell: Shell) -> None:
     """A directory in the place of the catalog, and a file in the place of its folder, are called that."""
     for path in (cache / "catalog.db-wal", cache / "catalog.db-shm", cache / "catalog.db"):

@@ -53,27 +53,6 @@ def test_a_model_is_replaced_and_restored(otters: OtterProject) -> None:
     assert otters.shell("index", "--reembed", "--rollback", "--json").json["error"]["code"] == "not_found"
 
 
-@pytest.mark.slow
-def test_anyway_takes_a_worse_model(otters: OtterProject) -> None:
-    """A model that finds clearly less stays out, and --reembed --anyway takes it."""
-    otters.serve()
-    otters.monkeypatch.setenv("OPENAI_API_KEY", "swordfish")
-    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
-    for number in range(20):
-        write(otters.path / "many" / f"{number}.md", f"The {number}th warden saw otter number {number} by a weir.\n")
-    otters.shell("index", "many")
-    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
-
-    kept = otters.shell("index", "--reembed")
-    refused = otters.shell("index", "--reembed", "--json").json["reembedding"]
-    taken = otters.shell("index", "--reembed", "--anyway", "--json").json["reembedding"]
-
-    assert "They find clearly less, so the vectors of fake/fake-64 are still used." in kept.out
-    assert (refused["worse"], refused["swapped"]) == (True, False)
-    assert refused["after"]["mrr"] < refused["before"]["mrr"]
-    assert (taken["worse"], taken["swapped"]) == (True, True)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -12,7 +12,7 @@ from tests.surfaces.conftest import Shell, write
 
 from lorelog import Lorelog
 from lorelog.config.schema import SETTINGS_BY_KEY
-from lorelog.core.errors import DailyLimitReached, ModelError, ModelFault, ModelUnavailable
+from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.ports import Completion
 from lorelog.services.llm.metered import MeteredLlm
 from lorelog.wiring import open_engine, resolve_location
@@ -71,12 +71,6 @@ def asked(gate: MeteredLlm | None, max_tokens: int = 50) -> Completion:
     return gate.ask("compact", "Write.", "A text.", max_tokens)
 
 
-def test_no_model_is_called_unless_configured(choose: Way) -> None:
-    """By default no model is configured, and `none` disables it."""
-    assert choose() is None
-    assert choose(llm__provider="none") is None
-
-
 def test_provider_model_address_and_key_reach_the_server(
     choose: Way, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,25 +113,6 @@ def test_a_program_writes(choose: Way, tmp_path: Path) -> None:
     program.chmod(0o755)
 
     assert asked(choose(llm__provider="command", llm__command=f"{program} said")).text == "said: Write.  A text."
-
-
-@pytest.mark.slow
-def test_the_limits_hold(choose: Way, servers: Any) -> None:
-    """llm.timeout_s, llm.daily_tokens and llm.window_tokens bound a call, each before or while it is made."""
-    server, slow = servers(writing), servers(lambda request: Answer(body={}, delay_s=5.0))
-    base = {"llm__provider": "openai", "llm__base_url": server.url}
-
-    with pytest.raises(ModelUnavailable, match="within 1 s"):
-        asked(choose(**{**base, "llm__base_url": slow.url, "llm__timeout_s": 1.0}))
-    base["llm__timeout_s"] = 120.0  # in the environment, what was chosen stays
-    with pytest.raises(DailyLimitReached):
-        asked(choose(**base, llm__daily_tokens=60))
-    with pytest.raises(ModelFault, match="is 90"):
-        asked(choose(**base, llm__daily_tokens=5000, llm__window_tokens=90))
-    assert server.requests == []
-    gate = choose(**base, llm__daily_tokens=5000, llm__window_tokens=500)
-    assert gate.window_tokens == 500
-    assert asked(gate)
 
 
 @pytest.mark.usefixtures("project")

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.services.records.scopes import record_scope, say, say_verified
+from tests.services.records.conftest import record_scope, say, say_verified
 from tests.surfaces.conftest import Shell, command_line, write
 
 from lorelog.core.record import DIGEST_MARK
@@ -35,17 +35,6 @@ def test_building_says_what_it_did(shell: Shell, project: Path, archive: RecordS
     assert "3 pages in .lorelog/wiki: 3 written, 0 unchanged, 0 removed." in first.out
     assert second.json["unchanged"] == ["brief.md", "index.md", "tasks/task-1.md"]
     assert (project / ".lorelog" / "wiki" / "index.md").read_text("utf-8").startswith(DIGEST_MARK)
-
-
-def test_a_repository_does_not_see_the_wiki(shell: Shell, project: Path) -> None:
-    """In a Git project the folder comes with a file that keeps it out of commits."""
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
-    with record_scope(project) as archive:
-        say(archive, "task_start")
-
-    assert shell("wiki", "build").status == 0
-    status = subprocess.run(["git", "status", "--porcelain"], cwd=project, capture_output=True, text=True, check=True)
-    assert status.stdout == ""
 
 
 def test_pages_go_where_they_are_told(shell: Shell, project: Path, archive: RecordScope) -> None:

@@ -78,10 +78,10 @@ class Segments(Struct, frozen=True):
         """Open a segment for reading; None if it does not exist."""
         # The open file may be sealed meanwhile: it has this number only while no sealed file has it.
         for _ in range(_MAX_OPEN_ATTEMPTS):
-            file = open_regular_file(self.sealed_path(number))
+            file = open_existing_file(self.sealed_path(number))
             if file is not None:
                 return file
-            file = open_regular_file(self.open_path) if self.last_sealed() < number else None
+            file = open_existing_file(self.open_path) if self.last_sealed() < number else None
             if file is not None and self.last_sealed() < number:
                 return file
             if file is not None:
@@ -137,7 +137,7 @@ def read_lines_backward(file: IO[bytes], end: int) -> Iterator[tuple[bytes, int]
             return
 
 
-def open_regular_file(path: Path) -> IO[bytes] | None:
+def open_existing_file(path: Path) -> IO[bytes] | None:
     """Open a file for reading; None if it does not exist. Links and devices raise OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -311,7 +311,7 @@ class Ledger:
 
     def _size(self) -> tuple[int, bool]:
         """Return the size of the open file, and whether its last line is complete."""
-        file = chain.open_regular_file(self._segments.open_path)
+        file = chain.open_existing_file(self._segments.open_path)
         if file is None:
             return 0, True
         with file:
@@ -344,7 +344,7 @@ class Ledger:
         return chain.LedgerPosition(segment, 0)
 
     def _acknowledged_end(self) -> chain.LedgerPosition | None:
-        file = chain.open_regular_file(self._lock)
+        file = chain.open_existing_file(self._lock)
         if file is None:
             return None
         with file:

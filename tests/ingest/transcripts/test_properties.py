@@ -42,46 +42,14 @@ _VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS | st.text(max_size=4), inner, max_size=3),
     max_leaves=8,
 )
-_TYPES = [
-    "user",
-    "assistant",
-    "attachment",
-    "system",
-    "session",
-    "message",
-    "function_call",
-    "function_call_output",
-    "session_meta",
-    "event_msg",
-    "response_item",
-    "turn_context",
-    "turn/start",
-    "user/message",
-    "assistant/message",
-    "tool/call",
-    "tool/result",
-]
-_KEYS = [
-    "uuid",
-    "id",
-    "role",
-    "content",
-    "message",
-    "payload",
-    "data",
-    "item",
-    "isSidechain",
-    "parentUuid",
-    "agentId",
-    "timestamp",
-    "time",
-    "call_id",
-    "turn",
-    "turn_id",
-    "source",
-    "attachment",
-    "version",
-]
+_TYPES = (
+    "user assistant attachment system session message function_call function_call_output session_meta event_msg response_item "
+    "turn_context turn/start user/message assistant/message tool/call tool/result"
+).split()
+_KEYS = (
+    "uuid id role content message payload data item isSidechain parentUuid agentId timestamp time call_id turn turn_id source "
+    "attachment version"
+).split()
 _SHAPES = st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=6)
 _RECORDS = st.builds(
     lambda kind, shape, inner: shape | {"type": kind, "message": inner, "payload": inner | {"type": "message"}},

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from tests.services.backup.homes import BackedUpHome
+from tests.services.backup.conftest import BackedUpHome
 
 from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.records.ledger import Ledger
@@ -21,12 +21,6 @@ from lorelog.services.backup import archive
 from lorelog.services.backup.archive import BackupWriter, read_backup
 from lorelog.services.backup.restore import read_entries
 from lorelog.services.records.keyring import Keyring
-
-
-@pytest.fixture
-def here(home: Path, tmp_path: Path) -> BackedUpHome:
-    """A filled home."""
-    return BackedUpHome(home, tmp_path / "app").fill()
 
 
 def test_a_backup_names_every_file_and_its_hash(here: BackedUpHome, tmp_path: Path) -> None:

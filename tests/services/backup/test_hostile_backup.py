@@ -15,26 +15,13 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.services.backup.homes import BackedUpHome, data_files
+from tests.services.backup.conftest import BackedUpHome, data_files
 
 from lorelog.core.errors import LorelogError, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.services.backup.archive import MANIFEST, BackupWriter, read_backup
 from lorelog.services.backup.restore import Restorer
 
 Members = list[tuple[tarfile.TarInfo, bytes]]
-
-
-@pytest.fixture
-def here(home: Path, tmp_path: Path) -> BackedUpHome:
-    """A filled home."""
-    return BackedUpHome(home, tmp_path / "app").fill()
-
-
-@pytest.fixture
-def backup(here: BackedUpHome, tmp_path: Path) -> Path:
-    """A backup of it."""
-    BackupWriter(here.home).write(tmp_path / "b.tar.gz")
-    return tmp_path / "b.tar.gz"
 
 
 def members_of(backup: Path) -> Members:

@@ -9,30 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.backup.homes import WORDS, BackedUpHome, data_files
+from tests.services.backup.conftest import WORDS, BackedUpHome, data_files
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.services.backup import restore
-from lorelog.services.backup.archive import BackupWriter
 from lorelog.services.backup.restore import Restorer, RestoreReport, read_entries, undo_restore
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 
 
 class Killed(BaseException):
     """Stands for the end of the process."""
-
-
-@pytest.fixture
-def here(home: Path, tmp_path: Path) -> BackedUpHome:
-    """A filled home."""
-    return BackedUpHome(home, tmp_path / "app").fill()
-
-
-@pytest.fixture
-def backup(here: BackedUpHome, tmp_path: Path) -> Path:
-    """A backup of it."""
-    BackupWriter(here.home).write(tmp_path / "b.tar.gz")
-    return tmp_path / "b.tar.gz"
 
 
 def actions(report: RestoreReport) -> dict[str, str]:

@@ -292,13 +292,6 @@ def test_lines_of_before_are_of_notes(receipts: Receipts, tmp_path: Path) -> Non
     assert receipts.usage_since("2026-03-05").calls == (CallUsage("ok", 500, 40, 2.0, day="2026-03-05", call=errand),)
 
 
-def test_nothing_spent_is_nothing(tmp_path: Path) -> None:
-    """Before the first call there is no file, and asking makes none."""
-    assert Receipts.of_tenant(tmp_path).spent_today() == 0
-    assert Receipts.of_tenant(tmp_path).usage_since("2020-01-01") == UsageSummary(())
-    assert list(tmp_path.iterdir()) == []
-
-
 _PROCESS = """
 import random, sys
 from pathlib import Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.services.records.desk import OperationCaller
+from tests.services.records.conftest import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.records.drafts import draft
-from tests.services.records.tenants import Tenant, tenant
+from tests.services.records.conftest import Tenant, tenant
 from tests.stores.making import TemporaryStore
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.services.records.desk import OperationCaller
+from tests.services.records.conftest import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 

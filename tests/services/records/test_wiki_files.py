@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.services.records.scopes import say, say_verified
+from tests.services.records.conftest import say, say_verified
 
 from lorelog.services.records.record_scope import RecordScope
 from lorelog.services.records.wiki import LintFinding, compile_wiki, lint_wiki, write_pages

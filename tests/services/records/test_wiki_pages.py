@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.services.records.scopes import say, say_verified
+from tests.services.records.conftest import say, say_verified
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.record import DIGEST_MARK, is_digest_text

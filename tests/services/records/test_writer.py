@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.records.desk import OperationCaller
+from tests.services.records.conftest import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.records.kinds import FIELDS, FieldType

@@ -100,26 +100,6 @@ def test_another_model_is_answered_by_words_alone(other: Shelf, fusion: Fusion) 
     assert other.embedder.asked == [], "a question whose vector fits nothing need not be embedded"
 
 
-def test_meaning_alone_finds_nothing_under_another_model(other: Shelf) -> None:
-    """The dense lane has nothing to compare with, and says so."""
-    reply = other.search("otter", lane=Lane.DENSE)
-
-    assert reply.hits == ()
-    assert [note for note in reply.notes if "--reembed" in note]
-
-
-def test_asking_under_another_model_leaves_the_index_as_it_is(other: Shelf, folder: Path) -> None:
-    """A question does not turn the index over: under the first model everything is found as before."""
-    other.search("otter")
-    store = open_store(folder, DirectedEmbedder())
-
-    reply = Shelf(store, DirectedEmbedder()).search("otter", lane=Lane.DENSE)
-
-    assert len(reply.hits) == 3
-    assert reply.notes == ()
-    store.close()
-
-
 @pytest.mark.parametrize("kind", ["memory", "embedded"])
 def test_a_model_that_changed_under_its_name(kind: str, tmp_path: Path) -> None:
     """Where the question's vector has another length than the index's, words answer, and the note says what to do."""

@@ -55,14 +55,6 @@ def test_every_hit_says_what_it_and_its_section_cost(memory: Lorelog) -> None:
     assert [hit.expand_tokens for hit in hits] == [memory.expand(hit.id).tokens for hit in hits]
 
 
-def test_a_search_without_a_budget_packs_nothing(memory: Lorelog) -> None:
-    """All hits are there, without packed text."""
-    reply = memory.search("otter", k=20)
-
-    assert reply.packing is None
-    assert {hit.packed for hit in reply.hits} == {None}
-
-
 def test_a_large_budget_shows_whole_sections_once(memory: Lorelog) -> None:
     """With room for all, every hit is shown by its section as `expand` gives it, and no text stands there twice."""
     found = memory.search("otter", k=20).hits
@@ -109,14 +101,6 @@ def test_a_budget_that_fits_nothing_says_so(memory: Lorelog) -> None:
     assert reply.notes[-1] == f"no hit fits into 3 tokens: the shortest needs {least}"
     assert {entry.reason for entry in reply.packing.dropped} == {"it is larger than the budget"}
     assert memory.search("otter queue", k=3, token_budget=least).hits != ()
-
-
-def test_nothing_found_is_not_a_matter_of_budget(memory: Lorelog) -> None:
-    """A search that finds nothing has nothing to drop, and no note about tokens."""
-    reply = memory.search("xylophone", token_budget=5)
-
-    assert (reply.hits, reply.packing and reply.packing.dropped) == ((), ())
-    assert not any("tokens" in note for note in reply.notes)
 
 
 @pytest.mark.parametrize("fate", ["gone", "rewritten", "a link"])

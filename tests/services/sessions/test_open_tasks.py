@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.records.drafts import draft
-from tests.services.records.tenants import tenant
+from tests.services.records.conftest import tenant
 from tests.services.sessions.own_journals import start_session
 
 from lorelog.core.paths import cache_folder

@@ -240,25 +240,6 @@ def test_a_body_that_does_not_come_is_given_up(world: ServedNotes, monkeypatch: 
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 
-@pytest.mark.slow
-def test_slow_clients_do_not_block_others(client: Client, world: ServedNotes) -> None:
-    """While forty clients dawdle over their headers, their bodies and their answers, another is served."""
-    head = b"POST /api/call/stats HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    slow: list[socket.socket] = []
-    for number in range(40):
-        connection = client.raw()
-        slow.append(connection)
-        connection.sendall(
-            [head, head + b"Content-Length: 10\r\n\r\n{", b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"][
-                number % 3
-            ]
-        )
-
-    assert client.post("/api/memory/search", {"query": "redis", "dir_path": world.here}).status == 200
-    for connection in slow:
-        connection.close()
-
-
 NONSENSE = [
     b"\x00\xff\x00\r\n\r\n",
     b"GET\r\n\r\n",

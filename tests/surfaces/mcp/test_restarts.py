@@ -51,20 +51,6 @@ def test_what_a_killed_daemon_was_doing_is_told(warm: Warm, project: Path) -> No
 
 
 @pytest.mark.slow
-def test_agents_share_a_daemon(warm: Warm, project: Path) -> None:
-    """Several agents at once are served by one daemon, and each finds what another has just remembered."""
-
-    async def story(first: Client) -> None:
-        async with Client(stdio(project), mode="legacy") as second, Client(stdio(project)) as third:
-            await called(first, "add_memory", text="Deploys go out on Tuesdays.")
-            for agent in (second, third):
-                assert "Tuesdays" in text_of(await called(agent, "search_memory", query="deploys"))
-        assert len(warm.pids()) == 1
-
-    Agents(lambda: stdio(project), "legacy").run(story)
-
-
-@pytest.mark.slow
 def test_a_session_ends_with_its_agent(warm: Warm, project: Path) -> None:
     """When an agent leaves, the daemon lets its session go, and stays for others."""
 

@@ -18,7 +18,8 @@ _MAX_FILES = 20
 """Files of one call that are kept."""
 _MAX_REASON_CHARS = 20_000
 """Characters at the start and at the end of a result that are searched for a reason."""
-_WRITE_TOOL_NAME = re.compile(r"write|edit|patch|create|replace|insert|notebook|rename|move|delete", re.IGNORECASE)
+_WRITE_WORDS = ("write", "edit", "patch", "create", "replace", "insert", "notebook", "rename", "move", "delete")
+"""Words in the name of a tool that writes files."""
 PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
 PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
 _PATCH_FILE_LINE = re.compile(
@@ -26,7 +27,7 @@ _PATCH_FILE_LINE = re.compile(
 )
 _EDITOR_COMMANDS = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
 """Sub-commands of an editor tool in the argument that other tools use for a shell command."""
-_SHELL_NAME = re.compile(r"(?:^|/)(?:ba|z|da|fi)?sh$")
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish"})
 _EXIT_CODE = re.compile(
     r"^(?:Process exited with code|Exit code:?|exit status|\(exit code) ?(-?\d+)", re.MULTILINE | re.IGNORECASE
 )
@@ -127,7 +128,7 @@ def _find_reason(text: str) -> str:
 def _command_text(arguments: dict[str, Any]) -> str:
     command = arguments.get("command") or arguments.get("cmd")
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
-        shell = len(command) > 2 and _SHELL_NAME.search(command[0]) and command[1].startswith("-")
+        shell = len(command) > 2 and command[0].rpartition("/")[2] in _SHELLS and command[1].startswith("-")
         command = command[-1] if shell else " ".join(command)
     words = arguments.get("args")
     if isinstance(command, str) and isinstance(words, list) and all(isinstance(word, str) for word in words):
@@ -141,7 +142,7 @@ def _written_files(name: str, arguments: dict[str, Any]) -> tuple[str, ...]:
     for key in PATCH_KEYS:
         if isinstance(arguments.get(key), str) and (patched := _patched_files(arguments[key])):
             return patched
-    if arguments.get("command") == "view" or not _WRITE_TOOL_NAME.search(name):
+    if arguments.get("command") == "view" or not any(word in name.lower() for word in _WRITE_WORDS):
         return ()
     edits = arguments.get("edits") if isinstance(arguments.get("edits"), list) else []
     holders = [arguments, *(edit for edit in edits or () if isinstance(edit, dict))]

@@ -122,9 +122,18 @@ _FILE_TOOL = re.compile(
     re.IGNORECASE,
 )
 """Tools of an agent that read and write files, search, and organise its work."""
-_MACHINE_FAULT = re.compile(
-    r"permission denied|EACCES|EPERM|EROFS|ENOSPC|read-only file system|no space left|disk quota|too many open files",
-    re.IGNORECASE,
+_MACHINE_FAULTS = (
+    *(
+        "permission denied",
+        "eacces",
+        "eperm",
+        "erofs",
+        "enospc",
+        "read-only file system",
+        "no space left",
+        "disk quota",
+    ),
+    "too many open files",
 )
 """Failures of a file tool that are not the agent's own mistake."""
 _CHATTER = re.compile(
@@ -375,7 +384,7 @@ def _failure_reason(action: ToolAction, clean: RedactText) -> str:
     if not reason or _CHATTER.match(reason):
         return ""
     is_own_mistake = not action.command and _FILE_TOOL.fullmatch(action.tool.rpartition("__")[2])
-    return "" if is_own_mistake and not _MACHINE_FAULT.search(reason) else reason
+    return "" if is_own_mistake and not any(fault in reason.lower() for fault in _MACHINE_FAULTS) else reason
 
 
 def _format_list(name: str, lines: Sequence[str]) -> list[str]:

@@ -33,7 +33,6 @@ MAX_QUESTION_CHARS = 400
 _MAX_SUBJECT_CHARS = 300
 _QUESTION_TOOLS = frozenset({"askuserquestion", "question", "request_user_input", "ask_user", "ask_user_question"})
 _PLAN_TOOLS = frozenset({"exitplanmode", "exit_plan_mode", "plan_exit"})
-_PLAN_FILE = re.compile(r"(?:^|/)plans?/[^/]+\.md$")
 _REJECTION_STARTS = (
     "The user doesn't want to",
     "Permission for this tool use was denied",
@@ -44,13 +43,12 @@ _REJECTION_WORDS = re.compile(
     r"(?:the user said|reason for the rejection|with the following feedback|the user's feedback)\s*:[ \t]*\n?(.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_HOST_ADVICE = re.compile(r"\s*Note: The user's next message may contain a correction or preference\b.*\Z", re.DOTALL)
+_HOST_ADVICE = "Note: The user's next message may contain a correction or preference"
 _CLARIFY = (
     "The user wants to clarify these questions.",
     "The user has indicated they have provided enough answers",
 )
 """Text of the host for a user who would rather talk about the questions. Answers given so far follow it."""
-_CLARIFIED_LINE = re.compile(r"^[ \t]*(?:Answer|User notes): (.+)$", re.MULTILINE)
 _APPROVED_PLAN = re.compile(r"^## Approved Plan([^:\n]*):\n(.*)", re.DOTALL | re.MULTILINE)
 _NO_ANSWERS = frozenset({"", "unanswered", "(notes only)", "(no answer)", "(no option selected)", "none of the above"})
 _NOTE_PREFIX = "user_note: "
@@ -102,7 +100,12 @@ def pending_call(tool: str, arguments: object, subject: str) -> PendingCall:
         question = next((item.get("question") for item in _questions(asking)), "")
         return replace(asking, subject=str(question or "")[:_MAX_SUBJECT_CHARS])
     path, content = given.get("file_path") or given.get("filePath"), given.get("content")
-    is_plan = isinstance(path, str) and isinstance(content, str) and _PLAN_FILE.search(path)
+    is_plan = (
+        isinstance(path, str)
+        and isinstance(content, str)
+        and path.endswith(".md")
+        and path.split("/")[-2:-1] in (["plan"], ["plans"])
+    )
     return replace(call, plan=str(content)[:MAX_WORDS_CHARS]) if is_plan else call
 
 
@@ -138,7 +141,7 @@ def unanswered_plan(call: PendingCall, key: str, plan: str = "") -> UserStatemen
 def rejection_words(text: str) -> str:
     """Return the words that the user typed when rejecting a call, without the host's own text."""
     match = _REJECTION_WORDS.search(text)
-    words = _HOST_ADVICE.sub("", match[1]) if match else ""
+    words = match[1].partition(_HOST_ADVICE)[0] if match else ""
     return "" if words.lstrip().startswith(_CLARIFY) else words.strip()[:MAX_WORDS_CHARS]
 
 
@@ -268,12 +271,12 @@ def _clarified_answers(call: PendingCall, text: str) -> Iterator[tuple[str, str]
     match = _REJECTION_WORDS.search(text)
     if not match or not match[1].lstrip().startswith(_CLARIFY):
         return
-    rest = _HOST_ADVICE.sub("", match[1])
+    rest = match[1].partition(_HOST_ADVICE)[0]
     questions = [item["question"] for item in _questions(call) if isinstance(item.get("question"), str)]
     starts = [(rest.find(f'- "{question}"'), question) for question in questions]
     places = sorted(place for place in starts if place[0] >= 0)
     for number, (start, question) in enumerate(places):
         end = places[number + 1][0] if number + 1 < len(places) else len(rest)
-        lines = _CLARIFIED_LINE.findall(rest[start + len(question) : end])
-        if words := [line.strip() for line in lines if line.strip()]:
+        lines = (line.strip().partition(": ") for line in rest[start + len(question) : end].splitlines())
+        if words := [words.strip() for label, _, words in lines if label in ("Answer", "User notes") and words.strip()]:
             yield question, ", ".join(words)

@@ -37,7 +37,7 @@ from lorelog.ingest.transcripts.turns import (
     result_text,
     to_text,
 )
-from lorelog.ingest.transcripts.user_replies import is_stopped_call, strip_shown_memory
+from lorelog.ingest.transcripts.user_replies import is_stopped_call, rejection_words, strip_shown_memory
 from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions
 
@@ -58,7 +58,6 @@ _REJECTED = re.compile(
     r"user (?:doesn't|does not) want to proceed|rejected by (?:the )?user|user (?:has )?(?:rejected|denied|declined)",
     re.IGNORECASE,
 )
-_SAID = re.compile(r"the user said:\s*(.+)", re.IGNORECASE | re.DOTALL)
 _CALL_TYPES = frozenset({"tool_use", "toolCall", "function_call", "custom_tool_call", "local_shell_call"})
 _RESULT_TYPES = frozenset({"tool_result", "toolResult", "function_call_output", "custom_tool_call_output"})
 MAX_SHARE = 0.5
@@ -269,8 +268,7 @@ class _CallCollector:
             return
         text = strip_shown_memory(text)
         if _REJECTED.search(text[:1_000]):
-            said = _SAID.search(text)
-            statement = said[1].strip()[:MAX_STATEMENT_CHARS] if said else ""
+            statement = rejection_words(text)[:MAX_STATEMENT_CHARS]
             self._calls[identity] = replace(call, rejected=True, statement=statement)
 
 

@@ -137,18 +137,15 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
     def _heal_roots(self) -> str:
         """Replace a malformed list of roots, with the help of the index."""
+        known: dict[str, Root] = {}
         if not self.roots.damage():
             return ""
         with suppress(StoreError):
-            documents = self.store.documents()
             pages = self.records.projection()
-            known = {
-                document.root: Root(document.root, document.project)
-                for document in documents
-                if pages is None or not pages.holds(document.source)
-            }
-            return self.roots.heal(known.values())
-        return self.roots.heal(())
+            for document in self.store.documents():
+                if pages is None or not pages.holds(document.source):
+                    known[document.root] = Root(document.root, document.project)
+        return self.roots.heal(known.values())
 
     def _run(
         self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool

@@ -35,7 +35,7 @@ from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
-from lorelog.records.chain import LedgerVerification, UnprovenSignature, open_regular_file
+from lorelog.records.chain import LedgerVerification, UnprovenSignature, open_existing_file
 from lorelog.records.ledger import utc_time
 from lorelog.records.trust import writer_identity
 from lorelog.services.records.store import RecordStore
@@ -175,7 +175,7 @@ class Keyring:
         """Return the trusted keys. A damaged file is an error: ignoring it would distrust every key."""
         try:
             stamp = FileStamp.from_stat(self._file.lstat())
-            if stamp != self._stamp and (file := open_regular_file(self._file)) is not None:
+            if stamp != self._stamp and (file := open_existing_file(self._file)) is not None:
                 with file:
                     known = json.decode(file.read(_MAX_FILE_BYTES), type=_KnownKeys)
                 if known.version != KEYS_VERSION:
@@ -240,7 +240,7 @@ class Keyring:
         """Return the content of a private key file. Raise ConfigError if it is missing or readable by others."""
         path = self.private_path(name)
         try:
-            file = open_regular_file(path)
+            file = open_existing_file(path)
         except OSError as error:
             raise _unreadable_error(path, error) from error
         if file is None:

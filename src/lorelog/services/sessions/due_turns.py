@@ -185,8 +185,9 @@ def read_entry_body(journal: Path, memory: str) -> str:
         lines = [] if journal.is_symlink() else journal.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
-    marker = re.compile(rf"\bmemory:{re.escape(memory)}(?![\w-])")
-    start = next((number for number, line in enumerate(lines) if line.startswith("<!--") and marker.search(line)), None)
+    marker = f"memory:{memory}"
+    anchors = (number for number, line in enumerate(lines) if line.startswith("<!--") and marker in line.split())
+    start = next(anchors, None)
     if start is None:
         return ""
     body = takewhile(lambda line: not line.startswith("#"), lines[start + 1 :])

@@ -91,28 +91,20 @@ def recall_memories(
     with open_captures(sources.folder) as captures:
         seen = captures.shown_memories(prompt.host, prompt.session)
         seen |= prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
-        hits = list(_search_new(prompt, query, options, sources, seen).items())[: options.k]
-        chosen = {key: _to_recalled_memory(hit) for key, hit in hits}
+        few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
+        reply = sources.search(query, few)
+        hits = _new_hits(prompt, reply, few, seen)
+        if len(hits) < options.k and len(reply.hits) >= few.k:
+            # Most of the hits were shown before, or are archive: fetch more.
+            has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
+            many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
+            hits = _new_hits(prompt, sources.search(query, many), many, seen)
+        chosen = {key: _to_recalled_memory(hit) for key, hit in list(hits.items())[: options.k]}
         if not chosen:
             return ()
         check_waiting()
         added = captures.add_shown(prompt.host, prompt.session, chosen)
     return tuple(memory for key, memory in chosen.items() if key in added)
-
-
-def _search_new(
-    prompt: UserPrompt, query: str, options: SearchOptions, sources: RecallSources, seen: frozenset[str]
-) -> dict[str, Hit]:
-    few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
-    reply = sources.search(query, few)
-    new_hits = _new_hits(prompt, reply, few, seen)
-    if (
-        len(new_hits) < options.k and len(reply.hits) >= few.k
-    ):  # most of the hits were shown before, or are archive: fetch more
-        has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
-        many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
-        new_hits = _new_hits(prompt, sources.search(query, many), many, seen)
-    return new_hits
 
 
 def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> dict[str, Hit]:

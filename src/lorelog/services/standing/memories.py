@@ -56,7 +56,6 @@ FAILURE_TYPE = "failure"
 """Type of what is told before a command that keeps failing."""
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
 MAX_STANDING = 2_000
 _LAST_RANK = 999_999
@@ -379,7 +378,7 @@ def split_statement(text: str) -> tuple[str, str]:
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
     line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
-    line = _BULLET.sub("", line)
+    line = line[2:] if line[:2] in ("- ", "* ", "+ ") and line[2:3] != "[" else line
     return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 

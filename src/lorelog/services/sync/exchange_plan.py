@@ -1,15 +1,6 @@
 """Plan one exchange: what this machine gets, and what the exchange holds afterwards. Pure functions.
 
-The exchange is a set of files:
-
-    lorelog-sync.json                     version of this layout
-    projects/<project>/project.json       the project's name across machines
-    projects/<project>/journals/*.md      entries of all machines, in order of time
-    writers/<writer>/ledger.jsonl         records of one machine, a hash chain of its own
-    writers/<writer>/<log>.jsonl          lines of one machine's logs: dates, deletions, guards, own memories
-    writers/<writer>/forgotten.jsonl      ids of what was forgotten there; no text
-    writers/<writer>/writer.json          the name of its user
-
+The files of an exchange are listed in docs/sync.md: journals by project, logs and records by writer.
 A machine writes its own writer's files, and merges the journals. It changes another writer's files only to erase what was
 forgotten. Files of projects and writers that it does not know stay as they are.
 """
@@ -229,23 +220,19 @@ class _Planner:
         self._files = dict(files)
         self._problems: list[str] = []
         self._erases = False
-        own = self._there.forgotten.get(state.writer, {})
-        self._forgotten = {key: at for lines in self._there.forgotten.values() for key, at in lines.items()}
-        self._forgotten |= dict(state.forgotten)
-        self._own_forgotten = own | {key: at for key, at in state.forgotten.items() if self._is_known(key)}
-
-    def _is_known(self, key: str) -> bool:
-        """Return True if the exchange has, or had, an entry or a record of this key."""
         there = self._there
-        return (
-            any(key in entries for entries in there.projects.values())
-            or any(key in digests for digests in self._state.base.values())
-            or any(record.get("id") == key for chain in there.chains.values() for record in chain.records)
-        )
+        self._forgotten = {key: at for lines in there.forgotten.values() for key, at in lines.items()}
+        self._forgotten |= dict(state.forgotten)
+        # Of what was forgotten here, the exchange learns the keys of entries and records that it has, or had.
+        known = {str(record.get("id")) for chain in there.chains.values() for record in chain.records}
+        known.update(*there.projects.values(), *state.base.values())
+        self._own_forgotten = there.forgotten.get(state.writer, {}) | {
+            key: at for key, at in state.forgotten.items() if key in known
+        }
 
     def plan(self) -> ExchangePlan:
         state, there = self._state, self._there
-        projects: dict[str, dict[str, Mapping[str, Any]]] = {}
+        parts: dict[str, Any] = {part: {} for part in _PROJECT_FIELDS}
         conflicts: list[str] = []
         for name, entries in there.projects.items():
             if name not in state.entries:  # not chosen here: only what was forgotten is erased
@@ -254,9 +241,10 @@ class _Planner:
             other, before = there.projects.get(name, {}), state.base.get(name, {})
             merged = merge.merge_entries(before, here, other, self._forgotten, state.pending.get(name))
             self._write_journals(name, other, merged.entries)
-            projects[name] = _plan_project(merged.entries, before, here, other)
+            for part, values in _plan_project(merged.entries, before, here, other).items():
+                parts[part][name] = values
             conflicts += merged.conflicts
-        keys = {key for project in projects.values() for key in project["base"]}
+        keys = {key for digests in parts["base"].values() for key in digests}
         logs, records = self._plan_logs(keys), self._plan_records()
         self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
         user = json.dumps({"user": state.user}, ensure_ascii=False) + "\n"
@@ -264,9 +252,6 @@ class _Planner:
         if self._own_forgotten:
             lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
             self._files[writer_file(state.writer, "forgotten")] = _join(lines)
-        parts: dict[str, Any] = {
-            part: {name: project[part] for name, project in projects.items()} for part in _PROJECT_FIELDS
-        }
         return ExchangePlan(
             files=self._files,
             **parts,

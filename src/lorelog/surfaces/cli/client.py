@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.dispatch import Dispatcher
     from lorelog.operations.operation import Json
+    from lorelog.surfaces.cli.progress import ProgressLines
     from lorelog.wiring import ResourcePool
 
 
@@ -182,15 +183,14 @@ def launch_daemon(address: DaemonAddress) -> None:
 
 def wait_notice() -> Progress:
     """Return a progress callback that only says what is waited for."""
-    notices: dict[str, Any] = {}
+    lines: list[ProgressLines] = []
 
     def show(stage: str, done: int, total: int) -> None:
         if stage.startswith("waiting"):
-            from lorelog.surfaces.cli.progress import WaitNotice
+            from lorelog.surfaces.cli.progress import ProgressLines
 
-            text = notices.setdefault(stage, WaitNotice()).text(stage, done)
-            if text:
-                print(text, file=sys.stderr, flush=True)
+            lines[:] = lines or [ProgressLines()]
+            lines[0].show(stage, done, total)
 
     return show
 

@@ -210,12 +210,20 @@ def start_watch(
     from lorelog.core.options import WatchOptions
     from lorelog.services.watch.watcher import Watcher
 
+    def report(watch_pass: WatchPass) -> None:
+        """Log errors of the callback: they must not end the watcher's thread."""
+        try:
+            if on_event is not None:
+                on_event(watch_pass)
+        except Exception:
+            _log.exception("on_event of Lorelog.watch failed")
+
     options = settings_at(caller.location, caller.settings)
     resources = ResourcePool()
     try:
         overrides = {**caller.settings, "scope.tenant": options.tenant()}
         discovery, _ = discover_watched(caller.location, resources, overrides, paths)
-        watcher = Watcher(discovery, options.options(WatchOptions), on_pass=_log_errors(on_event))
+        watcher = Watcher(discovery, options.options(WatchOptions), on_pass=report)
         watcher.start()
     except BaseException:
         resources.close()
@@ -255,17 +263,3 @@ def discover_watched(
         report = engine.maintenance().index(IndexTargets(tuple(paths), project, keep_empty=True), progress=progress)
     only = {real_path(path) for path in paths if not path.startswith("!")}
     return WatchDiscovery(location.home, engine_at, tenants=(tenant,), only=only), report.problems
-
-
-def _log_errors(on_event: Callable[[WatchPass], object] | None) -> Callable[[WatchPass], None] | None:
-    """Return a callback whose errors are logged: they must not end the watcher's thread."""
-    if on_event is None:
-        return None
-
-    def report(watch_pass: WatchPass) -> None:
-        try:
-            on_event(watch_pass)
-        except Exception:
-            _log.exception("on_event of Lorelog.watch failed")
-
-    return report

@@ -29,7 +29,7 @@ from typing import (
 
 import msgspec
 from msgspec import UNSET, Meta
-from msgspec.structs import fields
+from msgspec.structs import asdict
 
 from lorelog.core.errors import UsageError
 from lorelog.core.query import Filters
@@ -217,10 +217,17 @@ def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> di
     lists = list_fields(request)
     arguments = {}
     for name, value in values.items():
-        if value is not UNSET:
-            given = _plain_value(name, value)
-            single = name in lists and isinstance(given, str | os.PathLike | Mapping)
-            arguments[name] = [_to_json_value(name, given)] if single else _to_json_value(name, given)
+        if value is UNSET:
+            continue
+        given = value
+        if name in _ID_FIELDS:
+            given = id_of(value, name)
+        elif name == "ids":
+            given = [id_of(identity, name) for identity in value]
+        elif isinstance(value, datetime) and name in _DAY_FIELDS:  # the local day
+            given = (value if value.tzinfo is None else value.astimezone()).date()
+        is_single = name in lists and isinstance(given, str | os.PathLike | Mapping)
+        arguments[name] = [_to_json_value(name, given)] if is_single else _to_json_value(name, given)
     return arguments
 
 
@@ -229,7 +236,7 @@ def filter_arguments(filters: FilterArgument | None, **keywords: Any) -> dict[st
     if filters is None:
         given: dict[str, Any] = {}
     elif isinstance(filters, Filters):
-        given = {field.name: getattr(filters, field.name) for field in fields(Filters)}
+        given = asdict(filters)
     elif isinstance(filters, Mapping):
         given = dict(filters)
     else:
@@ -262,17 +269,6 @@ def id_of(identity: Identity, name: str) -> str:
             hint="pass a hit, a reply of add, or its id as text",
         )
     return found
-
-
-def _plain_value(name: str, value: Any) -> Any:
-    """Return the id of something that has one, and the local day of a time, where the field is an id or a day."""
-    if name in _ID_FIELDS:
-        return id_of(value, name)
-    if name == "ids":
-        return [id_of(identity, name) for identity in value]
-    if isinstance(value, datetime) and name in _DAY_FIELDS:
-        return (value if value.tzinfo is None else value.astimezone()).date()
-    return value
 
 
 @cache

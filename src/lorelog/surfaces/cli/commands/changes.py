@@ -319,18 +319,15 @@ def run_forget(args: argparse.Namespace) -> int:
     if args.dry_run or not args.yes:
         preview = call_command(args, dry_run=True)
         (print_json if args.json else _show_preview)(preview)
-        if args.dry_run or not _confirm_forget(preview):
-            return 0 if args.dry_run else 1
+        if args.dry_run:
+            return 0
+        if preview["refused"]:
+            hint = "--edit-files edits them, too"
+            raise UsageError("some files are not ours to edit; nothing was changed", hint=hint)
+        if not confirm("Forget this for good? There is no way back.", "use --yes to forget"):
+            print("Nothing forgotten.", file=sys.stderr)
+            return 1
     return print_reply(args, call_command(args, confirm=True), _show_proof)
-
-
-def _confirm_forget(preview: Mapping[str, Any]) -> bool:
-    if preview["refused"]:
-        raise UsageError("some files are not ours to edit; nothing was changed", hint="--edit-files edits them, too")
-    if confirm("Forget this for good? There is no way back.", "use --yes to forget"):
-        return True
-    print("Nothing forgotten.", file=sys.stderr)
-    return False
 
 
 def _show_preview(preview: Mapping[str, Any]) -> None:

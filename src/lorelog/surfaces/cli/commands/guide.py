@@ -288,11 +288,11 @@ def _show_setting(reply: dict[str, Any], args: argparse.Namespace) -> None:
         value = reply["value"]
         print(printable(value if isinstance(value, str) else format_setting(value)))
     else:
-        path = short_path(reply["path"])
-        if args.verb == "init":
-            text = f"Wrote {path}."
-        elif args.verb == "set":
-            text = f"Set {args.key} = {args.value} in {path}."
-        else:
-            text = f"Removed {args.key} from {path}." if reply["changed"] else f"{args.key} was not set in {path}."
-        print(printable(text))
+        path, key = short_path(reply["path"]), reply.get("key")
+        unset = f"Removed {key} from {path}." if reply.get("changed") else f"{key} was not set in {path}."
+        texts = {
+            "init": f"Wrote {path}.",
+            "set": f"Set {key} = {getattr(args, 'value', '')} in {path}.",
+            "unset": unset,
+        }
+        print(printable(texts[args.verb]))

@@ -16,6 +16,7 @@ from lorelog.surfaces.cli.client import (
     launch_daemon,
     print_json,
     print_note,
+    print_reply,
     print_table,
     tell_unresponsive,
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lorelog.core.options import DaemonOptions, HttpOptions
     from lorelog.core.ports import Progress
     from lorelog.operations.dispatch import ClientIdentity
+    from lorelog.operations.operation import Json
     from lorelog.wiring import Location, ResourcePool
 
 
@@ -206,18 +208,16 @@ def run_ops(args: argparse.Namespace) -> int:
     from lorelog.operations.catalogue import describe_all, describe_operation, find_operation
 
     if args.op:
-        operation = describe_operation(find_operation(args.op))
-        (print_json if args.json else _show_operation)(operation)
-        return 0
+        return print_reply(args, describe_operation(find_operation(args.op)), _show_operation)
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        print_table([(stylize(each["name"], "cyan"), each["summary"]) for each in reply["operations"]], head="")
+
     operations = sorted(describe_all(), key=lambda operation: str(operation["name"]))
-    if args.json:
-        print_json({"operations": operations})
-    else:
-        print_table([(stylize(each["name"], "cyan"), each["summary"]) for each in operations], head="")
-    return 0
+    return print_reply(args, {"operations": operations}, show)
 
 
-def _show_operation(operation: dict[str, Any]) -> None:
+def _show_operation(operation: Json, args: argparse.Namespace) -> None:
     print(f"{stylize(operation['name'], 'cyan')}\n\n{operation['description']}\n")
     required = set(operation["request"].get("required", ()))
     for name, field in operation["request"]["properties"].items():

@@ -201,11 +201,8 @@ def _format_parts(status: Json) -> Iterator[tuple[str, str]]:
 
 
 def _format_spending(delivered: Json | None, cost: Json | None, unknown: str) -> Iterator[tuple[str, str]]:
-    if delivered is None:
-        yield "delivered", unknown
-    else:
-        memories = plural(delivered["memories"], "memory")
-        yield "delivered", f"today: {memories} told to agents, {delivered['tokens']:,} tokens"
+    told = delivered and f"{plural(delivered['memories'], 'memory')} told to agents, {delivered['tokens']:,} tokens"
+    yield "delivered", f"today: {told}" if told else unknown
     if cost is None or not cost["month"]["calls"]:
         yield "cost", unknown if cost is None else "no paid model was called this month"
     else:
@@ -268,7 +265,9 @@ def show_status_cost(cost: Json, args: argparse.Namespace) -> None:
     if lines:
         rows = [[*by, *_COUNTS]]
         for line in [*lines, *([cost["total"]] if len(lines) > 1 else [])]:
-            keys = [_format_key(line[key], key) for key in by] if line in lines else ["total", *[""] * (len(by) - 1)]
+            keys = ["total", *[""] * (len(by) - 1)]
+            if line in lines:
+                keys = [printable(short_path(line[key]) if key == "project" else line[key]) or "-" for key in by]
             rows.append([*keys, *(f"{line[key]:,}" for key in ("calls", "failures", "tokens_in", "tokens_out"))])
         print_table(rows, right=range(len(by), len(rows[0])))
         if cost["total"]["unfinished"]:
@@ -283,10 +282,6 @@ def show_status_cost(cost: Json, args: argparse.Namespace) -> None:
 
 
 _DAEMON_FIELDS = ("running", "pid", "started_at", "uptime_s", "rss_bytes")
-
-
-def _format_key(text: str, key: str) -> str:
-    return printable(short_path(text) if key == "project" and text else text or "-")
 
 
 _RECENT_ERROR_S = 3600.0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lorelog import Lorelog
 from lorelog.core.paths import tenant_folder
 from lorelog.records.ledger import Ledger
+from lorelog.services.backup.archive import BackupWriter
 
 SETTINGS = {"embedding.provider": "none"}
 
@@ -70,3 +73,16 @@ def data_files(*folders: Path) -> dict[str, bytes]:
         and not {"cache", "run", "logs", "backups"} & set(path.parts)
         and path.name not in {"traces.spool", "ledger.import"}
     }
+
+
+@pytest.fixture
+def here(home: Path, tmp_path: Path) -> BackedUpHome:
+    """A filled home."""
+    return BackedUpHome(home, tmp_path / "app").fill()
+
+
+@pytest.fixture
+def backup(here: BackedUpHome, tmp_path: Path) -> Path:
+    """A backup of it."""
+    BackupWriter(here.home).write(tmp_path / "b.tar.gz")
+    return tmp_path / "b.tar.gz"
