@@ -31,7 +31,7 @@ def test_reference_is_resolved(tmp_path: Path) -> None:
     assert KEY not in repr(settings.embed_options(environment))
 
 
-@pytest.mark.parametrize("environment", [{}, {"TEAM_KEY": ""}])
+@pytest.mark.parametrize("environment", [{}, {"TEAM_KEY": ""}, {"OPENAI_API_KEY": KEY}])
 def test_missing_variable(tmp_path: Path, environment: dict[str, str]) -> None:
     """A reference to a missing variable is an error only when the key is needed, and the error names the variable."""
     write(tmp_path / "config.toml", 'api_key = "env:TEAM_KEY"')
@@ -39,11 +39,6 @@ def test_missing_variable(tmp_path: Path, environment: dict[str, str]) -> None:
     options = load_settings(tmp_path, None, environment, {}).embed_options(environment)
 
     assert (options.api_key, options.key_variable) == ("", "TEAM_KEY")
-
-
-def test_no_reference(tmp_path: Path) -> None:
-    """Without a reference the provider's own variable is used."""
-    assert load_settings(tmp_path, None, {}, {}).embed_options({"OPENAI_API_KEY": KEY}).api_key == ""
 
 
 @pytest.mark.parametrize("written", [KEY, f"env:{KEY}", f"env: {KEY}", f"{KEY}\n"])
@@ -91,19 +86,14 @@ def test_plain_address(tmp_path: Path, address: str) -> None:
     assert load_settings(tmp_path, None, {}, {}).embed_options({}).base_url == address
 
 
-def test_project_file_is_not_repeated_either(tmp_path: Path) -> None:
-    """A key in a project file is rejected and not quoted."""
-    write(tmp_path / ".lorelog.toml", f'api_key = "{KEY}"')
+@pytest.mark.parametrize(
+    ("name", "line", "message"),
+    [(".lorelog.toml", f'api_key = "{KEY}"', "may not set"), ("config.toml", f'api_key = "{KEY}', "not valid TOML")],
+)
+def test_the_files_text_is_not_repeated(tmp_path: Path, name: str, line: str, message: str) -> None:
+    """A key in a project file or in a malformed one is rejected and not quoted."""
+    write(tmp_path / name, line)
 
-    with pytest.raises(ConfigError, match="may not set") as caught:
-        load_settings(tmp_path / "home", tmp_path, {}, {})
-    assert KEY not in caught.value.message + caught.value.hint
-
-
-def test_malformed_file_is_not_repeated(tmp_path: Path) -> None:
-    """The error for a malformed file does not quote its lines."""
-    write(tmp_path / "config.toml", f'api_key = "{KEY}')
-
-    with pytest.raises(ConfigError, match="not valid TOML") as caught:
-        load_settings(tmp_path, None, {}, {})
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_settings(tmp_path, tmp_path, {}, {})
     assert KEY not in caught.value.message + caught.value.hint

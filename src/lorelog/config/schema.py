@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -202,15 +201,13 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
 )
 
 
-RENAMED_KEYS: Mapping[str, str] = MappingProxyType(
-    {
-        "compact.llm_provider": "llm.provider",
-        "compact.llm_model": "llm.model",
-        "compact.base_url": "llm.base_url",
-        "compact.api_key": "llm.api_key",
-        "compact.prompt_file": "prompts.compact",
-    }
-)
+RENAMED_KEYS: Mapping[str, str] = {
+    "compact.llm_provider": "llm.provider",
+    "compact.llm_model": "llm.model",
+    "compact.base_url": "llm.base_url",
+    "compact.api_key": "llm.api_key",
+    "compact.prompt_file": "prompts.compact",
+}
 """Keys of memsearch that a settings file may still contain, and their current names."""
 
 LLM_SETTINGS: tuple[Setting, ...] = (

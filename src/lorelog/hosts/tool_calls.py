@@ -62,14 +62,21 @@ def build_call(
     command = _command(fields)
     texts = (fields.get(name) for name in _PATCH_FIELDS)
     patch = next((text for text in (*texts, command) if isinstance(text, str) and _PATCH_START in text), "")
-    paths = list(dict.fromkeys([*_patched_paths(patch), *_named_paths(fields)]))
-    kind = _KINDS.get(tool.lower()) or _infer_kind(fields, command, paths)
+    lines = patch.split("\n")
+    patched = [
+        line[len(heading) :].strip() for line in lines for heading in _PATCH_HEADINGS if line.startswith(heading)
+    ]
+    paths = list(dict.fromkeys([*(path for name in patched for path in _valid_paths(name)), *_named_paths(fields)]))
+    kind = _KINDS.get(tool.lower(), "")
+    if not kind:
+        writes = "edits" in fields or any(name in fields for name in _CONTENT_FIELDS)
+        kind = "run" if command else "other" if not paths else "edit" if writes else "read"
     if kind == "run":
         if patch and command.lstrip().startswith("apply_patch"):
             kind = "edit"
         else:
             paths += [path for path in _redirected_paths(command) if path not in paths]
-    added = "\n".join(line[1:] for line in patch.split("\n") if line.startswith("+"))
+    added = "\n".join(line[1:] for line in lines if line.startswith("+"))
     return {
         "id": call_id,
         "tool": tool[:200],
@@ -146,13 +153,6 @@ def _command(fields: Mapping[str, Any]) -> str:
     return ""
 
 
-def _patched_paths(patch: str) -> Iterator[str]:
-    for line in patch.split("\n") if patch else ():
-        for heading in _PATCH_HEADINGS:
-            if line.startswith(heading):
-                yield from _valid_paths(line[len(heading) :].strip())
-
-
 def _named_paths(fields: Mapping[str, Any]) -> Iterator[str]:
     for name in _PATH_FIELDS:
         yield from _valid_paths(fields.get(name))
@@ -191,11 +191,3 @@ def _content(fields: Mapping[str, Any]) -> str:
         if isinstance(edit, dict):
             texts += [edit[name][:MAX_TEXT_CHARS] for name in _CONTENT_FIELDS if isinstance(edit.get(name), str)]
     return "\n".join(text[:MAX_TEXT_CHARS] for text in texts)
-
-
-def _infer_kind(fields: Mapping[str, Any], command: str, paths: list[str]) -> str:
-    if command:
-        return "run"
-    if not paths:
-        return "other"
-    return "edit" if "edits" in fields or any(name in fields for name in _CONTENT_FIELDS) else "read"

@@ -239,18 +239,13 @@ def _short_socket_folder(home: str) -> str:
 def connect(address: DaemonAddress) -> bare_socket:
     """Return a connection to the daemon. Raise DaemonNotRunning if none listens, DaemonUnresponsive if it accepts none."""
     try:
-        connection = _connect(address, _CONNECT_S)
+        connection = open_connection(address, _CONNECT_S)
     except (TimeoutError, BlockingIOError) as error:
         raise DaemonUnresponsive("the daemon accepts no connection", hint="lorelog daemon restart") from error
     except OSError as error:
         raise DaemonError(f"cannot connect to the daemon: {error.strerror or error}") from error
     connection.settimeout(SILENCE_S)
     return connection
-
-
-def connect_nonblocking(address: DaemonAddress) -> bare_socket:
-    """Return a non-blocking connection. Raise DaemonNotRunning if none listens, OSError if its queue is full."""
-    return _connect(address, 0.0)
 
 
 def is_listening(address: DaemonAddress) -> bool:
@@ -302,7 +297,8 @@ def request_line(
     return line
 
 
-def _connect(address: DaemonAddress, timeout_s: float) -> bare_socket:
+def open_connection(address: DaemonAddress, timeout_s: float) -> bare_socket:
+    """Return a connection, with 0 a non-blocking one. Raise DaemonNotRunning if none listens, OSError if its queue is full."""
     if not check_socket(address):
         raise DaemonNotRunning("the daemon is not running", hint="lorelog daemon start")
     connection = bare_socket(AF_INET if address.loopback else AF_UNIX, SOCK_STREAM)
@@ -428,9 +424,9 @@ def mark_unresponsive(address: DaemonAddress) -> DaemonUnresponsive:
 
 def unresponsive_error(address: DaemonAddress, *, first: bool = False) -> DaemonUnresponsive:
     """Return the error about a daemon that does not answer; `first`: not reported before."""
-    pid = _read_pid(address)
+    holder = read_lock_holder(address) or {}
     error = DaemonUnresponsive(
-        f"the daemon does not answer (process {pid or 'unknown'})",
+        f"the daemon does not answer (process {holder.get('pid') or 'unknown'})",
         hint="'lorelog daemon restart' replaces it; until then commands work without it",
     )
     error.first = first
@@ -448,7 +444,7 @@ def clear_marker(address: DaemonAddress) -> None:
 def answers_ping(address: DaemonAddress, timeout_s: float) -> bool:
     """Return False if a daemon accepts no connection, or says nothing for `timeout_s`. A daemon that has ended did not hang."""
     try:
-        connection = connect_nonblocking(address)
+        connection = open_connection(address, 0.0)
     except DaemonError:
         return True
     except OSError:
@@ -476,12 +472,12 @@ def ping_timeout(address: DaemonAddress) -> float:
 
 
 def _identity(address: DaemonAddress) -> str:
-    """Return process and start time of the daemon; its socket was made when it started."""
+    """Return a text that names the running daemon: its socket was made when it started."""
     try:
-        started_at = os.lstat(address.socket).st_ctime_ns
+        status = os.lstat(address.socket)
     except OSError:
-        started_at = 0
-    return f"{_read_pid(address)} {started_at}\n"
+        return "none\n"
+    return f"{status.st_ino} {status.st_ctime_ns}\n"
 
 
 def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:
@@ -509,21 +505,13 @@ def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:
     return holder if isinstance(holder, dict) else {}
 
 
-def _read_pid(address: DaemonAddress) -> int:
-    try:
-        with open(address.pid, encoding="ascii", errors="replace") as file:
-            return int(file.read(20))
-    except (OSError, ValueError):
-        return 0
-
-
 def wake(address: DaemonAddress) -> bool:
     """Tell the daemon that the spool has a new event. Return whether a daemon runs, even if it is too busy to read this.
 
     Raise DaemonError if the socket belongs to another user.
     """
     try:
-        connection = connect_nonblocking(address)
+        connection = open_connection(address, 0.0)
     except DaemonNotRunning:
         return False
     except OSError:
@@ -546,7 +534,7 @@ def ask_within(
         raise unresponsive_error(address)
     line = request_line(op, arguments, caller_fields(address, directory, None))
     try:
-        connection = connect_nonblocking(address)
+        connection = open_connection(address, 0.0)
     except OSError as error:
         raise DaemonError(f"cannot connect to the daemon: {error}") from error
 

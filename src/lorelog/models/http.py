@@ -57,13 +57,6 @@ class Credentials(Struct, frozen=True):
     header: KeyHeader = BEARER_HEADER
 
 
-def _error_message(reply: Any) -> str:
-    """Return the error text of a reply from any of the usual fields, or an empty string."""
-    while isinstance(reply, dict):
-        reply = next((reply[name] for name in ("error", "message", "detail") if reply.get(name)), "")
-    return reply if isinstance(reply, str) else json.dumps(reply) if reply else ""
-
-
 class MalformedReply(Exception):
     """A reply does not have the expected form; the text continues a sentence after "answered"."""
 
@@ -298,7 +291,10 @@ class Endpoint:
         content = body.decode("utf-8", "replace")
         text = content if raw else ""
         with suppress(ValueError, RecursionError):
-            text = _error_message(json.loads(content)) or text
+            reply = json.loads(content)
+            while isinstance(reply, dict):  # in any of the usual fields
+                reply = next((reply[name] for name in ("error", "message", "detail") if reply.get(name)), "")
+            text = (reply if isinstance(reply, str) else json.dumps(reply) if reply else "") or text
         if self._key:
             # As servers repeat it: plain, with backslashes, percent-encoded or escaped as in JSON.
             forms = (rf"(?:\\?{re.escape(letter)}|%{ord(letter):02x}|\\u00{ord(letter):02x})" for letter in self._key)

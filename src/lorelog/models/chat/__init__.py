@@ -6,7 +6,6 @@ As with embedders, a provider's module is imported when its model is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,16 +26,14 @@ class ChatProvider(Struct, frozen=True):
     """Environment variable for the base URL if the settings have none."""
 
 
-CHAT_PROVIDERS: Mapping[str, ChatProvider] = MappingProxyType(
-    {
-        "openai": ChatProvider(100_000, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-        "anthropic": ChatProvider(180_000, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
-        "gemini": ChatProvider(500_000, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
-        "ollama": ChatProvider(8192, ("OLLAMA_API_KEY",), "OLLAMA_HOST"),
-        "command": ChatProvider(32_000),
-        "host": ChatProvider(100_000),
-    }
-)
+CHAT_PROVIDERS: Mapping[str, ChatProvider] = {
+    "openai": ChatProvider(100_000, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "anthropic": ChatProvider(180_000, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+    "gemini": ChatProvider(500_000, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    "ollama": ChatProvider(8192, ("OLLAMA_API_KEY",), "OLLAMA_HOST"),
+    "command": ChatProvider(32_000),
+    "host": ChatProvider(100_000),
+}
 
 
 def open_language_model(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel | None:

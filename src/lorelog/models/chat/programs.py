@@ -28,7 +28,6 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, cast
 
 from msgspec import Struct
@@ -132,12 +131,8 @@ _DISABLED_FEATURES = (
 """Features of Codex that are useless for writing a few lines. With them a call costs 5,000 tokens more."""
 
 
-class AgentCliCall(Struct, frozen=True):
-    """How an agent's program is run once: its arguments, its input, and variables to set."""
-
-    arguments: list[str]
-    stdin: str
-    variables: Mapping[str, str] = {}
+AgentCliCall = tuple[list[str], str, dict[str, str]]
+"""How an agent's program is run once: its arguments, its input, and variables to set."""
 
 
 class AgentCliAdapter(Struct, frozen=True):
@@ -175,9 +170,11 @@ class AgentCliLanguageModel:
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
         program = self.check()
         system, text = (part.encode("utf-8", "replace").decode().replace("\0", " ") for part in (system, text))
-        call = self._adapter.call(ChatRequest(self._model, system, text, most_tokens), self._environment)
-        environment = {**child_environment(self._environment), **call.variables}
-        status, output = run_child([program, *call.arguments], call.stdin.encode(), environment, self._timeout_s)
+        arguments, stdin, variables = self._adapter.call(
+            ChatRequest(self._model, system, text, most_tokens), self._environment
+        )
+        environment = {**child_environment(self._environment), **variables}
+        status, output = run_child([program, *arguments], stdin.encode(), environment, self._timeout_s)
         return self._adapter.read(status, output)
 
 
@@ -218,7 +215,7 @@ def _call_claude(request: ChatRequest, environment: Mapping[str, str]) -> AgentC
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
-    return AgentCliCall(arguments, request.text, variables)
+    return arguments, request.text, variables
 
 
 def _read_claude(status: int, output: bytes) -> Completion:
@@ -247,7 +244,7 @@ def _call_codex(request: ChatRequest, environment: Mapping[str, str]) -> AgentCl
     arguments += ["--model", request.model] if request.model else []
     arguments += [*(word for setting in settings for word in ("-c", setting)), "-"]
     # Not as a replacement of its own instructions: with a subscription Codex rejects others.
-    return AgentCliCall(arguments, f"{request.system}\n\n{request.text}\n")
+    return arguments, f"{request.system}\n\n{request.text}\n", {}
 
 
 def _codex_servers(environment: Mapping[str, str]) -> list[str]:
@@ -290,13 +287,11 @@ def _read_codex(status: int, output: bytes) -> Completion:
     return Completion(text, sum_counts(usage, "input_tokens"), sum_counts(usage, "output_tokens"))
 
 
-AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = MappingProxyType(
-    {
-        "claude": AgentCliAdapter("claude", "haiku", 1000 + _THINKING_TOKENS, _call_claude, _read_claude),
-        # Its own instructions are 4,500 tokens, and its thinking is not limited.
-        "codex": AgentCliAdapter("codex", "", 7000, _call_codex, _read_codex),
-    }
-)
+AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = {
+    "claude": AgentCliAdapter("claude", "haiku", 1000 + _THINKING_TOKENS, _call_claude, _read_claude),
+    # Its own instructions are 4,500 tokens, and its thinking is not limited.
+    "codex": AgentCliAdapter("codex", "", 7000, _call_codex, _read_codex),
+}
 
 
 class CommandLanguageModel:

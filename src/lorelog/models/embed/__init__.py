@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,32 +53,30 @@ _VENDOR_MODELS = {
 """Default model and batch size of the providers whose adapters are in `remote`."""
 
 
-PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
-    {
-        "builtin": EmbeddingProvider(default_model="lorelog-1", batch_size=32, accepts_folder=True),
-        **{
-            name: EmbeddingProvider(
-                default_model=model,
-                batch_size=batch_size,
-                accepts_any_model=True,
-                parallel_batches=4,
-                key_variable=f"{name.upper()}_API_KEY",
-                url_variable="OPENAI_BASE_URL" if name == "openai" else "",
-            )
-            for name, (model, batch_size) in _VENDOR_MODELS.items()
-        },
-        "ollama": EmbeddingProvider(
-            default_model="nomic-embed-text",
-            batch_size=512,
+PROVIDERS: Mapping[str, EmbeddingProvider] = {
+    "builtin": EmbeddingProvider(default_model="lorelog-1", batch_size=32, accepts_folder=True),
+    **{
+        name: EmbeddingProvider(
+            default_model=model,
+            batch_size=batch_size,
             accepts_any_model=True,
-            key_variable="OLLAMA_API_KEY",
-            url_variable="OLLAMA_HOST",
-        ),
-        "local": EmbeddingProvider(default_model="all-MiniLM-L6-v2", batch_size=512, accepts_any_model=True),
-        "onnx": EmbeddingProvider(default_model="gpahal/bge-m3-onnx-int8", batch_size=32, accepts_any_model=True),
-        "fake": EmbeddingProvider(default_model="fake-64", batch_size=256),
+            parallel_batches=4,
+            key_variable=f"{name.upper()}_API_KEY",
+            url_variable="OPENAI_BASE_URL" if name == "openai" else "",
+        )
+        for name, (model, batch_size) in _VENDOR_MODELS.items()
     },
-)
+    "ollama": EmbeddingProvider(
+        default_model="nomic-embed-text",
+        batch_size=512,
+        accepts_any_model=True,
+        key_variable="OLLAMA_API_KEY",
+        url_variable="OLLAMA_HOST",
+    ),
+    "local": EmbeddingProvider(default_model="all-MiniLM-L6-v2", batch_size=512, accepts_any_model=True),
+    "onnx": EmbeddingProvider(default_model="gpahal/bge-m3-onnx-int8", batch_size=32, accepts_any_model=True),
+    "fake": EmbeddingProvider(default_model="fake-64", batch_size=256),
+}
 
 
 def resolve_embed_options(options: EmbedOptions, environment: Mapping[str, str]) -> EmbedOptions:

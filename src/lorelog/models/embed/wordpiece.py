@@ -107,12 +107,8 @@ def _normalize(text: str) -> str:
     if _ASCII_CONTROL.search(text):
         text = _ASCII_CONTROL.sub("", text)
     if not text.isascii():
-        text = _NOT_ASCII.sub(_normalize_run, text)
+        text = _NOT_ASCII.sub(lambda match: match[0].translate(_LETTERS), text)
     return text.lower()
-
-
-def _normalize_run(match: re.Match[str]) -> str:
-    return match[0].translate(_LETTERS)
 
 
 class _LetterTable(dict[int, str]):

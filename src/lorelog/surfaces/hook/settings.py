@@ -48,10 +48,13 @@ def load_settings(home: str, root: str, environment: Mapping[str, str]) -> dict[
     settings |= _read_settings_file(f"{home}/config.toml", tuple(DEFAULTS))
     if not settings["capture.skip"]:  # a project can turn capture off, not on
         settings |= _read_settings_file(f"{root}/.lorelog.toml", _PROJECT_KEYS)
-    for key in DEFAULTS:
+    for key, default in DEFAULTS.items():
         text = environment.get("LORELOG_" + key.replace(".", "_").upper(), "").strip()
-        value = _parse_value(key, text) if text else None
-        if value is not None:
+        try:  # a text as int, float or str
+            value = _BOOLEANS.get(text.lower()) if isinstance(default, bool) else type(default)(text)
+        except ValueError:
+            continue
+        if text and _is_valid(key, value):
             settings[key] = value
     return settings
 
@@ -134,10 +137,7 @@ def _has_scope_file(directory: str) -> bool:
 
 
 def _user_tenant(file: str) -> str:
-    data = _read_uncommented(file)
-    if b"tenant" not in data:
-        return "default"
-    table = _parse_toml(data)
+    table = _read_table(file, b"tenant")
     if table is None:
         raise ConfigError(f"{file} is not valid TOML")
     scope = table.get("scope")
@@ -148,21 +148,22 @@ def _user_tenant(file: str) -> str:
 
 
 def _read_settings_file(file: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    data = _read_uncommented(file)
-    if not any(section in data for section in _SECTIONS):
-        return {}
-    table = _parse_toml(data) or {}
+    table = _read_table(file, *_SECTIONS) or {}
     values = {}
     for key in keys:
         section, _, field = key.partition(".")
         content = table.get(section)
         value = content.get(field) if isinstance(content, dict) else None
-        if value is not None and _is_valid(key, value):
+        if _is_valid(key, value):
             values[key] = value
     return values
 
 
-def _parse_toml(data: bytes) -> dict[str, Any] | None:
+def _read_table(file: str, *words: bytes) -> dict[str, Any] | None:
+    """Return the table of a settings file, empty if it has none of the words; None if it is not valid TOML."""
+    data = _read_uncommented(file)
+    if not any(word in data for word in words):
+        return {}
     import tomllib
 
     try:
@@ -182,18 +183,6 @@ def _read_uncommented(file: str) -> bytes:
         return b""
     content = b"\n".join(line for line in data.split(b"\n") if not line.lstrip().startswith(b"#"))
     return content if b"=" in content else b""
-
-
-def _parse_value(key: str, text: str) -> object:
-    """Return the value of a text, or None if it is invalid."""
-    default = DEFAULTS[key]
-    try:
-        value: object = (
-            _BOOLEANS.get(text.lower()) if isinstance(default, bool) else type(default)(text)  # int, float or str
-        )
-    except ValueError:
-        return None
-    return value if value is not None and _is_valid(key, value) else None
 
 
 def _is_valid(key: str, value: object) -> bool:
