@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.result import Figure, note_figure
 
-from lorelog.code.parsed_file import RECIPE, ParsedFile, build_rows
+from lorelog.code.parsing import RECIPE, ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
 from lorelog.core.code import FileExtract, NameUse, SourceSpan, Symbol, SymbolKind, UseKind

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -104,32 +102,9 @@ class Bench:
             shown.append(shown_text(answer))
         return "\n".join(filter(None, shown))
 
-    def call_process(self, use: ToolUse, session: str, number: int, directory: Path) -> str:
-        """Run the hooks of a call as processes of their own, as a host does."""
-        shown = []
-        for moment, payload in use.payloads(session, number, directory):
-            done = subprocess.run(
-                [sys.executable, "-m", "lorelog", "hook", use.host, moment],
-                input=json.dumps(payload).encode(),
-                capture_output=True,
-                env={**self.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                check=True,
-            )
-            shown.append(shown_text(json.loads(done.stdout)))
-        return "\n".join(filter(None, shown))
-
 
 def shown_text(answer: Payload) -> str:
     """Return the text of a hook's answer that reaches the model."""
     output = answer.get("hookSpecificOutput") or {}
     texts = (output.get("additionalContext"), output.get("permissionDecisionReason"), answer.get("reason"))
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def claude_line(kind: str, name: str, content: object, at: str, **more: object) -> str:
-    """Return a line of a Claude Code transcript."""
-    message: Payload = {"role": kind, "content": content}
-    if kind == "assistant":
-        message["id"] = f"msg_{name}"
-    line = {"type": kind, "uuid": name, "isSidechain": False, "timestamp": at, "message": message, **more}
-    return json.dumps(line) + "\n"

@@ -36,7 +36,6 @@ TEXT_SUFFIXES = frozenset(
 )
 MAX_FILE_BYTES = 2_000_000
 HOSTILE_CHARS = 1_000_000
-MEMORY_FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None  # thousands of small databases
 
 Channel = Callable[[str], str]
 

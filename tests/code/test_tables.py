@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lorelog.code.parsed_file import ParsedFile, build_rows
+from lorelog.code.parsing import ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import CodeWriter, open_writer
 from lorelog.core.code import FileExtract, ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
-from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreDamaged, StoreError
 
 ROOT, OTHER = "/tree", "/other"
 
@@ -96,20 +96,6 @@ def test_a_definition_is_stored_with_all_its_fields(path: Path) -> None:
         assert t.definitions("Parse") == []
 
 
-def test_uses_have_their_enclosing_definition(path: Path) -> None:
-    """A use is returned with its position, kind, receiver and enclosing definition."""
-    outer, inner = symbol("Outer", 1, SymbolKind.CLASS), symbol("inner", 2, SymbolKind.METHOD, container="Outer")
-    uses = (
-        NameUse("helper", UseKind.CALL, 3, 9, 1, "self"),
-        NameUse("helper", UseKind.READ, 1, 4, -1, "some.where"),
-        NameUse("other", UseKind.WRITE, 2, 2, 0),
-    )
-    with filled(path, {ROOT: [parsed("a.py", outer, inner, uses=uses)], OTHER: [parsed("b.py", uses=uses[1:2])]}) as t:
-        assert [(use.use, use.enclosing) for use in t.uses("helper", [ROOT])] == [(uses[1], None), (uses[0], inner)]
-        assert [use.root for use in t.uses("helper")] == [OTHER, ROOT, ROOT]
-        assert t.symbols_of(ROOT, "a.py") == [outer, inner]
-
-
 def test_uses_of_local_variables_are_stored_only_if_the_file_has_the_name(path: Path) -> None:
     """A use of a local variable is stored only if the same file defines or imports its name."""
     names = ("value", "nested", "taken", "renamed")
@@ -118,39 +104,6 @@ def test_uses_of_local_variables_are_stored_only_if_the_file_has_the_name(path: 
     with filled(path, {ROOT: [parsed("a.py", symbol("f"), symbol("nested", 2), uses=uses, imports=imports)]}) as t:
         assert [len(t.uses(name)) for name in names] == [0, 1, 1, 1]
         assert t.uses("nested")[0].use.local
-
-
-def test_importers_are_found_by_name_submodule_and_ending(path: Path) -> None:
-    """A module is found however it is written; a module whose name only starts alike is not."""
-    modules = (
-        "requests",
-        "requests.adapters",
-        "requests_mock",
-        "..requests",
-        "./lib/requests.js",
-        "my/requests",
-        "xrequests",
-    )
-    imports = tuple(ImportStatement(module, "", "", line, 1) for line, module in enumerate(modules, 1))
-    with filled(path, {ROOT: [parsed("a.py", imports=imports)]}) as t:
-        importers = [importer.what.module for importer in t.importers("requests")]
-        assert importers == ["requests", "requests.adapters", "..requests", "./lib/requests.js", "my/requests"]
-        assert [importer.what.module for importer in t.importers("lib/requests")] == ["./lib/requests.js"]
-        assert t.importers("requests", [OTHER]) == []
-
-
-def test_imported_names_are_found(path: Path) -> None:
-    """A name that is imported from a module is found by its original name."""
-    imports = (
-        ImportStatement("os", "path", "p", 1, 1),
-        ImportStatement("./path", "", "", 2, 1),
-        ImportStatement("pathlib", "Path", "", 3, 1),
-    )
-    with filled(path, {ROOT: [parsed("a.py", imports=imports)]}) as t:
-        (importer,) = t.importers_of_name("path")
-        assert importer.what == imports[0]
-        assert t.imports_of(ROOT, "a.py") == list(imports)
-        assert t.importers_of_name("") == []
 
 
 def test_similar_names_are_found_best_first(path: Path) -> None:
@@ -182,24 +135,6 @@ def test_files_are_listed_by_root_or_folder(path: Path) -> None:
         assert [(file.path, file.problem) for file in t.problems(ROOT)] == [("a/min.js", "minified")]
         (root,) = t.roots()
         assert (root.path, root.files, root.symbols, root.indexed_at[:4], root.head) == (ROOT, 6, 0, "2026", "abc")
-
-
-def test_a_changed_file_replaces_its_old_content(path: Path) -> None:
-    """Symbols, uses and imports of the old content are removed; those of other files stay."""
-    old = parsed(
-        "a.py",
-        symbol("old", bases=("Base",), digest="o"),
-        uses=(NameUse("used", UseKind.CALL, 1, 1, 0),),
-        imports=(ImportStatement("old_module", "thing", "", 1, 1),),
-    )
-    stays = parsed("b.py", symbol("old"), uses=(NameUse("used", UseKind.READ, 4, 4, -1),))
-    with filled(path, {ROOT: [old, stays]}) as t:
-        put(path, {ROOT: [parsed("a.py", symbol("new"))]})
-        assert [definition.path for definition in t.definitions("old")] == ["b.py"]
-        assert [use.path for use in t.uses("used")] == ["b.py"]
-        assert not any((t.importers("old_module"), t.importers_of_name("thing"), t.by_digest("o")))
-        assert [definition.path for definition in t.definitions("new")] == ["a.py"]
-        assert _rows(path, "symbols") == 2
 
 
 def test_forgetting_a_root_removes_all_of_it(path: Path) -> None:
@@ -295,14 +230,6 @@ def test_a_reader_notices_a_replaced_file(path: Path) -> None:
         put(path, {ROOT: [parsed("a.py", symbol("g"))]})
         assert t.definitions("g")
         assert t.definitions("f") == []
-
-
-def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
-    """If the folder is a file, StoreUnwritable is raised with a hint."""
-    (tmp_path / "index").write_text("in the way")
-    with pytest.raises(StoreUnwritable) as raised, open_writer(tmp_path / "index" / "code.db", wait_s=0):
-        pass
-    assert raised.value.hint
 
 
 def test_threads_may_share_the_tables(path: Path) -> None:

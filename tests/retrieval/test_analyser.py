@@ -167,12 +167,6 @@ def test_only_stop_words(text: str) -> None:
     assert set(asked(text)) & set(ANALYSER.words(f"He wrote: {text}, and left."))
 
 
-def test_terms_are_unique() -> None:
-    """A repeated word is one term, in the order of its first occurrence."""
-    assert asked("zebra cache caching zebra") == ["zebra", "cach"]
-    assert {term.weight for term in ANALYSER.query_terms("zebra cache")} == {1.0}
-
-
 def test_huge_question() -> None:
     """A query of 100 KB has a bounded number of terms."""
     assert len(asked(" ".join(f"word{number}" for number in range(12_000)))) == MAX_QUERY_TERMS

@@ -73,13 +73,6 @@ def test_new_text_is_not_punished() -> None:
     assert "no vector yet" in part(fused[0], "dense")[1]
 
 
-def test_equal_cosines() -> None:
-    """Equal cosines do not change the ranking."""
-    fused = fuse_convex(candidates({1: 2.0, 2: 1.0}), candidates({1: 0.8, 2: 0.8}), {}, LaneMix(0.5))
-    assert [part(candidate, "dense")[0] for candidate in fused] == [0.5, 0.5]
-    assert keys(fused) == [1, 2]
-
-
 def test_ties_keep_the_lanes_order() -> None:
     """Equal scores keep the order of the lexical lane, then of the dense lane."""
     lexical = candidates({"b": 1.0, "a": 1.0})
@@ -224,17 +217,6 @@ def test_neighbours_may_take_away() -> None:
     fused = fuse_convex([], candidates({"a": 0.9, "b": 0.1}), {}, LaneMix(1.0), NeighbourSupport({}, {"a": 0.5}))
     assert part(fused[0], "neighbours")[0] == pytest.approx(-0.5)
     assert fused[0].score == pytest.approx(0.5)
-
-
-@given(st.dictionaries(st.integers(0, 9), BM25 | SCORES), st.dictionaries(st.integers(0, 9), SCORES), WEIGHTS)
-def test_no_support(lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float) -> None:
-    """Empty support changes nothing."""
-    without = fuse_convex(candidates(lexical), candidates(dense), {}, LaneMix(weight))
-    for none in (NO_SUPPORT, NeighbourSupport(dict.fromkeys(lexical, 0.0), {})):
-        fused = fuse_convex(candidates(lexical), candidates(dense), {}, LaneMix(weight), none)
-        assert [(candidate.key, candidate.score) for candidate in fused] == [
-            (candidate.key, candidate.score) for candidate in without
-        ]
 
 
 @given(

@@ -13,7 +13,6 @@ from tests.examples import examples
 from lorelog.core.query import HitForm
 from lorelog.retrieval.knapsack import (
     MAX_HITS_PACKED,
-    FormChoice,
     HitOffer,
     PackingPlan,
     SectionOffer,
@@ -138,53 +137,6 @@ def test_something_is_shown_when_anything_fits(shelf: Shelf, budget: int) -> Non
 def test_more_budget_never_gives_less(shelf: Shelf, budget: int, more: int) -> None:
     """A larger budget never gives a lower total value."""
     assert choose_forms(*shelf, budget + more).value >= choose_forms(*shelf, budget).value
-
-
-@given(shelves(), st.integers(0, 400))
-def test_the_same_question_has_the_same_answer(shelf: Shelf, budget: int) -> None:
-    """The plan is deterministic."""
-    assert choose_forms(*shelf, budget) == choose_forms(*shelf, budget)
-
-
-def test_whole_sections_are_preferred() -> None:
-    """One whole section of the best hit beats several snippets."""
-    offers = [HitOffer(points, 10, 40, 150, number) for number, points in enumerate((100, 70, 60, 55, 50))]
-    plan = choose_forms(offers, [SectionOffer(240)] * 5, 260)
-
-    assert plan.choices[0] == FormChoice(HitForm.SECTION, 0)
-
-
-def test_all_is_shown_whole_when_there_is_room() -> None:
-    """A sufficient budget shows every hit by its section."""
-    offers = [HitOffer(points, 10, 40, 150, number) for number, points in enumerate((100, 70, 60))]
-    plan = choose_forms(offers, [SectionOffer(240)] * 3, 750)
-
-    assert [choice and choice.form for choice in plan.choices] == [HitForm.SECTION] * 3
-
-
-def test_the_better_hit_goes_first() -> None:
-    """Of two hits with the same cost, the one with the higher score is shown, or shown larger."""
-    alone = choose_forms([HitOffer(100, 5, 20), HitOffer(90, 5, 20)], [], 25)
-    larger = choose_forms([HitOffer(100, 5, 20, 60), HitOffer(90, 5, 20, 60)], [], 95)
-
-    assert alone.choices == (FormChoice(HitForm.SNIPPET), None)
-    assert larger.choices == (FormChoice(HitForm.CHUNK), FormChoice(HitForm.SNIPPET))
-
-
-def test_a_shared_section_is_paid_once() -> None:
-    """Two hits of one section cost the section once and a citation each."""
-    plan = choose_forms([HitOffer(100, 5, 50, 90, 0), HitOffer(80, 5, 50, 90, 0)], [SectionOffer(100)], 110)
-
-    assert plan.choices == (FormChoice(HitForm.SECTION, 0), FormChoice(HitForm.SECTION, 0))
-    assert (plan.tokens, plan.value) == (110, 180)
-
-
-def test_a_section_around_a_section_holds_its_hits_too() -> None:
-    """A hit of a subsection is shown by an enclosing section that is shown anyway."""
-    offers = [HitOffer(100, 5, 20, None, 0), HitOffer(90, 5, 20, None, 1)]
-    plan = choose_forms(offers, [SectionOffer(200), SectionOffer(150, parent=0)], 210)
-
-    assert plan.choices == (FormChoice(HitForm.SECTION, 0), FormChoice(HitForm.SECTION, 0))
 
 
 def test_only_so_many_hits_are_weighed() -> None:

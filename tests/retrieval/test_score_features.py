@@ -21,7 +21,6 @@ from lorelog.retrieval.score_features import (
     QUOTED_WEIGHT,
     WORDS_READING_WEIGHTS,
     CloseReader,
-    MatchFeatures,
     Recency,
     entry_score,
     entry_share,
@@ -106,13 +105,6 @@ def test_words_of_other_languages_match_by_most_of_their_letters() -> None:
     assert german.read(["verwaltungsgerichtshofs"]).part_words == 1.0
 
 
-@pytest.mark.parametrize("ask", [reader(), reader("red", rarity={}), reader("red", rarity={"red": 0.0})])
-def test_an_empty_question(ask: CloseReader) -> None:
-    """An empty query, or one of words without rarity, matches no chunk."""
-    assert ask.read(["red", "fox"]) == MatchFeatures(0.0, 0.0, 0.0, 0.0)
-    assert reader("red").read([]) == MatchFeatures(0.0, 0.0, 0.0, 0.0)
-
-
 @given(WORDS, RARITY, WORDS)
 def test_every_number_is_a_share(asked: list[str], rarity: dict[str, float], words: list[str]) -> None:
     """Features are between 0 and 1, a repeated term counts once, and the parts and the lanes add up to at most 1."""
@@ -139,15 +131,6 @@ def test_holding_more_never_covers_less(
     before, after = ask.read(words), ask.read(words + more)
     assert after.coverage >= before.coverage
     assert after.phrase >= before.phrase
-
-
-def test_a_thousand_terms() -> None:
-    """A query of a thousand terms is handled."""
-    terms = [f"word{n}" for n in range(1000)]
-    whole = reader(*terms).read(terms)
-    assert whole.coverage == pytest.approx(1.0)
-    assert whole.phrase == pytest.approx(1.0, abs=0.01)
-    assert reader(*terms).read(terms[::2]).coverage == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("asked", [("red", "fox"), ("red", "fox", "missing"), tuple(f"word{n}" for n in range(500))])

@@ -47,7 +47,7 @@ def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
     assert store.find("ab") == []
     assert store.tags("", ALL) == {}
     assert list(store.supersessions()) == []
-    assert store.session_chunks("s", ALL, 10) == []
+    assert store.recent(ALL, 10, session="s") == []
     assert store.authored_chunks(ALL, 10) == []
     assert list(store.summary_links()) == []
     assert store.vectors([1]) == {}
@@ -606,9 +606,9 @@ def test_a_session_is_told_newest_first(store: Store) -> None:
     other = chunk("/a.md", "other", 4, anchor=Anchor(session="s2", memory="s"))
     put(store, update("/a.md", [one, two, rest, other, chunk("/a.md", "none", 5)]))
 
-    assert [found.chunk.text for found in store.session_chunks("s", ALL, 10)] == ["two", "one"]
-    assert [found.chunk.text for found in store.session_chunks("s", ALL, 1)] == ["two"]
-    assert store.session_chunks("s", Filters(projects=("/q",)), 10) == store.session_chunks("", ALL, 10) == []
+    assert [found.chunk.text for found in store.recent(ALL, 10, session="s")] == ["two", "one"]
+    assert [found.chunk.text for found in store.recent(ALL, 1, session="s")] == ["two"]
+    assert store.recent(Filters(projects=("/q",)), 10, session="s") == store.recent(ALL, 10, session="") == []
 
 
 def test_memories_with_an_id_are_listed_without_notes_of_turns(store: Store) -> None:

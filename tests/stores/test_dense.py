@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, update
 from tests.stores.test_embedded import check_lanes
 
@@ -124,27 +122,6 @@ def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert read <= 50 * 800
 
 
-@pytest.mark.parametrize("few_lists", [0, 100])
-def test_lines_have_the_same_estimate_in_every_look(
-    few_lists: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """All lines of some lists, compared list by list or all at once, get the estimates that each line gets by its position."""
-    monkeypatch.setattr(vector_codes, "_FEW_LISTS", few_lists)
-    monkeypatch.setattr(vector_codes, "_LINES_PER_BLOCK", 500)
-    vectors = clustered(4_000, 96, 1, clusters=60)
-    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = vector_codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
-    assert opened is not None
-    starts, number = opened.arrays["starts"], opened.header.lists
-
-    for lists in (np.arange(number), np.arange(0, number, 3)):
-        sizes = starts[lists + 1] - starts[lists]
-        positions = np.concatenate([np.arange(starts[place], starts[place + 1]) for place in lists])
-        for question in clustered(5, 96, 2, clusters=60):
-            by_lists = opened._score_lists(question, lists)
-            assert np.allclose(by_lists, opened._score_positions(question, lists, sizes, positions), atol=1e-6)
-
-
 def test_lists_that_do_not_narrow_a_search_are_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """If all lines are estimated anyway they are in few lists, and a filter admits what is nearest among its own."""
     monkeypatch.setattr(vector_codes, "_LOOK_SETTINGS", ((1 / 1000, 1),))
@@ -161,16 +138,6 @@ def test_lists_that_do_not_narrow_a_search_are_large(monkeypatch: pytest.MonkeyP
     for question in clustered(5, 96, 2, clusters=60):
         exact = np.argsort(-(vectors[admitted] @ question))[:10] * 2
         assert set(exact.tolist()) <= set(opened.propose(question, opened.positions(admitted), 10).tolist())
-
-
-@given(st.lists(st.integers(-50, 50), min_size=2, max_size=400), st.data())
-def test_a_misleading_sample_does_not_change_the_result(scores: list[int], data: st.DataObject) -> None:
-    """A misleading sample costs time but no result."""
-    count = data.draw(st.integers(1, len(scores) - 1))
-    chosen = vector_codes.choose_best(np.array(scores, dtype=np.float32), count).tolist()
-
-    assert len(set(chosen)) == count
-    assert sorted(scores[place] for place in chosen) == sorted(scores)[-count:]
 
 
 def test_codes_find_within_what_a_filter_admits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

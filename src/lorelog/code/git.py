@@ -52,7 +52,7 @@ _TIMEOUT_S = 10.0
 _LIST_TIMEOUT_S = 120.0
 _MAX_OUTPUT_BYTES = 64 << 20
 _MAX_LIST_BYTES = 512 << 20
-_GITLINK = b"160000"
+_GITLINK = "160000"
 
 
 class Git:
@@ -108,18 +108,27 @@ class Git:
         pending = [(self, "")]
         while pending:
             git, prefix = pending.pop()
-            listing = git.own_files(only)
-            if listing is None:
+            tracked = git.list_files("--stage", "--cached", only=only)  # an unmerged file is listed several times
+            if tracked is None:
                 if git is self:
                     return None
                 continue  # a submodule that was never fetched, or has another owner
-            files, submodules = listing
+            new = git.list_files("--others", "--exclude-standard", only=only) or []
+            entries = [entry.partition("\t") for entry in tracked]
+            submodules = [name for head, _, name in entries if head.startswith(_GITLINK)]
+            files = [name for head, _, name in entries if not head.startswith(_GITLINK)]
+            files += [name for name in new if not name.endswith("/")]  # with a slash it is a nested repository
             paths.update(prefix + name for name in files)
             for name in () if only else submodules:
                 submodule = Path(git.root, name)
                 if (submodule / ".git").exists() and not submodule.is_symlink():
                     pending.append((Git(str(submodule)), f"{prefix}{name}/"))
         return sorted(paths)
+
+    def list_files(self, *options: str, only: Sequence[str]) -> list[str] | None:
+        """Return the names, or entries, that `ls-files` prints for this repository alone."""
+        words = ("ls-files", "-z", *options, "--", *only)
+        return _split_names(self.run(*words, timeout_s=_LIST_TIMEOUT_S, max_bytes=_MAX_LIST_BYTES))
 
     def head(self) -> str:
         """Return the full id of the checked-out commit; empty if there is none."""
@@ -128,27 +137,6 @@ class Git:
     def is_shallow(self) -> bool:
         """Return True for a shallow clone: a commit that is missing may still exist."""
         return self.run_text("rev-parse", "--is-shallow-repository") == "true"
-
-    def own_files(self, only: Sequence[str] = ()) -> tuple[list[str], list[str]] | None:
-        """Return the files and the submodules of this repository alone."""
-
-        def ls_files(*options: str) -> bytes | None:
-            words = ("ls-files", "-z", *options, "--", *only)
-            return self.run(*words, timeout_s=_LIST_TIMEOUT_S, max_bytes=_MAX_LIST_BYTES)
-
-        tracked = ls_files("--stage", "--cached")  # an unmerged file is listed several times
-        if tracked is None:
-            return None
-        new = ls_files("--others", "--exclude-standard")
-        files: list[str] = []
-        submodules: list[str] = []
-        for entry in tracked.split(b"\0"):
-            head, _, name = entry.partition(b"\t")
-            if name:
-                (submodules if head.startswith(_GITLINK) else files).append(os.fsdecode(name))
-        # A name that ends in a slash is a nested repository.
-        files += [os.fsdecode(name) for name in (new or b"").split(b"\0") if name and not name.endswith(b"/")]
-        return files, submodules
 
 
 class GitResult(NamedTuple):

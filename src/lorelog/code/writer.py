@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from lorelog.code.parsed_file import ParsedFile
+from lorelog.code.parsing import ParsedFile
 from lorelog.code.tables import (
     MAX_PER_FILE,
     REBUILD_HINT,

@@ -350,8 +350,8 @@ class Catalog(Protocol):
     def document(self, source: str) -> Document | None:
         """Return a document, or None if it is unknown."""
 
-    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
-        """Return the admitted chunks that begin a section, newest first, at most `limit`."""
+    def recent(self, filters: Filters, limit: int, *, session: str | None = None) -> list[StoredChunk]:
+        """Return the admitted chunks that begin a section, newest first, at most `limit`; of a session, if one is named."""
 
     def recent_keys(self, filters: Filters, limit: int, *, mark: str = "") -> tuple[list[ChunkKey], str]:
         """Return the keys of what `recent` would return, without reading the chunks, and a mark of this state.
@@ -367,9 +367,6 @@ class Catalog(Protocol):
 
     def types(self, filters: Filters) -> Mapping[str, int]:
         """Return the number of chunks by type, without those that have none; only project filters apply."""
-
-    def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
-        """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
 
     def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
         """Return the admitted chunks that begin a memory with an id, newest first, without notes of turns.

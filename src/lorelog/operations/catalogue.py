@@ -132,7 +132,6 @@ def _reply_schema(reply: type, ref_template: str) -> tuple[Json, Json]:
 
 
 def _structs(node: object) -> Iterator[type[msgspec.Struct]]:
-    """Yield the structs in a type described by msgspec."""
     if isinstance(node, msgspec.inspect.StructType):
         yield node.cls
     if isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field):

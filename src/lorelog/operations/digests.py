@@ -261,14 +261,13 @@ def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -
         limit=request.k,
         related=request.include_related_projects,
     )
+    libraries = {name: tuple(map(item_info, getattr(content, name))) for name in ("failures", "decisions", "evidence")}
     view = BriefView(
         overview=content.overview,
         active_tasks=_brief_tasks(content.active),
         completed_tasks=_brief_tasks(content.completed),
-        failures=tuple(map(item_info, content.failures)),
-        decisions=tuple(map(item_info, content.decisions)),
-        evidence=tuple(map(item_info, content.evidence)),
         related_projects=content.related,
+        **libraries,
     )
     return BriefReply(brief=view, **_digest_parts(engine, content.digest))
 
@@ -306,7 +305,9 @@ def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> Libra
 def item_info(item: DigestItem) -> DigestItemInfo:
     """Return an entry of a library under its JSON names."""
     record = item.record
-    return DigestItemInfo(
+    return reply_from(
+        item,
+        DigestItemInfo,
         artifact_id=record.id,
         artifact_kind=record.kind,
         task_id=record.task,
@@ -314,13 +315,8 @@ def item_info(item: DigestItem) -> DigestItemInfo:
         writer=record.agent,
         at=record.at,
         origin=record.origin,
-        text=item.text,
-        trust=item.trust,
-        explicit=item.explicit,
         supports_claim=record.supports_claim,
-        category=item.category,
         support_count=len(item.cites) if item.category else None,
-        confidence=item.confidence,
         supporting_artifact_ids=item.support if item.category else None,
     )
 

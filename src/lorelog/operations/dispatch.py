@@ -210,7 +210,6 @@ _BOUNDS = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less th
 
 
 def _field_types(request: type[OperationRequest], name: str) -> tuple[msgspec.inspect.Type, ...]:
-    """Return the types that a field accepts."""
     field = next((field for field in msgspec.structs.fields(request) if field.name == name), None)
     kind = msgspec.inspect.type_info(field.type) if field else msgspec.inspect.AnyType()
     kinds = _without_metadata(kind)

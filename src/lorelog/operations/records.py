@@ -277,7 +277,6 @@ def written_artifact(written: WrittenRecord) -> WrittenArtifact:
 
 
 def _offer_record_fields(command: ShellCommand) -> ShellCommand:
-    """Return a command that also offers the fields that every record has."""
     return structs.replace(
         command,
         options={**command.options, "writer": "--as"},

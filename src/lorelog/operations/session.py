@@ -239,7 +239,7 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
     until = parse_past_day(request.until)
     filters = Filters(projects=projects, since=since, until=until)
     if request.session:
-        found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)
+        found = ListReply((), tuple(engine.store.recent(filters, request.limit, session=request.session)), more=False)
     else:
         options = ListOptions(include_superseded=True, include_expired=True)
         found = engine.memories().list(filters, limit=request.limit, all_projects=projects is None, options=options)

@@ -139,7 +139,7 @@ def assess_trust(
 def assess_records(records: Iterable[Record], signer: SigningKeyLookup = no_signing_key) -> dict[str, Trust]:
     """Return the trust of each record of one tenant, by id.
 
-    `records` must be the whole ledger, or the result of `RecordTables.around` for the relevant records. Of two lines with
+    `records` must be the whole ledger, or the result of `RecordTables.trust_context` for the relevant ones. Of two lines with
     the same id the first counts.
     """
     by_id: dict[str, Record] = {}

@@ -314,12 +314,13 @@ class HotChunkCache:
 
     def put_many(self, chunks: Iterable[CachedChunk], revision: str) -> None:
         """Store chunks that were fetched after this revision was read."""
-        sized = [(kept, _chunk_bytes(kept)) for kept in chunks]
         with self._lock:
             if revision != self._revision:
                 return
-            for kept, size in sized:
-                key = kept.stored.key
+            for kept in chunks:
+                key, chunk = kept.stored.key, kept.stored.chunk
+                size = _BYTES_PER_CHUNK + getsizeof(chunk.content) + _BYTES_PER_WORD * len(kept.words)
+                size += 0 if chunk.text is chunk.content else getsizeof(chunk.text)
                 if key not in self._once and key not in self._often and size <= self._max_bytes:
                     self._once[key] = (kept, size)
                     self._bytes += size
@@ -349,12 +350,6 @@ class HotChunkCache:
         self._once.clear()
         self._often.clear()
         self._bytes = self._often_bytes = 0
-
-
-def _chunk_bytes(kept: CachedChunk) -> int:
-    chunk = kept.stored.chunk
-    size = _BYTES_PER_CHUNK + getsizeof(chunk.content) + _BYTES_PER_WORD * len(kept.words)
-    return size if chunk.text is chunk.content else size + getsizeof(chunk.text)
 
 
 _MAX_COSTS = 4_096

@@ -157,7 +157,7 @@ def _compare(statement: _Statement, newest: _Statement) -> ValuePair | None:
     is_negated = value.startswith("not ") or current.startswith("not ")
     if is_negated and f"not {current}" != value and f"not {value}" != current:
         return None
-    is_later = _later(statement.text.date, newest.text.date) > 0
+    is_later = _is_later(newest.text.date, statement.text.date)
     return _make_pair(statement, newest, is_settled=is_later and (newest.text.is_own or not statement.text.is_own))
 
 
@@ -166,7 +166,7 @@ def _compare_replaced(older: _Statement, newer: _Statement) -> ValuePair | None:
     is_specific = len(newer.value.key) > 1 or newer.value.kind.startswith("tool:")
     if not is_specific or older.value.value != newer.value.replaces or older.number == newer.number:
         return None
-    if _later(older.text.date, newer.text.date) <= 0 or (older.text.is_own and not newer.text.is_own):
+    if not _is_later(newer.text.date, older.text.date) or (older.text.is_own and not newer.text.is_own):
         return None
     return _make_pair(older, newer, is_settled=True)
 
@@ -177,15 +177,11 @@ def _make_pair(older: _Statement, newer: _Statement, *, is_settled: bool) -> Val
     return ValuePair(older.number, newer.number, is_settled, about, was.shown, now.shown, was.sentence, now.sentence)
 
 
-def _later(date: str, other: str) -> int:
-    """Return 1 if the other date is later, -1 if it is earlier, and 0 if that is not known."""
-    if not date or not other:
-        return 0
-    if date[:10] != other[:10]:
-        return 1 if date[:10] < other[:10] else -1
-    if len(date) > 10 and len(other) > 10 and date[:16] != other[:16]:
-        return 1 if date < other else -1
-    return 0
+def _is_later(other: str, date: str) -> bool:
+    """Return whether a date is known to be later than another."""
+    if not date or not other or date[:10] != other[:10]:
+        return "" < date[:10] < other[:10]
+    return len(date) > 10 < len(other) and date[:16] != other[:16] and date < other
 
 
 def _is_specific(first: _Statement, second: _Statement) -> bool:
@@ -200,7 +196,12 @@ def _is_specific(first: _Statement, second: _Statement) -> bool:
 
 def context_words(text: DatedText) -> frozenset[str]:
     """Return the words of headings, and of a document's file, that say what its statements are about."""
-    titles = [title for title in text.headings if title and not (title[:4].isdigit() or _is_time(title))]
+    titles = [
+        title
+        for title in text.headings
+        if title
+        and not (title[:4].isdigit() or (title[0].isdigit() and ":" in title and _DAY_OR_TIME.fullmatch(title)))
+    ]
     if not text.is_memory and text.source:
         folder, _, name = text.source.removeprefix(text.project).rpartition("/")
         titles += [folder.rpartition("/")[2], name.rpartition(".")[0]]
@@ -208,10 +209,6 @@ def context_words(text: DatedText) -> frozenset[str]:
         return frozenset()
     words = key_words(" ".join(titles).replace("_", " "))
     return words - lexicon("generic_titles")
-
-
-def _is_time(title: str) -> bool:
-    return title[0].isdigit() and ":" in title and _DAY_OR_TIME.fullmatch(title) is not None
 
 
 # statements

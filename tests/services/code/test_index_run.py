@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from tests.code.repositories import git, repository, write
 
-from lorelog.code.parsed_file import ParseRequest
-from lorelog.code.parser_pool import ParserPool
+from lorelog.code.parsing import ParseRequest, ParserPool
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
 from lorelog.core.errors import Cancelled, StoreBusy

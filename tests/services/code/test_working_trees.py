@@ -58,18 +58,6 @@ def test_parts_add_up_to_the_whole_tree(root: Path) -> None:
     assert indexed(trees) == {str(root): ((), 4)}
 
 
-@pytest.mark.slow
-def test_forgetting_removes_the_index_and_the_registration(root: Path, home: Path) -> None:
-    """Forgetting deletes index and registration; a tree that was never indexed cannot be forgotten."""
-    trees = trees_in(root)
-    trees.index(scan=ScanOptions())
-    assert trees.forget(str(root / "src")) == (str(root), 3)
-    assert trees.all() == []
-    assert registered_trees(home / "data" / "default").all() == ()
-    with pytest.raises(NotFound):
-        trees.forget()
-
-
 def test_a_missing_tree_can_be_forgotten(root: Path, tmp_path: Path) -> None:
     """A tree whose folder is missing is listed as such and can be forgotten by its path."""
     trees_in(root).index(scan=ScanOptions())

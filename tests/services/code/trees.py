@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lorelog.code.parsed_file import RECIPE, ParseRequest, parse_file
+from lorelog.code.parsing import RECIPE, ParseRequest, parse_file
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
 from lorelog.core.code import Certainty, UseKind

@@ -6,9 +6,6 @@ import hashlib
 import os
 import random
 import struct
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -329,22 +326,6 @@ TwoModelIndex(Path(sys.argv[1])).run(Killed(), reembed=True)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["good", "same"])
-def test_a_run_that_was_killed_is_carried_on(bench: TwoModelIndex, model: str) -> None:
-    """Killed between two batches, the old vectors answer, and what was made before is not made again."""
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(bench.place), model], check=False, timeout=60)
-    assert killed.returncode == 9
-
-    assert bench.by_meaning(FakeEmbedder())
-    embedder = Good() if model == "good" else CountingEmbedder()
-    told = bench.change(embedder)
-
-    assert told.swapped
-    assert len(embedder.asked) == CHUNKS - 12
-    assert bench.by_meaning(embedder)
-
-
 READER = """
 import json, sys, time
 from pathlib import Path
@@ -357,25 +338,6 @@ while not (Path(sys.argv[1]) / "stop").exists():
         (Path(sys.argv[1]) / "began").touch()
 print(json.dumps([len(seen), all(seen)]))
 """
-
-
-@pytest.mark.slow
-def test_another_process_is_answered_throughout(bench: TwoModelIndex) -> None:
-    """While a model makes its vectors anew, several times, and goes back, another process finds by meaning in every search."""
-    reader = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(READER), str(bench.place)], stdout=subprocess.PIPE, text=True
-    )
-    while not (bench.place / "began").exists():
-        assert reader.poll() is None
-    for _ in range(3):
-        bench.run(FakeEmbedder(), reembed=True)
-        roll_back(bench.store(FakeEmbedder()))
-    (bench.place / "stop").touch()
-    said, _ = reader.communicate(timeout=60)
-
-    count, every = said.strip("[]\n").split(", ")
-    assert int(count) > 3
-    assert every == "true"
 
 
 @pytest.mark.slow

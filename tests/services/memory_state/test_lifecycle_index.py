@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -274,17 +273,6 @@ def test_days_are_given_and_taken_back_without_touching_the_file(memory: Lorelog
     assert "otter" not in lifecycle.read_text("utf-8")
 
 
-def test_days_survive_a_reset(memory: Lorelog, project: Path) -> None:
-    """They are kept beside the index, not in it."""
-    added = memory.add("an otter")
-    memory.set_expiry(added.memory, expires=YESTERDAY)
-    memory.reset()
-    memory.index([project / ".lorelog" / "memory"])
-
-    assert found(memory) == []
-    assert found(memory, include_expired=True) == ["an otter"]
-
-
 def test_what_is_due_is_listed_and_told_by_health(memory: Lorelog) -> None:
     """The longest due first; what is not due yet, is hidden or was put off is not among them."""
     first, second, later, hidden = (memory.add(f"otter {number}") for number in range(4))
@@ -300,23 +288,6 @@ def test_what_is_due_is_listed_and_told_by_health(memory: Lorelog) -> None:
     assert (check.ok, check.message) == (True, "3 memories are due for review")
     memory.set_expiry(first.memory, review_after=None)
     assert [element.id for element in memory.list(due=True).memories] == [second.id]
-
-
-def test_a_torn_line_and_a_broken_one_are_passed_over(tmp_path: Path) -> None:
-    """What a power cut left of the last line does not swallow the next one; a line that cannot be read hides no other."""
-    path = tmp_path / "lifecycle.jsonl"
-    calendar = MemoryDateTable(path)
-    calendar.record(MemoryDates("a", expires="2026-01-01"))
-    with path.open("a", encoding="utf-8") as file:
-        file.write('{"memory": "a", "expi')
-    assert MemoryDateTable(path).dates()["a"].expires == "2026-01-01"
-    MemoryDateTable(path).record(MemoryDates("b", review_after="2026-01-02"))
-    assert {name: date.review_after for name, date in calendar.dates().items()} == {"a": None, "b": "2026-01-02"}
-
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"memory": "c", "expires": "someday"}) + "\n")
-    calendar.record(MemoryDates("d", expires="2026-01-03"))
-    assert set(calendar.dates()) == {"a", "b", "d"}
 
 
 DAYS = st.none() | st.just("") | st.dates().map(date.isoformat)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.examples import examples
 from tests.records.drafts import draft
 
-from lorelog.core.record import Record, RecordDraft, TrustTier
+from lorelog.core.record import RecordDraft, TrustTier
 from lorelog.records.trust import COUNTERSIGNING_KINDS, assess_records
 from lorelog.services.records.exports import ImportItem
 from lorelog.services.records.keyring import Keyring
@@ -105,18 +105,3 @@ def test_one_key_never_makes_a_signed_verification(
 
         assert not [item for item in judged(book, keyring) if item == (TrustTier.VERIFIED, True)]
         book.close()
-
-
-def test_two_keys_do(tmp_path: Path) -> None:
-    """Two trusted keys in one file do produce a signed verification."""
-    for name in ("mara", "otto"):
-        Keyring(tmp_path / "keys").create(name)
-    keyring = Keyring(tmp_path / "keys")
-    book = RecordStore(tmp_path / "data" / "t", keyring.signing_key)
-    claim = Keyring(tmp_path / "keys", "mara").sign(draft(agent="mara"))
-    check = draft("verification", agent="otto", reply_to=claim.id, supports_claim=True)
-    take(book, keyring, [claim, Keyring(tmp_path / "keys", "otto").sign(check)])
-
-    written: list[Record] = list(book.ledger.read())
-    assert [item.origin for item in written] == ["agent", "agent"]
-    assert judged(book, keyring) == [(TrustTier.CANONICAL, True), (TrustTier.VERIFIED, True)]

@@ -27,8 +27,7 @@ from msgspec import Struct, field
 
 from lorelog.code.git import Git
 from lorelog.code.languages.registry import may_be_code
-from lorelog.code.parsed_file import RECIPE, ParsedFile, ParseRequest
-from lorelog.code.parser_pool import ParserPool, weighted_batches
+from lorelog.code.parsing import RECIPE, ParsedFile, ParseRequest, ParserPool, weighted_batches
 from lorelog.code.tables import CodeRoot, CodeTables
 from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
 from lorelog.core.document import FileStamp
@@ -377,18 +376,17 @@ class _CodeIndexRun:
     @contextmanager
     def _exclusive_writer(self, database: Path) -> Iterator[CodeWriter]:
         """Hold the writer lock; while another run holds it, wait if the job allows it."""
-        started = time.monotonic()
-        waited = False
+        started, waits_s = time.monotonic(), 0.0
         with ExitStack() as stack:
             while True:
                 try:
-                    writer = stack.enter_context(open_writer(database, wait_s=_LOCK_POLL_S if waited else 0))
+                    writer = stack.enter_context(open_writer(database, wait_s=waits_s))
                     break
                 except StoreBusy as busy:
                     if not self._job.waits or time.monotonic() > started + _LOCK_TIMEOUT_S:
                         raise
-                    self._notes += [] if waited else [f"waited: {busy.message}"]
-                    waited = True
+                    self._notes += [] if waits_s else [f"waited: {busy.message}"]
+                    waits_s = _LOCK_POLL_S
                     holder = busy.holder or "another process"
                     self._progress(f"waiting for the code index run of {holder}", int(time.monotonic() - started), 0)
             yield writer

@@ -75,15 +75,13 @@ class ReferenceResolver:
     def __init__(self, code: CodeView) -> None:
         self._code = code
         self._types = TypeResolver(code)
-        self._ancestors: dict[DefinitionKey, set[DefinitionKey]] = {}
-        self._families: dict[tuple[str, str], list[StoredDefinition]] = {}
 
     def references(self, targets: Sequence[StoredDefinition]) -> Iterator[tuple[StoredUse, Certainty]]:
         """Yield the uses that mean, or may mean, one of some definitions of one name."""
         by_key = {definition_key(target): target for target in targets}
         names = dict.fromkeys(target.symbol.name for target in targets)
         for target in targets:
-            if _is_top_level(target):
+            if not target.symbol.container:
                 names |= dict.fromkeys(name for _, name in sorted(self._code.export_sites(target)))
         for name in names:
             for used in self._code.uses(name):
@@ -106,11 +104,9 @@ class ReferenceResolver:
         return any(
             self._code.is_exported_by(target, name, module, used.path, used.language)
             for target in targets.values()
-            if _is_top_level(target)
+            if not target.symbol.container
             for module in modules
         )
-
-    # -- without a receiver -----------------------------------------------------------------------------------------
 
     def _judge_unqualified(self, used: StoredUse, targets: _Targets) -> Certainty | None:
         name = used.use.name
@@ -125,7 +121,7 @@ class ReferenceResolver:
         if matches and not self._is_imported_at_top(used):
             return None
         if any(
-            _is_top_level(target) and (used.path, name) in self._code.export_sites(target)
+            not target.symbol.container and (used.path, name) in self._code.export_sites(target)
             for target in targets.values()
         ):
             return Certainty.EXACT
@@ -150,14 +146,8 @@ class ReferenceResolver:
     def _is_imported_at_top(self, used: StoredUse) -> bool:
         """Return True if a name that the file assigns is also imported at its top: `x = None` after a failed import."""
         imports = self._code.imported_as(used.path, used.use.name)
-        if not imports:
-            return False
-        functions = [
-            definition.symbol for definition in self._code.symbols(used.path) if definition.symbol.kind in FUNCTIONS
-        ]
-        return any(
-            not any(_is_in_function(statement.line, function) for function in functions) for statement in imports
-        )
+        symbols = [definition.symbol for definition in self._code.symbols(used.path)] if imports else []
+        return any(not any(_is_in_function(statement.line, symbol) for symbol in symbols) for statement in imports)
 
     def _is_python_class(self, qualified: str, used: StoredUse) -> bool:
         return used.language == "python" and any(
@@ -188,8 +178,6 @@ class ReferenceResolver:
         is_ambiguous = any(definition_key(candidate) not in targets for candidate in candidates)
         return Certainty.NAME if is_ambiguous else Certainty.LIKELY
 
-    # -- with a receiver --------------------------------------------------------------------------------------------
-
     def _judge_qualified(self, used: StoredUse, targets: _Targets) -> Certainty | None:
         name, receiver = used.use.name, used.use.receiver
         scope = NameScope(used.path, used.language, used.enclosing)
@@ -211,14 +199,16 @@ class ReferenceResolver:
 
     def _overrides(self, target: StoredDefinition, cls: StoredDefinition) -> bool:
         """Return True if a definition belongs to a subclass of a class: then a call may reach it."""
-        key = definition_key(target)
-        if key not in self._ancestors:
-            self._ancestors[key] = self._ancestors_of(target) if target.symbol.container else set()
-        return definition_key(cls) in self._ancestors[key]
+        return bool(target.symbol.container) and definition_key(cls) in self._ancestors_of(target)
 
     def _ancestors_of(self, member: StoredDefinition) -> set[DefinitionKey]:
         """Return the class of a member and its ancestors."""
-        return {definition_key(above) for cls in self._holders(member) for above in self._types.linearized_bases(cls)}
+
+        def find() -> set[DefinitionKey]:
+            holders = self._holders(member)
+            return {definition_key(above) for cls in holders for above in self._types.linearized_bases(cls)}
+
+        return self._code.cached(("ancestors", definition_key(member)), find)
 
     def _holders(self, member: StoredDefinition) -> list[StoredDefinition]:
         return self._types.definitions_at(member.symbol.container, member.path)
@@ -252,21 +242,19 @@ class ReferenceResolver:
 
     def _family(self, name: str, language: str) -> list[StoredDefinition]:
         """Return all members of a name if their classes share an ancestor; else nothing."""
-        key = (name, language)
-        if key not in self._families:
+
+        def find() -> list[StoredDefinition]:
             members = [
                 definition
                 for definition in self._code.definitions(name)
                 if _share_names(definition.language, language) and self._is_member(definition)
             ]
-            common: set[DefinitionKey] | None = None
+            common = self._ancestors_of(members[0]) if members else set()
             for member in members:
-                ancestors = self._ancestors_of(member)
-                common = ancestors if common is None else common & ancestors
-                if not common:
-                    break
-            self._families[key] = members if common else []
-        return self._families[key]
+                common = common and common & self._ancestors_of(member)
+            return members if common else []
+
+        return self._code.cached(("family", name, language), find)
 
 
 def _is_in_function(line: int, function: Symbol | None) -> bool:
@@ -279,10 +267,6 @@ def _is_in_head(used: StoredUse) -> bool:
     """Return True for a use in the decorators or the signature of its function, which are evaluated outside of it."""
     function = used.enclosing
     return function is not None and function.kind in FUNCTIONS and used.use.line <= function.name_line
-
-
-def _is_top_level(definition: StoredDefinition) -> bool:
-    return not definition.symbol.container
 
 
 def _is_free(definition: StoredDefinition) -> bool:

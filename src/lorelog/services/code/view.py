@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
@@ -183,10 +183,6 @@ class CodeView:
         by_name = self.cached(("bound", path), lambda: _grouped(self.imports(path), bound_name))
         return by_name.get(name, [])
 
-    def importers_of_name(self, name: str) -> list[StoredImport]:
-        """Return the imports that take a name from a module."""
-        return self.cached(("importers", name), lambda: self._tables.importers_of_name(name, self._roots))
-
     def exists(self, path: str) -> bool:
         """Return True if a file is indexed."""
         return self.cached(("file", path), lambda: self._tables.file(self.root, path) is not None)
@@ -230,29 +226,23 @@ class CodeView:
         sites, pending = {first}, [first]
         while pending and len(sites) < _MAX_EXPORT_SITES:
             path, name = pending.pop()
-            for site in self._importing_files(path, name, definition.language):
-                if site not in sites:
-                    sites.add(site)
-                    pending.append(site)
+            is_private = definition.language == "python" and name.startswith("_")  # `*` does not import it
+            for imported in (name,) if is_private else (name, "*"):
+                for importer in self._imports_of_name(imported, path):
+                    site = (importer.path, importer.what.alias or name)
+                    if site not in sites and self.is_module_file(
+                        importer.path, importer.what.module, path, importer.language
+                    ):
+                        sites.add(site)
+                        pending.append(site)
         return sites
-
-    def _importing_files(self, path: str, name: str, language: str) -> Iterator[tuple[str, str]]:
-        """Yield the files that import a name from a file, with its name there."""
-        for importer in self._imports_of_name(name, path):
-            if self.is_module_file(importer.path, importer.what.module, path, importer.language):
-                yield importer.path, importer.what.alias or name
-        if language == "python" and name.startswith("_"):
-            return  # `*` does not import private names
-        for importer in self._imports_of_name("*", path):
-            if self.is_module_file(importer.path, importer.what.module, path, importer.language):
-                yield importer.path, name
 
     def _imports_of_name(self, name: str, path: str) -> list[StoredImport]:
         """Return the imports of a name that may mean a file, by the last part of the module."""
 
         def make() -> dict[str, list[StoredImport]]:
             by_ending: dict[str, list[StoredImport]] = defaultdict(list)
-            for stored in self.importers_of_name(name):
+            for stored in self._tables.importers_of_name(name, self._roots):
                 ending = _last_module_part(stored.what.module) if stored.language == "python" else _ANY_MODULE
                 by_ending[ending].append(stored)
             return by_ending

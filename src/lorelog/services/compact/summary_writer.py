@@ -424,7 +424,6 @@ class SourceFacts:
         return list(dict.fromkeys(claim for claim, supported in self._claims(_normalize_text(line)) if not supported))
 
     def _claims(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Yield each claim, and whether the texts contain it."""
         for match in _QUOTED.finditer(line):
             claim = " ".join(next(text for text in match.groupdict().values() if text is not None).split())
             if match["code"] is not None:
@@ -472,7 +471,6 @@ class SourceFacts:
 
 
 def _plain_number(number: str) -> str:
-    """Return a number without trailing zeros of a fraction."""
     whole, point, fraction = number.partition(".")
     return f"{whole}.{fraction}".rstrip("0").rstrip(".") if point and fraction.isdigit() else number
 

@@ -243,7 +243,6 @@ def dedupe_hits(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def _is_eligible(scope: ContextScope, hit: Hit, keys: Sequence[str]) -> bool:
-    """Return True if a hit of the wide search counts."""
     if not keys:
         return bool(hit.grounding) or any(tag.startswith(TAG_PREFIX) for tag in hit.tags)
     if not hit.grounding or not scope.record_scope.records.exists():
@@ -253,7 +252,6 @@ def _is_eligible(scope: ContextScope, hit: Hit, keys: Sequence[str]) -> bool:
 
 
 def _hit_from_chunk(stored: StoredChunk) -> Hit:
-    """Return a memory as a hit without a search."""
     chunk = stored.chunk
     foreign = chunk.anchor is not None and chunk.anchor.origin in UNTRUSTED_ORIGINS
     return hit_of(

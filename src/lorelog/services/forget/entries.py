@@ -219,7 +219,7 @@ class Selector(Struct, frozen=True):
         sources = {
             stored.chunk.source
             for session in {session for session, _ in turns}
-            for stored in self.store.session_chunks(session, Filters(), _MAX_SESSION_CHUNKS)
+            for stored in self.store.recent(Filters(), _MAX_SESSION_CHUNKS, session=session)
         }
         for section in self.sections(sources) if turns else ():
             if section.turn in turns:

@@ -253,7 +253,6 @@ def _parse_usage(line: dict[str, Any]) -> CallUsage:
 
 
 def _sum_tokens(lines: list[dict[str, Any]], purpose: str) -> int:
-    """Return the tokens spent under the limit of a purpose."""
     spent: dict[str, int] = {}
     for line in lines:
         usage = _parse_usage(line)

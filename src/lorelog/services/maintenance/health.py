@@ -270,7 +270,6 @@ def _check_access(workspace: Workspace) -> HealthCheck:
 
 
 def _check_privacy(home: Path) -> HealthCheck:
-    """Warn of files that other users can read."""
     files_in_home = (Path(folder, name) for folder, _, names in os.walk(home) for name in names)
     exposed = []
     for path in islice(files_in_home, _MAX_FILES):

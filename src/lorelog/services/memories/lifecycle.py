@@ -68,7 +68,7 @@ def find_episode(episode: str, store: Store, filters: Filters, lifecycle: Lifecy
         raise UsageError(f"{episode!r} cannot be an episode's id", hint="letters, digits, '_', '-', '.' and ':'")
     tag = f"episode:{episode}"
     tagged = Filters(**{name: getattr(filters, name) for name in ("projects", "since", "until")}, tags=(tag,))
-    matches = (*store.recent(tagged, 10 * limit), *store.session_chunks(episode, filters, 10 * limit))
+    matches = (*store.recent(tagged, 10 * limit), *store.recent(filters, 10 * limit, session=episode))
     ordered = sorted(
         {stored.key: stored for stored in matches}.values(),
         key=lambda stored: (stored.chunk.date, stored.chunk.source, stored.chunk.start_line),
@@ -368,16 +368,11 @@ def _pairs_by_words(
 
 def _duplicate(stored: StoredChunk, similarity: float, *, keep: bool = False) -> Duplicate:
     chunk, text = stored.chunk, normalized_text(stored)
+    same = ("memory", "source", "start_line", "end_line", "date", "date_source", "type")
     return Duplicate(
+        **{name: getattr(chunk, name) for name in same},
         id=stored.id,
-        memory=chunk.anchor.memory if chunk.anchor else "",
-        source=chunk.source,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
         project=stored.project,
-        date=chunk.date,
-        date_source=chunk.date_source,
-        type=chunk.type,
         similarity=round(similarity, 4),
         keep=keep,
         text=text if len(text) <= _MAX_DUPLICATE_TEXT else text[: _MAX_DUPLICATE_TEXT - 1] + "…",

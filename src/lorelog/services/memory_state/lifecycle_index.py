@@ -214,22 +214,18 @@ class _TenantState:
     def __init__(self, folder: Path) -> None:
         self.expiry = MemoryDateTable(folder / LIFECYCLE_FILE)
         self.feedback = Feedback(folder / "feedback.jsonl")
-        self._supersession_rows: Sequence[Supersession] = ()
-        self._supersessions = SupersessionIndex(())
-        self._link_rows: Sequence[SummaryLink] = ()
-        self._summary_links = SummaryLinks()
+        self._supersessions: tuple[Sequence[Supersession], SupersessionIndex] = ((), SupersessionIndex(()))
+        self._links: tuple[Sequence[SummaryLink], SummaryLinks] = ((), SummaryLinks())
 
     def supersessions(self, store: Store) -> SupersessionIndex:
-        rows = store.supersessions()
-        if rows is not self._supersession_rows:
-            self._supersessions, self._supersession_rows = SupersessionIndex(rows), rows
-        return self._supersessions
+        if (rows := store.supersessions()) is not self._supersessions[0]:
+            self._supersessions = rows, SupersessionIndex(rows)
+        return self._supersessions[1]
 
     def summary_links(self, store: Store) -> SummaryLinks:
-        rows = store.summary_links()
-        if rows is not self._link_rows:
-            self._summary_links, self._link_rows = SummaryLinks(rows), rows
-        return self._summary_links
+        if (rows := store.summary_links()) is not self._links[0]:
+            self._links = rows, SummaryLinks(rows)
+        return self._links[1]
 
 
 @lru_cache(maxsize=64)

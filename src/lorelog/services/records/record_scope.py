@@ -248,9 +248,9 @@ class RecordScope(Struct, frozen=True, kw_only=True):
     """Visible projects, the current one first, including the global one (empty)."""
     patterns: tuple[str, ...] = ()
     """Regular expressions of additional text to redact from records."""
-    search_raw: RecordSearch | None = None
+    search_raw: RecordSearch
     """Search without trust and token cost on the hits, for callers that rate records themselves."""
-    search_words: RecordSearch | None = None
+    search_words: RecordSearch
     """Lexical search_raw: calls no model, which would take longer than everything else."""
 
 

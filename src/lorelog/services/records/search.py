@@ -183,11 +183,9 @@ def find_tasks(scope: record_scope.RecordScope, filter_: record_scope.RecordFilt
         tasks = list(islice(searcher.newest_tasks(), filter_.k))
     else:
         # A query in the records' own words needs no embedding, which would take longer than everything else.
-        tasks = []
-        if scope.search_words:
-            tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_words)
+        tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_words)
         if not tasks or searcher.is_by_chance:
-            tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_raw or scope.search)
+            tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_raw)
     tasks = tasks[: filter_.k]
     rated = iter(_rate_matches(scope, [match for hit in tasks for match in hit.matches]))
     hits = [replace(hit, matches=tuple(islice(rated, len(hit.matches)))) for hit in tasks]
@@ -201,7 +199,7 @@ def find_records(scope: record_scope.RecordScope, filter_: record_scope.RecordFi
     if not filter_.query.strip() or not scope.records.exists():
         matches = list(islice(searcher.newest_records(), filter_.k))
     else:
-        matches, notes = searcher.search_until_enough(searcher.rank_records, scope.search_raw or scope.search)
+        matches, notes = searcher.search_until_enough(searcher.rank_records, scope.search_raw)
     return RecordSearchResult(records=tuple(to_record_hits(scope, matches[: filter_.k])), notes=notes)
 
 

@@ -153,7 +153,6 @@ def _find_support(
     lexical: Sequence[Candidate],
     cosines: Mapping[ChunkKey, float],
 ) -> NeighbourSupport:
-    """Return the support of short chunks."""
     near = {key for neighbours in around.values() for key in (*neighbours.near, *neighbours.far)}
     if not near:
         return NO_SUPPORT
@@ -197,7 +196,6 @@ def _lead(dense: Sequence[Candidate], mean: float, deviation: float) -> float:
 
 
 def _mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard deviation of the finite scores."""
     finite = list(filter(isfinite, scores))
     if len(finite) < 2:
         return (finite[0] if finite else 0.0), 0.0

@@ -256,7 +256,6 @@ class HitBuilder:
         return fused
 
     def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
-        """Rerank the first candidates with the cross-encoder, if there is one."""
         if self._deps.reranker is None or not ranked or not self._uses_own_ranking:
             return ranked
         from lorelog.retrieval.rerank import rerank
@@ -287,7 +286,6 @@ class HitBuilder:
         )
 
     def _mark_changes(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
-        """Mark newer and older values of the same thing, and rank the older below the newer."""
         if not self._options.now_was or len(ranked) < 2:
             return ranked
         # Documents are compared only with memories and with what has a date of its own. A search in documents alone saves the

@@ -1,15 +1,6 @@
 """Plan one exchange: what this machine gets, and what the exchange holds afterwards. Pure functions.
 
-The exchange is a set of files:
-
-    lorelog-sync.json                     version of this layout
-    projects/<project>/project.json       the project's name across machines
-    projects/<project>/journals/*.md      entries of all machines, in order of time
-    writers/<writer>/ledger.jsonl         records of one machine, a hash chain of its own
-    writers/<writer>/<log>.jsonl          lines of one machine's logs: dates, deletions, guards, own memories
-    writers/<writer>/forgotten.jsonl      ids of what was forgotten there; no text
-    writers/<writer>/writer.json          the name of its user
-
+The files of an exchange are listed in docs/sync.md: journals by project, logs and records by writer.
 A machine writes its own writer's files, and merges the journals. It changes another writer's files only to erase what was
 forgotten. Files of projects and writers that it does not know stay as they are.
 """

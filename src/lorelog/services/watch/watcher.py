@@ -85,9 +85,8 @@ class FileEventSource:
             for listener in listeners:
                 listener.stop()
             raise
-        before, self._listeners = self._listeners, listeners
-        for listener in before:
-            listener.stop()
+        self.close()
+        self._listeners = listeners
 
     def is_full(self, folder: str) -> bool:
         """Return whether the system would refuse one more watch. New directories are then silently not watched."""

@@ -147,8 +147,11 @@ class CatalogReader:
         ).fetchone()
         return None if row is None else rows.read_document(row)
 
-    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
+    def recent(self, filters: Filters, limit: int, *, session: str | None = None) -> list[StoredChunk]:
         where, values = sql_conditions(filters)
+        if session is not None:
+            where += " AND c.anchor IS NOT NULL AND json_extract(c.anchor, '$.session') = ?"
+            values.append(session)
         return self._chunks(
             f"{_SELECT_CHUNKS} WHERE c.piece = 0 AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (*values, limit)
         )
@@ -195,15 +198,6 @@ class CatalogReader:
             f"SELECT type, count(*) FROM chunks WHERE live AND type <> ''{in_projects} GROUP BY type ORDER BY type"
         )
         return dict(self.database.execute(statement, projects).fetchall())
-
-    def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
-        if not session:
-            return []
-        where, values = sql_conditions(filters)
-        anchored = "c.piece = 0 AND c.anchor IS NOT NULL AND json_extract(c.anchor, '$.session') = ?"
-        return self._chunks(
-            f"{_SELECT_CHUNKS} WHERE {anchored} AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (session, *values, limit)
-        )
 
     def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
         where, values = self._authored(filters, outside)
@@ -537,10 +531,11 @@ class CatalogReader:
         return value
 
     def set_fact(self, name: str, value: str) -> None:
-        self.database.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
-
-    def delete_fact(self, name: str) -> None:
-        self.database.execute("DELETE FROM facts WHERE name = ?", (name,))
+        """Set a value; an empty one deletes it."""
+        if value:
+            self.database.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+        else:
+            self.database.execute("DELETE FROM facts WHERE name = ?", (name,))
 
     def is_current_space(self) -> bool:
         """Return True if the `embedded` marks refer to this model: another model may have indexed last."""

@@ -45,7 +45,7 @@ class ShadowVectors:
     def begin(self, owner: str, dimension: int) -> None:
         """Choose the space that a model's new vectors are stored in, next to the served ones."""
         shadow, served = self._catalog.fact("beside") or "", self._catalog.fact("space") or ""
-        self._catalog.delete_fact("declined")
+        self._catalog.set_fact("declined", "")
         if catalog_reader.space_owner(shadow) == owner:
             if self._fits(shadow, dimension):
                 return
@@ -109,7 +109,7 @@ class ShadowVectors:
         self.serve(space, catalog_reader.space_model(space))
         self._catalog.set_fact("before", served)
         if self._catalog.fact("beside") == space:
-            self._catalog.delete_fact("beside")
+            self._catalog.set_fact("beside", "")
 
     def drop(self, space: str) -> int:
         """Delete a space with all its vectors; return their number."""
@@ -123,7 +123,7 @@ class ShadowVectors:
         served = self._catalog.fact("space")
         dropped = sum(self.drop(name) for name in self._catalog.spaces() if name != served)
         for fact in ("beside", "before", "declined"):
-            self._catalog.delete_fact(fact)
+            self._catalog.set_fact(fact, "")
         return dropped
 
     def _fits(self, space: str, dimension: int) -> bool:
@@ -233,7 +233,14 @@ class CatalogWriter:
                 self._update_lanes()
             with self._write_transaction():
                 for plan in plans:
-                    self._switch(plan)
+                    self._delete(plan.stale)
+                    self._move(plan)
+                    count = plan.first_ordinal + len(plan.update.chunks)
+                    self._database.execute(
+                        f"UPDATE documents SET live = 1, {_assignments(rows.DOCUMENT_COLUMNS.split(', '))} WHERE id = ?",
+                        (*rows.document_values(plan.update.document, count), plan.document),
+                    )
+                    self.catalog.set_fact(f"resume {plan.document}", plan.update.resume)
                 self._database.execute("UPDATE chunks SET live = 1 WHERE row >= ? AND NOT live", (first,))
         except BaseException:
             with suppress(sqlite3.Error):  # disk full: the next writer discards the rows; the first error is reported
@@ -264,7 +271,7 @@ class CatalogWriter:
                     [row for (row,) in self._database.execute("SELECT row FROM chunks WHERE document = ?", document)]
                 )
                 self._database.execute("DELETE FROM documents WHERE id = ?", document)
-                self.catalog.delete_fact(f"resume {document[0]}")
+                self.catalog.set_fact(f"resume {document[0]}", "")
                 removed += 1
         self._vectors_freed |= removed > 0
         return removed
@@ -426,21 +433,6 @@ class CatalogWriter:
             ],
         )
         change_log.append_changes(self._database, change_log.ADD, list(range(first, first + len(fresh))))
-
-    def _switch(self, plan: _DocumentPlan) -> None:
-        self._delete(plan.stale)
-        self._move(plan)
-        columns = ", ".join(f"{column.strip()} = ?" for column in rows.DOCUMENT_COLUMNS.split(","))
-        count = plan.first_ordinal + len(plan.update.chunks)
-        self._database.execute(
-            f"UPDATE documents SET live = 1, {columns} WHERE id = ?",
-            (*rows.document_values(plan.update.document, count), plan.document),
-        )
-        name = f"resume {plan.document}"
-        if plan.update.resume:
-            self.catalog.set_fact(name, plan.update.resume)
-        else:
-            self.catalog.delete_fact(name)
 
     def _move(self, plan: _DocumentPlan) -> None:
         """Update the rows of chunks that are on other lines, or differ in what only the catalog stores."""

@@ -128,7 +128,6 @@ class CatalogStore(ABC):
     recent_keys = _reads(CatalogReader.recent_keys, lambda: ([], ""))
     tags = _reads(CatalogReader.tags, dict)
     types = _reads(CatalogReader.types, dict)
-    session_chunks = _reads(CatalogReader.session_chunks, list)
     authored_chunks = _reads(CatalogReader.authored_chunks, list)
     authored_marks = _reads(CatalogReader.authored_marks, list)
     vectors = _reads(CatalogReader.vectors, dict)

@@ -177,7 +177,6 @@ class _StreamRun:
         await send({"type": "http.response.body", "body": self._final, "more_body": False})
 
     def _progress(self, stage: str, done: int, total: int) -> None:
-        """Receive a report in the job's thread."""
         if self.gone.is_set():
             raise Cancelled("the client disconnected")
         self._loop.call_soon_threadsafe(self._set_latest, {"stage": stage, "done": done, "total": total})

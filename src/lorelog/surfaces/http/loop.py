@@ -86,7 +86,6 @@ def put_file(path: str, data: bytes, limit: int, expected: str = "") -> None:
 
 @contextmanager
 def _open_parent(path: str) -> Iterator[int]:
-    """Open the directory of a path without following links."""
     *parents, _ = path.split("/")[1:]
     if any(part in {"", ".", ".."} for part in parents):
         raise HttpRefusalError(*_NOT_INDEXED)

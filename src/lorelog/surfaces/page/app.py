@@ -106,7 +106,6 @@ class _Page:
         ]
 
     def _calls(self, agent: str) -> OperationEndpoints:
-        """Return the endpoints, bound to the caller."""
         calls = self._endpoints.get(agent)
         if calls is None:
             caller = identify_caller(self._server, agent)
@@ -161,7 +160,6 @@ class _Page:
         return json_response(await to_thread.run_sync(read_status, address))
 
     async def _markdown(self, request: Request) -> Response:
-        """Return the trees of Markdown texts."""
         texts = read_json(await read_body(request)).get("texts")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise HttpRefusalError(400, "usage", "texts must be a list of texts")
@@ -243,7 +241,6 @@ def call_confirmed(call: BoundCall, op: str, arguments: Mapping[str, Any], typed
 
 
 def _find_target(op: str, arguments: Mapping[str, Any]) -> str:
-    """Return the id of the only memory that a request names."""
     if op == "memory.delete":
         return str(arguments.get("id", ""))
     ids = arguments.get("ids") or []

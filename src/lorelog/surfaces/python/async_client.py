@@ -87,7 +87,6 @@ class AsyncLorelog(MemoryMethods[Awaited]):
         self._memory.close()
 
     async def _in_thread(self, function: Callable[P, ValueT], *args: P.args, **kwargs: P.kwargs) -> ValueT:
-        """Call a function in a thread, and return its value."""
         if self._closing is not None:
             raise UsageError("this AsyncLorelog is closed", hint="open another one, or keep it open with 'async with'")
         call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))

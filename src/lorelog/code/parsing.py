@@ -1,0 +1,418 @@
+"""Parse files in processes of their own: requests go in, rows for the writer come out as files are finished.
+
+Rows are plain tuples because they cross a pipe. Uses are packed here already, since several processes parse and one
+writes.
+
+`main` is the parser process: it reads requests from standard input and writes results until the input ends. Parsers are third-party native code that reads untrusted files. In a separate process, a parser that crashes, hangs or
+exhausts the memory costs one file, which is reported. The process ends with its parent, since its input ends then.
+
+`ParserPool` runs these processes. Memory is bounded: results wait in a queue of limited size. A process that crashes or
+times out is replaced; its current file gets a problem as result, and the next process parses the remaining files.
+
+A message is its length in four bytes and a marshalled value: a root with files to parse, or the result of one of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import marshal
+import os
+import select
+import stat
+import struct
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from queue import Full, Queue
+from threading import Event, Lock, Thread
+from typing import Any, NamedTuple, Self, TypeVar
+
+from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
+from lorelog.code.names import module_tail
+from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
+from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
+from lorelog.core.code import FileExtract, NameUse
+from lorelog.core.document import FileStamp
+
+RECIPE = "1"
+"""Version of the extraction: raise it when the same bytes would give other symbols, uses or imports."""
+
+SymbolRow = tuple[str, str, int, int, int, int, int, int, str, str, str, str, str, str]
+"""Name, kind, span, position of the name, signature, docstring, visibility, container, bases, digest."""
+ImportRow = tuple[str, str, str, str, int, int]
+"""Module, its last part, name, alias, line, column."""
+
+
+class ParsedFile(NamedTuple):
+    """The result of parsing one file."""
+
+    path: str
+    """Relative to its root."""
+    stamp: tuple[int, int, int]
+    digest: str
+    language: str = ""
+    lines: int = 0
+    broken: int = 0
+    problem: str = ""
+    unchanged: bool = False
+    """The bytes are those of the requested digest; nothing was parsed."""
+    missing: bool = False
+    symbols: tuple[SymbolRow, ...] = ()
+    uses: tuple[tuple[str, bytes], ...] = ()
+    imports: tuple[ImportRow, ...] = ()
+
+
+class ParseRequest(NamedTuple):
+    """A file to parse."""
+
+    path: str
+    digest: str = ""
+    """Digest of the indexed content: if the bytes still have it, the file is not parsed."""
+    size: int = 0
+
+
+def parse_file(root: str, request: ParseRequest) -> ParsedFile:
+    """Read and parse one file. A failure is part of the result."""
+    try:
+        stamp, content = _read_file(f"{root.rstrip('/')}/{request.path}")
+    except FileNotFoundError:
+        return ParsedFile(request.path, (0, 0, 0), "", missing=True)
+    except OSError as error:
+        return ParsedFile(request.path, (0, 0, 0), "", problem=f"cannot be read: {error.strerror or error}")
+    if content is None:
+        problem = "too large" if stamp[0] > MAX_SOURCE_BYTES else "not a regular file"
+        return ParsedFile(request.path, stamp, "", problem=problem)
+    digest = digest_of(content)
+    if digest == request.digest:
+        return ParsedFile(request.path, stamp, digest, unchanged=True)
+    file = ParsedFile(request.path, stamp, digest)
+    language = detect_language(file.path, content[:DETECTION_BYTES]) or ""
+    decoded = decode_source(content, language)
+    if not language or decoded.refusal:
+        return file._replace(language=language, problem=decoded.refusal if language else "")
+    from lorelog.code.extract import extract
+
+    return build_rows(file.path, file.stamp, file.digest, extract(decoded.source, language))
+
+
+def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: FileExtract) -> ParsedFile:
+    """Convert the extract of a file to rows."""
+    symbols = extract.symbols[:MAX_PER_FILE]
+    imports = tuple(
+        (module, module_tail(module), name, alias, line, column)
+        for module, name, alias, line, column in extract.imports[:MAX_PER_FILE]
+    )
+    rows = tuple(
+        (
+            *(symbol.name, str(symbol.kind), *symbol.span, symbol.name_line, symbol.name_column, symbol.signature),
+            *(symbol.docstring, symbol.visibility, symbol.container, BASES_SEPARATOR.join(symbol.bases), symbol.digest),
+        )
+        for symbol in symbols
+    )
+    return ParsedFile(
+        *(path, stamp, digest, extract.language, extract.lines, extract.broken),
+        symbols=rows,
+        uses=_pack_by_name(extract),
+        imports=imports,
+    )
+
+
+def _pack_by_name(extract: FileExtract) -> tuple[tuple[str, bytes], ...]:
+    """Return the packed uses by name, without those that can only mean a local variable."""
+    visible_names = {symbol.name for symbol in extract.symbols}
+    for statement in extract.imports:
+        module = statement.module
+        visible_names.update((statement.name, statement.alias, module_tail(module), module.partition(".")[0]))
+    by_name: dict[str, list[NameUse]] = defaultdict(list)
+    for use in extract.uses:
+        if not use.local or use.name in visible_names:
+            by_name[use.name].append(use)
+    return tuple((name, pack_uses(uses)) for name, uses in by_name.items() if name)
+
+
+def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
+    """Return a file's stamp and bytes; no bytes if it is too large or not a regular file. Links are not followed."""
+    # O_NONBLOCK: opening a pipe would wait for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        file_stamp = FileStamp.from_stat(status)
+        stamp = (file_stamp.size, file_stamp.mtime_ns, file_stamp.inode)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SOURCE_BYTES:
+            return stamp, None
+        content = bytearray()  # it may grow while it is read
+        while len(content) <= MAX_SOURCE_BYTES and (piece := os.read(descriptor, 1 << 20)):
+            content += piece
+        return stamp, bytes(content[: MAX_SOURCE_BYTES + 1])
+    finally:
+        os.close(descriptor)
+
+
+_LENGTH = struct.Struct("<I")
+MAX_MEMORY = 3 << 30
+"""Memory limit in bytes; a parser that needs more is ended. The largest accepted file takes a third of it."""
+
+
+def main(words: list[str]) -> None:
+    """Run the process. `words` holds the niceness."""
+    import resource
+
+    with suppress(OSError, ValueError, IndexError):
+        os.nice(int(words[0]))
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(hard, MAX_MEMORY)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    def parse(root: str, request: ParseRequest) -> ParsedFile:
+        try:
+            return parse_file(root, request)
+        except Exception as error:  # noqa: BLE001  (a bug that one file triggers must not cost the others)
+            problem = f"could not be parsed: {type(error).__name__}: {error}"[:300]
+            return ParsedFile(request.path, (0, 0, 0), "", problem=problem)
+
+    # Trees and rows are freed by reference counting: looking for cycles among them took a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+    # Output of a library must not get between our messages.
+    output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        while (message := receive(lambda max_bytes: os.read(0, max_bytes))) is not None:
+            root, files = message
+            for file in files:
+                send(output, tuple(parse(root, ParseRequest(*file))))
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass
+
+
+def send(descriptor: int, message: Any) -> None:
+    """Write a message."""
+    body = marshal.dumps(message)
+    rest = memoryview(_LENGTH.pack(len(body)) + body)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def receive(read: Callable[[int], bytes]) -> Any:
+    """Read a message; return None at the end of the input. `read` takes the maximum number of bytes to return."""
+    head = _read_exactly(read, _LENGTH.size)
+    if head is None:
+        return None
+    body = _read_exactly(read, _LENGTH.unpack(head)[0])
+    return None if body is None else marshal.loads(body)  # noqa: S302  (written by our own process)
+
+
+def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < size:
+        piece = read(min(size - len(data), 1 << 20))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
+
+
+_MAX_BATCH_FILES = 32
+_MAX_BATCH_BYTES = 400_000
+_MAX_QUEUED = 64
+"""Parsed files that wait to be written."""
+_LARGE_FILE_BYTES = 1_000_000
+"""Larger files are parsed one at a time: each may take eighty times its size in memory."""
+_FILE_TIMEOUT_S = 60.0
+"""Timeout of a file, and of each further megabyte of a large one. Parsing itself is bounded; this is for hangs."""
+_WORKER_CODE = "import sys; sys.path.append(sys.argv.pop()); from lorelog.code.parsing import main; main(sys.argv[1:])"
+_MAX_PROCESSES = 8
+_MAX_FAILURES = 20
+
+
+Item = TypeVar("Item")
+
+
+class _PoolStopped(Exception):
+    """The consumer has left the `with` block."""
+
+
+class _ParserFailed(Exception):
+    """The process crashed or timed out; the message says which."""
+
+
+class ParserPool:
+    """Parses the files of one root. For one `with` block and one call of `parse`."""
+
+    def __init__(
+        self, root: str, *, processes: int = 0, nice: int = 5, file_timeout_s: float = _FILE_TIMEOUT_S
+    ) -> None:
+        self._root = root
+        self._count = processes or min(_cpu_count(), _MAX_PROCESSES)
+        self._nice = nice
+        self._file_timeout_s = file_timeout_s
+        self._requests: Queue[list[ParseRequest] | None] = Queue()
+        self._results: Queue[ParsedFile | BaseException | None] = Queue(_MAX_QUEUED)
+        self._stopped = Event()
+        self._large_file_lock = Lock()
+        self._failures = 0
+        """Number of files in a row that ended a process."""
+        self._threads: list[Thread] = []
+        self._workers: list[_ParserProcess] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(5.0)
+
+    def parse(self, requests: Sequence[ParseRequest]) -> Iterator[ParsedFile]:
+        """Yield the result of each request as it is finished. Raise OSError if no process can be started."""
+        # Each batch keeps a process busy for a moment.
+        batches = list(weighted_batches(requests, lambda request: request.size, _MAX_BATCH_FILES, _MAX_BATCH_BYTES))
+        for batch in batches:
+            self._requests.put(batch)
+        count = min(self._count, len(batches))
+        for _ in range(count):
+            self._requests.put(None)
+            thread = Thread(target=self._run_worker, name="lorelog-parse", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        while count:
+            result = self._results.get()
+            if result is None:
+                count -= 1
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                yield result
+
+    def workers(self) -> list[subprocess.Popen[bytes]]:
+        """Return the running processes."""
+        return [worker.process for worker in self._workers if worker.process is not None]
+
+    def _run_worker(self) -> None:
+        """Parse batches in a process, and in a new one if that ends, until there are no more."""
+        worker = _ParserProcess(self._nice)
+        self._workers.append(worker)
+        try:
+            while (batch := self._requests.get()) is not None and not self._stopped.is_set():
+                self._parse_batch(worker, batch)
+            self._put_result(None)
+        except _PoolStopped:
+            pass
+        except Exception as error:  # noqa: BLE001  (re-raised by the consumer in `parse`)
+            with suppress(_PoolStopped):
+                self._put_result(error)
+        finally:
+            worker.kill()
+
+    def _parse_batch(self, worker: _ParserProcess, batch: list[ParseRequest]) -> None:
+        is_large = any(request.size > _LARGE_FILE_BYTES for request in batch)
+        with self._large_file_lock if is_large else nullcontext():
+            remaining = list(batch)
+            while remaining:
+                done = 0
+                try:
+                    worker.send_batch(self._root, remaining)
+                    for request in remaining:
+                        timeout_s = self._file_timeout_s * (1 + request.size / _LARGE_FILE_BYTES)
+                        self._put_result(worker.receive_result(timeout_s, self._stopped))
+                        self._failures = 0
+                        done += 1
+                except _ParserFailed as failure:
+                    worker.kill()
+                    self._failures += 1
+                    if self._failures > _MAX_FAILURES:
+                        raise OSError(errno.EAGAIN, "parser processes end as soon as they start") from failure
+                    self._put_result(ParsedFile(remaining[done].path, (0, 0, 0), "", problem=str(failure)))
+                    done += 1
+                remaining = remaining[done:]
+            if is_large:
+                worker.kill()  # its memory is freed only when it ends
+
+    def _put_result(self, result: ParsedFile | BaseException | None) -> None:
+        while not self._stopped.is_set():
+            with suppress(Full):
+                return self._results.put(result, timeout=0.2)
+        raise _PoolStopped
+
+
+class _ParserProcess:
+    """A parser process that can be started again."""
+
+    def __init__(self, nice: int) -> None:
+        self._nice = nice
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def send_batch(self, root: str, requests: Sequence[ParseRequest]) -> None:
+        """Send requests to the process; start it if there is none."""
+        if self.process is None:
+            package_parent = str(Path(__file__).resolve().parents[2])  # for when the package is not installed
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _WORKER_CODE, str(self._nice), package_parent],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # ^C at the terminal goes to us only, and we end it
+            )
+        assert self.process.stdin is not None
+        try:
+            send(self.process.stdin.fileno(), (root, [tuple(request) for request in requests]))
+        except OSError as error:
+            raise _ParserFailed("could not be parsed: the parser crashed") from error
+
+    def receive_result(self, timeout_s: float, stopped: Event) -> ParsedFile:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        stdout = self.process.stdout.fileno()
+        deadline = time.monotonic() + timeout_s
+
+        def read(max_bytes: int) -> bytes:
+            while not select.select([stdout], [], [], 0.2)[0]:
+                if stopped.is_set():
+                    raise _PoolStopped
+                if time.monotonic() > deadline:
+                    raise _ParserFailed(f"could not be parsed: it took longer than {timeout_s:g} s")
+            return os.read(stdout, max_bytes)
+
+        message: Any = receive(read)
+        if message is None:
+            raise _ParserFailed("could not be parsed: the parser crashed or ran out of memory")
+        return ParsedFile(*message)
+
+    def kill(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            with suppress(OSError), process:  # closes the pipes, and waits
+                pass
+
+
+def weighted_batches(
+    items: Iterable[Item], weight: Callable[[Item], int], max_items: int, max_weight: int
+) -> Iterator[list[Item]]:
+    """Group items, so that each group but the last has a number or a total weight that is not less than a limit."""
+    batch: list[Item] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += weight(item)
+        if len(batch) >= max_items or total >= max_weight:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
+
+
+def _cpu_count() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    else:  # noqa: RET505  (type checkers pass over a branch of another system)
+        return os.cpu_count() or 1
