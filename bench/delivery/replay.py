@@ -95,8 +95,11 @@ class Replay:
             self.deliveries.append(_delivery(session, event, shown))
         if event.moment in {"turn-end", "session-end"}:
             self.drainer.drain()
+        engine = self.memory._caller.engine  # noqa: SLF001
+        if event.moment == "session-end":
+            engine.refresh_delivery(check_code=True)  # as the daemon does in the background
         if event.moment == "session-end" and self.judge is not None:
-            reviewer = self.memory._caller.engine.reviewer(os.environ)  # noqa: SLF001
+            reviewer = engine.reviewer(os.environ)
             for entry in reviewer.run(self.judge, "recorded", reviewer.statements(None, 1_000)).filed:  # type: ignore[arg-type]
                 self.counts[f"filed {entry.label}"] += 1
 

@@ -353,7 +353,7 @@ OPTIONS = st.builds(
 
 
 class HeatedStore(TemporaryStore):
-    """The reference store with a hot cache in front; `under` is the revision of this search."""
+    """A store with a hot cache in front; `under` is the revision of this search."""
 
     tier: HotChunkCache | None = None
     under = ""

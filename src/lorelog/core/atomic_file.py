@@ -70,7 +70,8 @@ class AtomicFile:
                     if self._durable:
                         os.fsync(file.fileno())
             if kind is None:
-                self._rename()
+                move = os.link if self._exclusive else os.replace
+                move(self._temporary, self._target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except BaseException:
             kind = BaseException
             raise
@@ -79,12 +80,6 @@ class AtomicFile:
                 self._remove()
         if self._durable and kind is None:
             sync_folder(self._parent, self._folder)
-
-    def _rename(self) -> None:
-        if self._exclusive:
-            os.link(self._temporary, self._target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        else:
-            os.replace(self._temporary, self._target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
     def _remove(self) -> None:
         try:

@@ -238,7 +238,7 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
     missing = next((verdict.id for verdict in verdicts if verdict.id not in statements), "")
     if missing:
         raise NotFound(
-            f"there is no open statement {missing[:100]!r}", hint="'lorelog review --list' lists the open ones"
+            f"there is no open statement {missing[:100]!r}", hint="'lorelog review list' lists the open ones"
         )
     rules = reviewer.rules()
     judged = {}
@@ -314,4 +314,4 @@ def _find_item(engine: Engine, verdict: ItemVerdict) -> InboxItem:
 
 
 def _no_item(verdict: ItemVerdict) -> NotFound:
-    return NotFound(f"no {verdict.kind} {verdict.id[:100]!r} waits", hint="'lorelog review --list' lists what waits")
+    return NotFound(f"no {verdict.kind} {verdict.id[:100]!r} waits", hint="'lorelog review list' lists what waits")

@@ -17,42 +17,22 @@ FILES = {
 
 
 @pytest.mark.parametrize(
-    ("importer", "module", "file"),
-    [
-        ("src/app/main.py", "app.core", "src/app/core.py"),
-        ("src/app/main.py", "app", "src/app/__init__.py"),
-        ("src/app/main.py", ".core", "src/app/core.py"),
-        ("src/app/__init__.py", ".core", "src/app/core.py"),
-        ("src/app/__init__.py", ".", "src/app/__init__.py"),
-        ("src/app/sub/a.py", "..core", "src/app/core.py"),
-        ("src/app/sub/a.py", ".core", "src/app/sub/core.py"),
-        ("tests/test_a.py", "app.sub.core", "src/app/sub/core.py"),
-        ("tools/run.py", "core", "tools/core.py"),
-    ],
-)
-def test_python_modules_are_found(importer: str, module: str, file: str) -> None:
-    """A module is found from a folder that is not a package, relative to its importer, or beside a script."""
-    assert is_module_file(importer, module, file, "python", FILES.__contains__)
-
-
-@pytest.mark.parametrize(
-    ("importer", "module", "file"),
-    [
-        ("src/app/main.py", "core", "src/app/sub/core.py"),
-        ("tests/test_a.py", "core", "src/app/core.py"),
-        ("src/app/sub/a.py", ".core", "src/app/core.py"),
-        ("src/app/main.py", "app.cor", "src/app/core.py"),
-        ("a.py", "...core", "src/app/core.py"),
-    ],
-)
-def test_other_python_modules_do_not_match(importer: str, module: str, file: str) -> None:
-    """A module inside a package does not match by its last name alone, nor above the root."""
-    assert not is_module_file(importer, module, file, "python", FILES.__contains__)
-
-
-@pytest.mark.parametrize(
     ("language", "importer", "module", "file", "matches"),
     [
+        ("python", "src/app/main.py", "app.core", "src/app/core.py", True),
+        ("python", "src/app/main.py", "app", "src/app/__init__.py", True),
+        ("python", "src/app/main.py", ".core", "src/app/core.py", True),
+        ("python", "src/app/__init__.py", ".core", "src/app/core.py", True),
+        ("python", "src/app/__init__.py", ".", "src/app/__init__.py", True),
+        ("python", "src/app/sub/a.py", "..core", "src/app/core.py", True),
+        ("python", "src/app/sub/a.py", ".core", "src/app/sub/core.py", True),
+        ("python", "tests/test_a.py", "app.sub.core", "src/app/sub/core.py", True),
+        ("python", "tools/run.py", "core", "tools/core.py", True),
+        ("python", "src/app/main.py", "core", "src/app/sub/core.py", False),
+        ("python", "tests/test_a.py", "core", "src/app/core.py", False),
+        ("python", "src/app/sub/a.py", ".core", "src/app/core.py", False),
+        ("python", "src/app/main.py", "app.cor", "src/app/core.py", False),
+        ("python", "a.py", "...core", "src/app/core.py", False),
         ("typescript", "src/a.ts", "./b", "src/b.ts", True),
         ("typescript", "src/a.ts", "./b.js", "src/b.ts", True),
         ("typescript", "src/a.ts", "./lib", "src/lib/index.tsx", True),
@@ -71,6 +51,9 @@ def test_other_python_modules_do_not_match(importer: str, module: str, file: str
         ("ruby", "a.rb", "lib/net", "lib/net.rb", True),
     ],
 )
-def test_modules_of_other_languages(language: str, importer: str, module: str, file: str, matches: bool) -> None:  # noqa: FBT001
-    """Relative paths are resolved, folders match their index file, and other modules match by the end of the path."""
+def test_imports_are_matched_with_files(language: str, importer: str, module: str, file: str, *, matches: bool) -> None:
+    """A Python module is found from a folder that is not a package, relative to its importer, or beside a script.
+
+    In other languages relative paths are resolved, folders match their index file, and the end of a path decides.
+    """
     assert is_module_file(importer, module, file, language, FILES.__contains__) is matches

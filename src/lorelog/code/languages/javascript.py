@@ -81,8 +81,14 @@ class JavaScriptHooks(LanguageHooks):
         candidate.name = candidate.name.strip(_QUOTES)
         if not _is_defined(candidate, source):
             return None
-        _widen(candidate)
-        candidate.is_member = "h.constructor" in candidate.captures or candidate.node.type in _PARAMETERS
+        captures = candidate.captures
+        for whole in captures.get("h.declaration", ()):
+            candidate.node = whole if whole.named_child_count == 1 else candidate.node
+        for whole in (*captures.get("h.ambient", ()), *captures.get("h.export", ())):
+            inner = whole.child_by_field_name("declaration") if whole in captures.get("h.export", ()) else None
+            if inner is None or inner.type not in _DECLARATIONS or inner.named_child_count == 1:
+                candidate.node = whole
+        candidate.is_member = "h.constructor" in captures or candidate.node.type in _PARAMETERS
         return candidate
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
@@ -129,31 +135,15 @@ def _is_defined(candidate: SymbolCandidate, source: SourceText) -> bool:
     if candidate.name.startswith("["):
         return False
     if "h.called" in captures:
-        candidate.kind = "constant" if _is_const(candidate, source) else "variable"
+        declared = captures.get("h.declaration", ())
+        is_const = any(source.data.startswith(b"const", declaration.start_byte) for declaration in declared)
+        candidate.kind = "constant" if is_const else "variable"
         return source.text(captures["h.called"][0]) != "require"
     if "h.object" in captures and not _is_member_assignment(candidate, source.text(captures["h.object"][0])):
         return False
     if any(source.text(value) == candidate.name for value in captures.get("h.value", ())):
         return False
     return all(source.text(method) == "constructor" for method in captures.get("h.constructor", ()))
-
-
-def _widen(candidate: SymbolCandidate) -> None:
-    """Extend a definition to its `const …;`, `declare` or `export`."""
-    for whole in candidate.captures.get("h.declaration", ()):
-        if whole.named_child_count == 1:
-            candidate.node = whole
-    for whole in candidate.captures.get("h.ambient", ()):
-        candidate.node = whole
-    for whole in candidate.captures.get("h.export", ()):
-        inner = whole.child_by_field_name("declaration")
-        if inner is None or inner.type not in _DECLARATIONS or inner.named_child_count == 1:
-            candidate.node = whole
-
-
-def _is_const(candidate: SymbolCandidate, source: SourceText) -> bool:
-    declarations = candidate.captures.get("h.declaration", ())
-    return any(source.data.startswith(b"const", declaration.start_byte) for declaration in declarations)
 
 
 def _is_member_assignment(candidate: SymbolCandidate, to: str) -> bool:

@@ -108,17 +108,11 @@ def find_traces(text: str, limit: int = 100) -> list[LocatedTrace]:
 
 def shorten_trace(located: LocatedTrace) -> LocatedTrace:
     """Return an error reduced to its innermost frames and part of its text."""
-    trace = located.trace
-    short = replace(
-        trace,
-        frames=trace.frames[:_MAX_FRAMES],
-        causes=tuple(replace(cause, frames=cause.frames[:_MAX_FRAMES]) for cause in trace.causes[:_MAX_CAUSES]),
-    )
-    half = _MAX_SHOWN_CHARS // 2
-    text = located.text
+    trace, text, half = located.trace, located.text, _MAX_SHOWN_CHARS // 2
+    causes = tuple(replace(cause, frames=cause.frames[:_MAX_FRAMES]) for cause in trace.causes[:_MAX_CAUSES])
     if len(text) > _MAX_SHOWN_CHARS:
         text = f"{text[:half]}\n…\n{text[-half:]}"
-    return replace(located, trace=short, text=text)
+    return replace(located, trace=replace(trace, frames=trace.frames[:_MAX_FRAMES], causes=causes), text=text)
 
 
 class _TraceFinder:

@@ -376,18 +376,17 @@ class _CodeIndexRun:
     @contextmanager
     def _exclusive_writer(self, database: Path) -> Iterator[CodeWriter]:
         """Hold the writer lock; while another run holds it, wait if the job allows it."""
-        started = time.monotonic()
-        waited = False
+        started, waits_s = time.monotonic(), 0.0
         with ExitStack() as stack:
             while True:
                 try:
-                    writer = stack.enter_context(open_writer(database, wait_s=_LOCK_POLL_S if waited else 0))
+                    writer = stack.enter_context(open_writer(database, wait_s=waits_s))
                     break
                 except StoreBusy as busy:
                     if not self._job.waits or time.monotonic() > started + _LOCK_TIMEOUT_S:
                         raise
-                    self._notes += [] if waited else [f"waited: {busy.message}"]
-                    waited = True
+                    self._notes += [] if waits_s else [f"waited: {busy.message}"]
+                    waits_s = _LOCK_POLL_S
                     holder = busy.holder or "another process"
                     self._progress(f"waiting for the code index run of {holder}", int(time.monotonic() - started), 0)
             yield writer

@@ -295,7 +295,7 @@ class ProjectScope:
 
         Called after every operation that changes memories, in the process that changed them. It is cheap if nothing
         changed, and a failure is ignored: the files are derived, and the next call writes them. With `check_code`, the
-        memories of this project are checked against the code they mention.
+        memories of this project are checked against the code they mention, and commands that keep failing are counted.
         """
         from lorelog.services.standing.source import DeliverySource
 
@@ -314,6 +314,12 @@ class ProjectScope:
                 authored=self.authored(),
                 today=date.today(),
             )
+            if check_code:
+                from lorelog.services.standing.memories import write_remedies
+                from lorelog.services.traces.remedies import project_remedies
+
+                traces = self.deps.side_databases.traces()
+                write_remedies(source, project_remedies(traces.tables(), self.place.project.id))
             marks = source.read_marks()
             if check is not None or not source.is_current(marks):
                 from lorelog.services.standing.memories import write_memories

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -31,7 +31,7 @@ from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
-from lorelog.light.delivery_files import project_key
+from lorelog.light.delivery_files import project_key, short_digest
 from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
@@ -49,8 +49,11 @@ from lorelog.services.usage.history import unused_counts
 
 if TYPE_CHECKING:
     from lorelog.services.freshness.checker import FreshnessChecker
+    from lorelog.services.traces.remedies import Remedy
 
 MAX_TEXT_CHARS = 400
+FAILURE_TYPE = "failure"
+"""Type of what is told before a command that keeps failing."""
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _WORD = re.compile(r"\w+")
@@ -79,10 +82,39 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
             memory.with_usage(verdicts.get(memory.id, memory.verdict), unused.get(memory.id, 0))
             for memory in read_memories(source, marks)
         ]
-        changed = write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
+        shown = [memory for memory in memories if memory.verdict != Freshness.GONE]
+        changed = write_projects(folder, [*shown, *_read_remedies(folder)])
         write_atomic(source.stamp_file, stamp.encode(), durable=False)
         return changed
     return False
+
+
+def write_remedies(source: DeliverySource, remedies: Sequence[Remedy]) -> None:
+    """Keep the remedies of the current project for the files that hooks read."""
+    project = source.workspace.project.id
+    entries = [
+        StandingMemory(
+            id=f"failure-{short_digest(remedy.shape)[:8]}",
+            type=FAILURE_TYPE,
+            text=remedy.text(),
+            date="",
+            origin="",
+            source="",
+            project=project,
+            own=True,
+            is_standing=False,
+            cues=read_cues([f"command={remedy.shape}"]),
+        )
+        for remedy in remedies
+    ]
+    source.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_if_changed(source.folder / f"{project_key(project)}.remedies", msgspec.json.encode(entries))
+
+
+def _read_remedies(folder: Path) -> Iterator[StandingMemory]:
+    for path in folder.glob("*.remedies"):
+        with suppress(OSError, ValueError):
+            yield from msgspec.json.decode(path.read_bytes(), type=list[StandingMemory])
 
 
 def _adopt_own_memories(source: DeliverySource) -> None:

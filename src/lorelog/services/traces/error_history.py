@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import PurePath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -117,23 +118,18 @@ def find_error_hints(
     """Return hints about the same error in other sessions, best first; without any search, for a caller in a hurry.
 
     A similar error is not enough, and an error without a stack must be the very same: "No such file" occurs everywhere.
-    An occurrence without a fix and without a memory says nothing and is left out.
+    Files that were changed before the command passed count as the fix only if the error names them.
     """
     trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
     wanted = (MATCH_EXACT, MATCH_SAME_MESSAGE) if trace.frames else (MATCH_EXACT,)
     seen = [error for error in _find_known_errors(trace, sources) if error.match in wanted]
     occurrences = [error for error in _find_occurrences(seen, sources) if not session or error.session != session]
-    hints = [
-        ErrorHint(signature=fix.failed.signature, at=fix.failed.at, files=fix.files, memory=fix.memory)
+    named = f"{text}\n{' '.join(frame.file for frame in trace.frames)}"
+    return [
+        ErrorHint(signature=fix.failed.signature, at=fix.failed.at, files=files, memory=fix.memory)
         for fix in _find_fixes(occurrences, sources)
-    ]
-    if not hints:
-        signatures = {error.memory: error.signature for error in occurrences if error.memory}
-        for turn in _find_related_turns(occurrences, sources):
-            anchor = turn.memory.chunk.anchor
-            signature = signatures.get(anchor.memory if anchor else "") or trace_signature(trace)
-            hints.append(ErrorHint(signature=signature, at=turn.at, files=(), memory=turn.memory))
-    return [hint for hint in hints if hint.files or hint.memory is not None][:_MAX_HINTS]
+        if (files := tuple(file for file in fix.files if PurePath(file).name in named))
+    ][:_MAX_HINTS]
 
 
 def explain_error(text: str, sources: ErrorHistorySources, clean: Callable[[str], str]) -> ErrorHistory:

@@ -497,10 +497,7 @@ def _redact_stack(trace: StackTrace, clean: RedactText) -> StackTrace:
 def command_key(command: str) -> str:
     """Return a normalized command, without its directory, environment and output filters."""
     bare = _COMMAND_PREFIX.sub("", command.strip())
-    while True:
-        shorter = _OUTPUT_SUFFIX.sub("", bare)
-        if shorter == bare or not shorter:
-            break
+    while (shorter := _OUTPUT_SUFFIX.sub("", bare)) not in ("", bare):
         bare = shorter
     return " ".join(bare.split())[:_MAX_KEY_CHARS]
 
@@ -532,29 +529,20 @@ def record_turns(
         origin |= {"session": event.session, "host": event.host, "branch": event.branch}
         for number, action in enumerate(turn.actions):
             at = int(turn.when.timestamp() * 1000) + number  # a millisecond apart: their times are unknown
-            command = command_key(clean(action.command)) if action.command else ""
+            made = origin | {"at": at, "command": command_key(clean(action.command)) if action.command else ""}
             calls.append(
                 TracedCall(
                     id=trace_id("call", turn.memory, str(number)),
-                    at=at,
                     tool=action.tool,
                     input=clean(action.command or " ".join(action.files))[:MAX_INPUT_CHARS],
                     error=clean(action.error)[:MAX_MESSAGE_CHARS],
                     failed=action.failed,
-                    command=command,
                     files=action.files,
-                    **origin,
+                    **made,
                 )
             )
             errors += (
-                _traced_error(
-                    located,
-                    clean,
-                    id=trace_id("error", turn.memory, str(number), str(index)),
-                    at=at,
-                    command=command,
-                    **origin,
-                )
+                _traced_error(located, clean, id=trace_id("error", turn.memory, str(number), str(index)), **made)
                 for index, located in enumerate(action.traces)
             )
     with suppress(LorelogError, OSError):

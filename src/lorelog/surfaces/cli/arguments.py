@@ -59,11 +59,11 @@ DAEMON_MODES = ("auto", "off", "required")
 _TYPES = {"int": int, "float": float, "fraction": fraction}
 
 
-def declare(parser: argparse.ArgumentParser, name: str) -> dict[str, Any]:
+def declare(parser: Any, name: str) -> dict[str, Any]:
     """Declare the arguments of a command and its verbs. Return what is derived from operations, by words."""
     derived, module = read_derived(name), load_module(name)
     own: dict[str, dict[str, str]] = getattr(module, "ARGUMENTS", {})
-    parser.default_verb = DEFAULT_VERBS.get(name, "")  # type: ignore[attr-defined]
+    parser.default_verb = DEFAULT_VERBS.get(name, "")
     if configure := getattr(module, "configure", None):
         configure(parser)
         return derived
@@ -134,14 +134,14 @@ _SHARED: dict[str, dict[str, Any]] = {
 }
 
 
-def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+def add_shared(parser: Any, *names: str) -> None:
     """Declare options that mean the same for every command: json, project, tenant, daemon, port.
 
     The help of a command only names those of them that most commands take; `lorelog help options` explains these.
     """
     for name in names:
         option = parser.add_argument(f"--{name}", **_SHARED[name])
-        option.is_global = f"--{name}" in GLOBAL_OPTIONS  # type: ignore[attr-defined]
+        option.is_global = f"--{name}" in GLOBAL_OPTIONS
 
 
 def add_options(parser: Any, declared: dict[str, str]) -> None:
@@ -177,11 +177,11 @@ def add_options(parser: Any, declared: dict[str, str]) -> None:
             parser.add_argument(*names, **options)
 
 
-def _add_verb(parser: argparse.ArgumentParser, name: str, help_text: str) -> argparse.ArgumentParser:
+def _add_verb(parser: Any, name: str, help_text: str) -> argparse.ArgumentParser:
     """Declare a verb of a command, with the command's formatter: argparse's default one imports `shutil`."""
     if not hasattr(parser, "verbs"):
-        parser.verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")  # type: ignore[attr-defined]
-    verb: argparse.ArgumentParser = parser.verbs.add_parser(  # type: ignore[attr-defined]
+        parser.verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verb: argparse.ArgumentParser = parser.verbs.add_parser(
         name,
         help=help_text,
         description=f"{help_text[:1].upper()}{help_text[1:]}.",

@@ -73,7 +73,7 @@ def parse_common(name: str, words: Sequence[str]) -> Any | None:
     from lorelog.surfaces.cli.arguments import OptionTable, declare
 
     table = OptionTable()
-    derived = declare(table, name)  # type: ignore[arg-type]
+    derived = declare(table, name)
     args = table.parse(words)
     return args and _with_command(args, name, derived)
 

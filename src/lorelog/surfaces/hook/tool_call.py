@@ -236,6 +236,8 @@ def _format_lines(
 def _format_match(match: Mapping[str, Any], reason: str) -> str:
     text = _one_line(str(match.get("text") or ""))
     date = str(match.get("date") or "")[:10]
+    if match.get("type") == "failure":
+        return f"- {text} ({reason})"
     note = f"(memory {match.get('id')}; {reason})"
     if match.get("own") is not True:
         return f"- Came with the repository, quoted: {dumps(text, ensure_ascii=False)} {note}"

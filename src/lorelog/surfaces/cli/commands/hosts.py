@@ -243,13 +243,12 @@ def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
     """Install into one host or uninstall from it, unless --dry-run is given; return what changed, or would."""
     context = install_context(approve=getattr(args, "approve", False))
     installing = args.verb == "install"
-    by = f"in {ALL_TITLES[host]} by its own installer ({install_status.native_install(host, context)})"
-    if not by.endswith("()"):
-        if installing:
-            hint = "to install from here, uninstall it there first"
-            raise ConfigError(f"lorelog is already installed {by}", hint=hint)
-        if not plan.read_receipt(context.home, host).files:
-            raise ConfigError(f"lorelog was installed {by}", hint="uninstall it there")
+    native = install_status.native_install(host, context)
+    by = f"in {ALL_TITLES[host]} by its own installer ({native})"
+    if native and installing:
+        raise ConfigError(f"lorelog is already installed {by}", hint="to install from here, uninstall it there first")
+    if native and not plan.read_receipt(context.home, host).files:
+        raise ConfigError(f"lorelog was installed {by}", hint="uninstall it there")
     manifest = build_manifest(host, context)
     changes = (plan.plan_install if installing else plan.plan_uninstall)(host, manifest, context)
     if not args.dry_run:
