@@ -95,7 +95,7 @@ def test_a_silent_address_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPat
         (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in (full.getsockname()[1], answering)
     ]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    endpoint = Endpoint("http://two.test/v1", 4)
+    endpoint = Endpoint("http://two.test/v1", 4, Credentials("key", "THE_VARIABLE"))
     try:
         reply = endpoint.post("embeddings", {"input": ["a"], "encoding_format": "float"})
     finally:
