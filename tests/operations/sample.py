@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,8 @@ a newt under the stone
 """
 
 
+JUDGE = shlex.join([sys.executable, "-c", """print('[{"n": 1, "label": "other"}]')"""])
+"""A program that judges: the first statement is nothing to keep, the others stay open."""
 NEW_GUARD = {"command": "npm *", "message": "use pnpm, not npm"}
 GUARD_REQUESTS: dict[str, dict[str, Any]] = {
     "guard.add": NEW_GUARD,
@@ -181,7 +185,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "delivery.list": {"kind": "cue", "since": "7d", "limit": 5},
         "delivery.unused": {"min_deliveries": 1},
         "review.list": {"kind": "guard"},
-        "review.run": {"judge": "host"},
+        "review.run": {"judge": "command"},
         "code.forget": {},
         "memory.reset": {},
     }

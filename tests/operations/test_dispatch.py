@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.operations.sample import requests, tell, write_notes
+from tests.operations.sample import JUDGE, requests, tell, write_notes
 
 from lorelog.core.errors import ConfigError, NotFound, UsageError
 from lorelog.operations.catalogue import all_operations, describe_operation
@@ -24,7 +24,7 @@ def caller(tmp_path: Path, home: Path) -> ClientIdentity:
     """A client in a project with two sections and vectors of the fake provider."""
     project = tmp_path / "app"
     write_notes(project)
-    environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"}
+    environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_LLM_COMMAND": JUDGE}
     return ClientIdentity(str(project), environment)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.docs.pages import read, sections
-from tests.operations.sample import NEW_GUARD, requests, tell, write_notes
+from tests.operations.sample import JUDGE, NEW_GUARD, requests, tell, write_notes
 from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
@@ -42,10 +42,12 @@ SAME = {"memory.search", "memory.expand", "memory.get", "memory.list", "memory.s
 
 
 @pytest.fixture
-def caller(project: Path, home: Path) -> ClientIdentity:
+def caller(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> ClientIdentity:
     """A client in the project."""
     write_notes(project)
-    return ClientIdentity(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
+    monkeypatch.setenv("LORELOG_LLM_COMMAND", JUDGE)
+    environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_LLM_COMMAND": JUDGE}
+    return ClientIdentity(str(project), environment)
 
 
 @pytest.fixture
@@ -124,9 +126,7 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
             first("code.index", {})
         if op == "roots.remove" and answers:
             first("memory.index", {"paths": ["notes"]})
-        if op.startswith(
-            ("guard.", "delivery.")
-        ):  # a guard that every client may change: of an agent, and not approved
+        if op.startswith(("guard.", "review.")):  # a guard that every client may change: of an agent, and not approved
             ways["http"]("guard.add", NEW_GUARD)
         answers[name] = ask(op, asked)
         if op == "guard.enable":

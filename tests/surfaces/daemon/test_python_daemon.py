@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.operations.sample import requests, tell, write_notes
+from tests.operations.sample import JUDGE, requests, tell, write_notes
 from tests.surfaces.conftest import write
 from tests.surfaces.daemon.conftest import Warm
 
@@ -36,7 +36,9 @@ LACKING = {"memory.delete", "memory.forget_verify", "memory.restore"}
 def test_every_value_survives_the_wire(project: Path, home: Path) -> None:
     """The value of each operation is the same after JSON, and `to_dict` of it is the operation's JSON."""
     write_notes(project)
-    client = ClientIdentity(str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
+    client = ClientIdentity(
+        str(project), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_LLM_COMMAND": JUDGE}
+    )
     resources = ResourcePool()
     dispatcher = Dispatcher(resources.engine)
     dispatcher.call("memory.index", {"paths": ["notes"]}, client)
