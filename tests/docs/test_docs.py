@@ -33,8 +33,9 @@ def all_parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser
 
 
 def all_errors(top: type[LorelogError] = LorelogError) -> list[type[LorelogError]]:
-    """Return an error class and all below it."""
-    return [top, *(error for kind in top.__subclasses__() for error in all_errors(kind))]
+    """Return an error class and all below it; for users, one with the code of its parent is the parent."""
+    kinds = [kind for kind in top.__subclasses__() if kind.code != top.code]
+    return [top, *(error for kind in kinds for error in all_errors(kind))]
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
+from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
@@ -40,7 +41,7 @@ _MAX_QUOTE_CHARS = 400
 _PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
 
 
-class ReviewEntry(Struct, frozen=True, kw_only=True):
+class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     """A verdict about a statement, and what became of it."""
 
     at: str

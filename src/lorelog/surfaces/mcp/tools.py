@@ -30,7 +30,7 @@ CALL_ONLY_OPERATIONS = (
     *("session.timeline", "session.handoff", "roots.list"),
 )
 """Operations that only `memory_call` reaches; a test compares them with the catalogue."""
-CALL_ONLY_FAMILIES = ("task", "artifact", "context", "ledger", "code", "debug", "delivery", "guard")
+CALL_ONLY_FAMILIES = ("task", "artifact", "context", "ledger", "code", "debug", "delivery", "review", "guard")
 """Families named as a whole: agents that need one request its operations, and other sessions do not pay for them."""
 _READ_ONLY = {"readOnlyHint": True}
 _NOT_DESTRUCTIVE = {"destructiveHint": False}
