@@ -207,6 +207,7 @@ def test_the_default_model_is_requested_by_name(vendor: ChatVendor, serve: Serve
     assert named == model.model != ""
 
 
+@pytest.mark.slow
 @each_vendor
 def test_a_busy_server_is_asked_again(vendor: ChatVendor, serve: Serve) -> None:
     """After 429, 500 and 529 the same request is sent again when Retry-After says so."""

@@ -473,7 +473,7 @@ class NearlyCachedSearch(CachedSearch):
 
 
 TestCachedSearch = CachedSearch.TestCase
-TestNearlyCachedSearch = NearlyCachedSearch.TestCase
+TestNearlyCachedSearch = pytest.mark.slow(NearlyCachedSearch.TestCase)
 TestCachedSearch.settings = TestNearlyCachedSearch.settings = settings(
     max_examples=examples(40), stateful_step_count=25, deadline=None
 )

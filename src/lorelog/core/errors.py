@@ -144,10 +144,6 @@ class StoreDamaged(StoreError, code="store_damaged"):
     """The index does not contain what was written to it."""
 
 
-class CollectionMissing(StoreDamaged, code=StoreDamaged.code):
-    """A collection is missing or is not the one that was written."""
-
-
 class StoreIncompatible(StoreError, code="store_incompatible"):
     """The index was written by another version or another program."""
 

@@ -14,15 +14,8 @@ from lorelog.services.review.judge import KnownRule, Verdict
 from lorelog.services.review.statements import Statement
 
 RULES = (KnownRule("own", "Use British spelling."), KnownRule("judged", "Never stash."))
-SAID = Statement(
-    id="s1",
-    channel="rejection",
-    text="do not stash anything",
-    before="rejected Bash git stash",
-    date="2026-02-06T10:00",
-    project="p",
-    session="a",
-)
+WHERE = {"before": "rejected Bash git stash", "date": "2026-02-06T10:00", "project": "p", "session": "a"}
+SAID = Statement(id="s1", channel="rejection", text="do not stash anything", **WHERE)
 
 
 NO_CALLS = PastCalls(0, 0)

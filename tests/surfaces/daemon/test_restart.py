@@ -60,6 +60,7 @@ def in_threads(work: Callable[[int], object], count: int) -> list[BaseException]
     return raised
 
 
+@pytest.mark.slow
 def test_an_idle_daemon_is_replaced_by_one_with_less_memory(idle_daemon: Warm) -> None:
     """After a second without a call, another process listens that has loaded nothing; it answers, and stays until it was used."""
     pid = current_pid(idle_daemon)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -79,11 +79,14 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
         return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'filed by {self.judge}'}"
 
 
+_PARSE = partial(msgspec.convert, type=ReviewEntry, strict=False)
+
+
 class ReviewLog:
     """The verdicts of one tenant. The last one about a statement counts."""
 
     def __init__(self, folder: Path) -> None:
-        self._log = AppendLog(folder / "review.jsonl", _parse_entry, is_long=True, is_optional=True)
+        self._log = AppendLog(folder / "review.jsonl", _PARSE, is_long=True, is_optional=True)
 
     @property
     def token(self) -> str:
@@ -109,10 +112,6 @@ class ReviewLog:
     def add(self, entries: Iterable[ReviewEntry]) -> None:
         """Append verdicts; they are on disk when this returns."""
         self._log.append(msgspec.to_builtins(entry) for entry in entries)
-
-
-def _parse_entry(values: Any) -> ReviewEntry:
-    return msgspec.convert(values, ReviewEntry, strict=False)
 
 
 def _quote(text: str) -> str:

@@ -22,13 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from lorelog.core.errors import (
-    CollectionMissing,
-    StoreBusy,
-    StoreError,
-    StoreIncompatible,
-    StoreUnreachable,
-)
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnreachable
 from lorelog.core.extras import install_hint
 from lorelog.core.options import StoreOptions
 from lorelog.stores.milvus.schema import BM25_K1, Row, encode_word, in_values, make_collection, owned_by, row_key
@@ -43,6 +37,10 @@ NOTHING_LOST_HINT = "nothing is lost, the catalog is local"
 
 _TOKEN_HINT = "set store.token to the variable that holds it, such as env:MILVUS_TOKEN"  # noqa: S105  (not a secret)
 _NOT_LOADED_HINT = "it is loaded by the next request"
+
+
+class CollectionMissing(StoreDamaged, code=StoreDamaged.code):
+    """A collection is missing or is not the one that was written."""
 
 
 def is_unloaded_collection(fault: StoreError) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.errors import CollectionMissing, ModelFault, StoreError
+from lorelog.core.errors import ModelFault, StoreError
 from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Analyser, Vector
@@ -28,7 +28,7 @@ from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.milvus.client import CollectionQuery, Collections, MilvusConnection
+from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, MilvusConnection
 from lorelog.stores.milvus.peers import PeerIndex, PeerRegistry, SharedProject
 from lorelog.stores.milvus.schema import (
     COLLECTION_FORMAT,

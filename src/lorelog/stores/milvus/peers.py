@@ -23,10 +23,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey, StoredChunk
-from lorelog.core.errors import CollectionMissing, StoreError
+from lorelog.core.errors import StoreError
 from lorelog.core.ports import Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
-from lorelog.stores.milvus.client import CollectionQuery, Collections, run_parallel
+from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, run_parallel
 from lorelog.stores.milvus.schema import (
     READ_FIELDS,
     UNKNOWN_WIDTH,

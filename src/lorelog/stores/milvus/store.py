@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lorelog.core.document import ChunkKey, StoredChunk
-from lorelog.core.errors import CollectionMissing, StoreBusy, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import StoreOptions
 from lorelog.core.ports import Analyser, StoreComparison, StoreWriter, Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
@@ -20,7 +20,7 @@ from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import hold_lock, translate_errors
 from lorelog.stores.embedded.store import CatalogStore
-from lorelog.stores.milvus.client import Collections, MilvusConnection, run_parallel
+from lorelog.stores.milvus.client import CollectionMissing, Collections, MilvusConnection, run_parallel
 from lorelog.stores.milvus.lanes import IndexOwner, MilvusLanes, RowDifferences, StateFiles
 from lorelog.stores.milvus.peers import PeerCandidates, PeerIndexes, PeerRegistry, machine_name
 
