@@ -151,7 +151,7 @@ def test_a_remark_is_approved_in_other_words(page: PageWorld) -> None:
     check_accessible(tab)
     tab.click("dialog button.primary")
     tab.wait_text("it is a rule now")
-    listed = page.call("memory.list", {"types": ["correction"]})["memories"]
+    listed = page.call("memory.list", {"types": ["preference"]})["memories"]
     assert any("Packages are installed with pnpm" in each["content"] and each["origin"] == "user" for each in listed)
 
 
