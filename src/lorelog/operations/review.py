@@ -19,6 +19,7 @@ from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, Scop
 from lorelog.services.cues.cue import parse_cues
 from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
 from lorelog.services.review.judge import Judge, Label, Verdict, check_verdict
+from lorelog.services.review.reviewer import ReviewReport
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
 if TYPE_CHECKING:
@@ -99,17 +100,6 @@ class ReviewDecideReply(ReplyItems[ItemDecision], OperationReply, frozen=True, k
     decisions: tuple[ItemDecision, ...]
 
 
-class ReviewRunReply(OperationReply, frozen=True, kw_only=True):
-    """What a judge filed."""
-
-    judge: str
-    judged: int
-    filed: tuple[ReviewEntry, ...]
-    waiting: tuple[ReviewEntry, ...]
-    repeated: int
-    left: int
-
-
 @OPERATIONS.declare("review.list", ShellCommand("review list"))
 def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext) -> ReviewListReply:
     """List what waits for somebody's word, newest first.
@@ -169,7 +159,7 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
     once=True,
     absent={"http": _ABSENT, "mcp": _ABSENT},
 )
-def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewRunReply:
+def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
 
     Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
@@ -185,15 +175,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
     statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
     with call.yield_write_slot():
-        report = reviewer.run(Judge(model.ask), model.model, statements)
-    return ReviewRunReply(
-        judge=model.model,
-        judged=report.judged,
-        filed=report.filed,
-        waiting=report.waiting,
-        repeated=report.repeated,
-        left=report.left,
-    )
+        return reviewer.run(Judge(model.ask), model.model, statements)
 
 
 def _statement_item(statement: Statement) -> InboxItem:

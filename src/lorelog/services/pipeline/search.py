@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' erases it"
 _INDEX_IS_NEW = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
 
+Annotator = Callable[[tuple[Hit, ...]], tuple[Hit, ...]]
+"""Returns all hits of a reply with its own fields set, and possibly in another order."""
+
 
 class SearchPipeline(Struct, frozen=True):
     """Dependencies shared by all searches."""
@@ -40,8 +44,9 @@ class SearchPipeline(Struct, frozen=True):
                 options = restrict_to_records(options, self.scope.record_pages.folder)
             record_notes = self.scope.record_pages.catch_up_briefly()
             reply = self._find(query, options)
-            hits = add_confidence(self._add_freshness(reply.hits) if options.freshness else reply.hits)
-            hits = add_token_costs(self._add_origins(hits), self.scope.store, self.scope.caches.costs)
+            hits = reply.hits
+            for annotate in self._annotators(options):
+                hits = annotate(hits)
             reply = replace(reply, hits=hits, notes=(*reply.notes, *record_notes))
             if options.token_budget:
                 from lorelog.services.search.token_budget import pack_hits
@@ -65,6 +70,14 @@ class SearchPipeline(Struct, frozen=True):
             if len(kept) >= options.k or len(hits) < limit:
                 break
         return replace(reply, hits=kept[: options.k])
+
+    def _annotators(self, options: SearchOptions) -> Iterator[Annotator]:
+        """Yield the steps that complete the hits, in order."""
+        if options.freshness:
+            yield self._add_freshness
+        yield add_confidence
+        yield self._add_origins
+        yield partial(add_token_costs, store=self.scope.store, costs=self.scope.caches.costs)
 
     def _add_freshness(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the state of the code that those of this project name; stale ones rank lower."""

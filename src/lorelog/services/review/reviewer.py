@@ -31,6 +31,7 @@ from lorelog.services.review.statements import Statement, StatementSource
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
     """Result of a review."""
 
+    judge: str
     judged: int
     filed: tuple[ReviewEntry, ...]
     """Statements that became a memory."""
@@ -73,7 +74,14 @@ class Reviewer:
         rules = self.rules()
         for verdicts in judge.judge(statements, rules):
             entries += self.file(statements, verdicts, rules, name)
-        return make_report(entries, len(statements) - len(entries))
+        return ReviewReport(
+            judge=name,
+            judged=len(entries),
+            filed=tuple(entry for entry in entries if entry.outcome == FILED),
+            waiting=tuple(entry for entry in entries if entry.outcome == WAITING),
+            repeated=sum(entry.outcome == SAME for entry in entries),
+            left=len(statements) - len(entries),
+        )
 
     def file(
         self,
@@ -109,14 +117,3 @@ class Reviewer:
             for hit in replay(guard_from_draft(draft, PERSON), self._past_calls, wording).hits:
                 hits[id(hit.call)] = hits.get(id(hit.call), False) or hit.corrected
         return PastCalls(len(hits), sum(hits.values()))
-
-
-def make_report(entries: Sequence[ReviewEntry], left: int) -> ReviewReport:
-    """Return what became of statements."""
-    return ReviewReport(
-        judged=len(entries),
-        filed=tuple(entry for entry in entries if entry.outcome == FILED),
-        waiting=tuple(entry for entry in entries if entry.outcome == WAITING),
-        repeated=sum(entry.outcome == SAME for entry in entries),
-        left=left,
-    )
