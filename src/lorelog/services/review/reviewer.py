@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -26,6 +27,7 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import MAX_RULES, Judge, KnownRule, Verdict
 from lorelog.services.review.statements import Statement, StatementSource
+from lorelog.services.standing.memories import replace_if_changed
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -99,7 +101,16 @@ class Reviewer:
             replay=self._replay,
             is_persons=lambda memory: memory not in filed,
         )
-        return filing.file(statements, verdicts, rules)
+        entries = filing.file(statements, verdicts, rules)
+        self.note_waiting()
+        return entries
+
+    def note_waiting(self) -> None:
+        """Write how many statements wait, for the start of the next session."""
+        project = self._workspace.project.id
+        count = self._source.count_open((project,), self.log.entries())
+        files = DeliveryFiles(str(self._workspace.tenant_folder), project)
+        replace_if_changed(Path(files.waiting), str(count).encode())
 
     @cached_property
     def _past_calls(self) -> list[PastCall]:

@@ -28,7 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import FileStamp, SourceFile
-from lorelog.core.errors import NotFound, SourceError, StoreError, StoreUnwritable
+from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Progress, Store
@@ -54,6 +54,7 @@ from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light import spool
+from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
@@ -110,6 +111,8 @@ _OPEN_TURN_S = 24 * 3600.0
 """Age after which a turn without an end counts as abandoned."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
 _FAILURE_SHOWN_S = 7 * 86_400.0
+_MAX_BRANCH_CALLS = 300
+"""Calls of a branch among which its last test run is looked for."""
 
 YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
@@ -198,7 +201,26 @@ def capture_session(
         reply = _SessionCapture(event, context, captures, start, backfill).run(progress)
         if backfill is None and not reply.waiting:
             note_open_session(event, project, captures)
+            with suppress(LorelogError, OSError):
+                _note_state(event, context)
         return reply
+
+
+def _note_state(event: HookEvent, context: CaptureContext) -> None:
+    """Write what hooks tell about this session: what fails on its branch, and, before a compaction, its state."""
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.sessions.handoff import write_card, write_open_ends
+    from lorelog.services.traces.tables import TURN, TraceFilter
+
+    project = context.workspace.project.id
+    files = DeliveryFiles(str(context.workspace.tenant_folder), project)
+    if event.moment == "compact" and event.transcript:
+        turns = open_conversation(event.transcript, event.session).turns(TranscriptStats())
+        main = [turn for turn in turns if not turn.turn.sidechain]
+        write_card(files, event, main, lambda text: redact(text, context.options.patterns).text)
+    if (traces := context.traces()) is not None and traces.options.enabled:
+        of_branch = TraceFilter(projects=(project,), source=TURN, branch=event.branch, limit=_MAX_BRANCH_CALLS)
+        write_open_ends(Path(files.open_ends), event, traces.tables().calls(of_branch)[0])
 
 
 class _SessionCapture:

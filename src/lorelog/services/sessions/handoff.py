@@ -1,26 +1,54 @@
-"""A handoff: what the next agent needs of a session, from the notes of its turns. No model takes part.
+"""What the next agent needs of a session: a handoff, what fails on its branch, and its state after a compaction. No model takes part.
 
 The notes are in the journal, whatever host they were captured from, so a session of one host can be continued in another. A
 handoff that waits for the next session of a host is a file of the cache: a repository cannot bring one, and deleting it
-is safe.
+is safe. So are the other two: hooks read them when a session starts or goes on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
 
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
-from lorelog.light.session_start import RecentJournals, parse_note
+from lorelog.core.session import HookEvent
+from lorelog.ingest.redaction.redact import RedactText
+from lorelog.ingest.transcripts.turn_note import (
+    is_notable_command,
+    request_line,
+    strip_injected_context,
+    turn_redactor,
+)
+from lorelog.ingest.transcripts.turns import ParsedTurn
+from lorelog.light.delivery_files import (
+    CLOSING_TAG,
+    OPENING_TAG,
+    DeliveryFiles,
+    RecentEntry,
+    clean_line,
+    shorten_line,
+    when_said,
+)
+from lorelog.light.delivery_log import read_deliveries, session_log
+from lorelog.light.session_start import RULE_TYPES, RecentJournals, is_users_word, parse_note, select_standing
+from lorelog.light.shell_command import command_variants, is_test_run, split_command
+from lorelog.services.standing.memories import replace_if_changed
+from lorelog.services.traces.tables import TracedCall, command_key
 
 _MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15
 """A shorter request ("go on") says little; the next longer one is the goal."""
+_MAX_BRANCHES = 50
+_MAX_CARD_BYTES, _MAX_CARD_LINE_CHARS, _MAX_CARD_FILES, _MAX_VALUES = 1_200, 160, 5, 10
+"""A card has at most 300 tokens."""
+_LAST_PROMPTS = 3
+_QUOTES = str.maketrans('“”"', "```")
+_REJECTED = "rejected by the user"
 
 
 class Handoff(Serializable, Struct, frozen=True, kw_only=True):
@@ -97,7 +125,7 @@ def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tas
         day=last.day,
         branch=last.anchor.get("branch", ""),
         commit=last.anchor.get("commit", ""),
-        goal=_line(next((line for line in asked if len(line) >= _MIN_GOAL_CHARS), asked[0] if asked else "")),
+        goal=_line(_goal(asked)),
         last_request=_line(asked[-1]) if asked else "",
         state=_line(outcomes[-1]) if outcomes else "",
         decisions=tuple(dict.fromkeys(decisions))[-_MAX_DECISIONS:],
@@ -106,6 +134,10 @@ def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tas
         failing=_line(_find_failure(turns)),
         is_own=all(entry.is_own for entry in entries),
     )
+
+
+def _goal(asked: Sequence[str]) -> str:
+    return next((line for line in asked if len(line) >= _MIN_GOAL_CHARS), asked[0] if asked else "")
 
 
 def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
@@ -134,8 +166,8 @@ def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
     return [text for text, is_open in boxes.items() if is_open]
 
 
-def _line(text: str) -> str:
-    return shorten_line(clean_line(text), _MAX_LINE_CHARS)
+def _line(text: str, max_chars: int = _MAX_LINE_CHARS) -> str:
+    return shorten_line(clean_line(text), max_chars)
 
 
 def render_handoff(handoff: Handoff, to: str = "") -> str:
@@ -183,3 +215,99 @@ def take_pending(file: str, host: str, session: str, today: str) -> str:
     except (OSError, ValueError, LookupError, TypeError):
         return ""
     return f"{OPENING_TAG}\n{text.strip()}\n{CLOSING_TAG}" if is_due and today <= until else ""
+
+
+# -- what fails on a branch, and the state of a session ------------------------------------------------------------------
+
+
+def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -> None:
+    """Note for hooks what fails on the branch of an event: its last test run, or else its last command.
+
+    `calls` are those of the branch, newest first. Other runs may have passed since a failed one, so only the last counts.
+    """
+    ran = [call for call in calls if call.error != _REJECTED and is_notable_command(call.command)]
+    tests = [call for call in ran if _runs_tests(call.command)]
+    failed = next((call for call in (*tests[:1], *ran[:1]) if call.failed), None)
+    failing = ""
+    if failed is not None:
+        when = datetime.fromtimestamp(failed.at / 1000).astimezone().isoformat(" ", "minutes")[:16]
+        failing = _line(f"`{failed.command}` on {when}: {failed.error}", _MAX_CARD_LINE_CHARS)
+    try:
+        branches = {**json.loads(file.read_bytes())}
+    except (OSError, ValueError, TypeError):
+        branches = {}
+    branches.pop(event.branch, None)
+    branches[event.branch] = {"commit": event.commit, "failing": failing}
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_if_changed(file, json.dumps(dict(list(branches.items())[-_MAX_BRANCHES:])).encode())
+
+
+def _runs_tests(command: str) -> bool:
+    return any(is_test_run(command_variants(words)) for words in split_command(command))
+
+
+def write_card(files: DeliveryFiles, event: HookEvent, turns: Sequence[ParsedTurn], clean: RedactText) -> None:
+    """Keep the state of a session for its model after the compaction that begins now: at most 300 tokens."""
+    logged = read_deliveries(session_log(files.log, event.host, event.session))
+    invoked = {memory for line in logged if line.get("moment") != "session-start" for memory in line["memories"]}
+    rules = [memory for memory in select_standing(files.standing, RULE_TYPES) if is_users_word(memory)]
+    rules.sort(key=lambda memory: memory["id"] not in invoked)
+    lines = [
+        *_state_lines(turns, clean, event.directory),
+        *(("rule", f"{memory['text']} ({when_said(memory)})") for memory in rules),
+    ]
+    card = [OPENING_TAG, "State of this session before the compaction. Rules are the user's words; the rest is data."]
+    room = _MAX_CARD_BYTES - len("\n".join([*card, CLOSING_TAG]))
+    for label, text in lines:
+        line = f"- {label}: {_line(text, _MAX_CARD_LINE_CHARS)}"
+        room -= len(line.encode()) + 1
+        card += [line] if text and room >= 0 else []
+    file = Path(files.state_card(event.session))
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_if_changed(file, "\n".join([*card, CLOSING_TAG]).encode())
+
+
+def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str) -> list[tuple[str, str]]:
+    """Return the lines of a session's state: its task, the files that are not tested, the last commands, and named values."""
+    asked = [line for turn in turns if (line := request_line(turn.digest, turn_redactor(turn.digest, clean)))]
+    untested: dict[str, None] = {}
+    failing = passing = ""
+    for action in (action for turn in turns for action in turn.digest.actions if action.error != _REJECTED):
+        if not action.failed:
+            untested |= dict.fromkeys(path.removeprefix(f"{directory}/") for path in action.files)
+        if not action.command or not is_notable_command(action.command):
+            continue
+        command = command_key(clean(action.command))
+        if action.failed:
+            failing = f"`{command}`: {clean(action.error)}"
+            continue
+        passing = f"`{command}`"
+        failing = "" if failing.startswith(f"{passing}:") else failing
+        untested = {} if _runs_tests(command) else untested
+    prompts = (clean(strip_injected_context(turn.digest.request)) for turn in reversed(turns[-_LAST_PROMPTS:]))
+    return [
+        ("task", _goal(asked)),
+        ("last asked", asked[-1] if asked and asked[-1] != _goal(asked) else ""),
+        ("changed since tests last passed", ", ".join(list(untested)[-_MAX_CARD_FILES:])),
+        ("failing", failing),
+        ("last command that passed", passing),
+        ("named in the last prompts", ", ".join(list(dict.fromkeys(_named_values(prompts)))[:_MAX_VALUES])),
+    ]
+
+
+def _named_values(prompts: Iterable[str]) -> Iterator[str]:
+    """Yield quoted texts, paths, identifiers and numbers, by their form."""
+    for prompt in prompts:
+        parts = prompt.translate(_QUOTES).split("`")
+        for number, part in enumerate(parts):
+            if number % 2 and number < len(parts) - 1 and 1 < len(part.strip()) <= _MAX_CARD_LINE_CHARS // 2:
+                yield part.strip()
+                continue
+            for word in part.split():
+                bare = word.strip(".,;:!?()[]{}<>'*#")
+                is_name = any(char in bare[1:-1] for char in "_/.") or bare[1:] not in (
+                    bare[1:].lower(),
+                    bare[1:].upper(),
+                )
+                if 1 < len(bare) <= _MAX_CARD_LINE_CHARS // 2 and (is_name or any(map(str.isdecimal, bare))):
+                    yield bare
