@@ -87,6 +87,8 @@ class Replay:
     def replay_event(self, session: Session, event: Event) -> None:
         """Run the hook of an event, and capture what a finished turn left in the spool."""
         self.counts[event.moment] += 1
+        if event.branch:
+            (self.root / ".git" / "HEAD").write_text(f"ref: refs/heads/{event.branch}\n")
         transcript = self._grow(session, event.lines)
         payload = self._payload(session, event, transcript)
         answer = handle_hook([session.host, event.moment], json.dumps(payload).encode(), os.environ)
