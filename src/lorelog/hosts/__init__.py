@@ -87,7 +87,7 @@ def event_fields(payload: Mapping[str, Any], session: str, directory: str, **mor
         "turn": "",
         "transcript": path_field(payload, "transcript_path"),
         "directory": directory,
-        "agent": "",
+        "agent": text_field(payload, "agent_id"),
         "source": text_field(payload, "source") or text_field(payload, "reason") or text_field(payload, "trigger"),
         "answer": "",
         "again": payload.get("stop_hook_active") is True,

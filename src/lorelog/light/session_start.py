@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
     from lorelog.light.delivery_files import DeliveryFiles, RecentEntry
 
+    _Session = list[RecentEntry]
+    """Its entries, newest first."""
+
 RULE_TYPES = ("correction", "preference")
 STANDING_TYPES = (*RULE_TYPES, "decision")
 STALE_VERDICTS = ("drifted", "gone")
@@ -64,7 +67,9 @@ _MIN_REQUEST_CHARS = 15
 _MAX_FILES_SHOWN = 3
 _MAX_SESSIONS, _MAX_FOREIGN_SESSIONS = 12, 6
 """Sessions that are read: of this branch, of others, and of other people."""
-_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 4, 2, 3
+_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 3, 2, 3
+_MIN_OUTCOME_CHARS = 40
+"""A session that wrote no file and ended with less ("OK", "2 + 2 is 4") is not a line."""
 _MAX_OPEN_ENDS_BYTES = 1_000_000
 _BYTES_PER_TOKEN = 4
 _OPEN_BULLETS, _DONE_BULLETS = ("- [ ] ", "* [ ] "), ("- [x] ", "* [x] ", "- [X] ", "* [X] ")
@@ -190,17 +195,16 @@ def _further_blocks(
 ) -> list[_Block]:
     """Return the blocks after the user's rules."""
     is_built = any(os.path.exists(file) for file in files.standing)
-    sessions = _read_sessions(journals, standing, head[0], is_built=is_built)
-    lines, names = _describe_sessions(sessions.here)
-    elsewhere = _describe_sessions(sessions.elsewhere, is_elsewhere=True)[0]
-    foreign = _describe_sessions(sessions.foreign)[0]
-    tasks = [*render_open_tasks(journals.deletions, journals.project), *sessions.boxes][:MAX_SHOWN_TASKS]
-    open_ends = [*_failing_line(files, head), *_left_open(sessions.here, head[1]), *tasks]
+    boxes, here, elsewhere, others = _read_sessions(journals, standing, head[0], is_built=is_built)
+    recent, names = _describe_sessions(here, _MAX_BRANCH_LINES)
+    recent += _describe_sessions(elsewhere, _MAX_OTHER_LINES, is_elsewhere=True)[0]
+    foreign = _describe_sessions(others, _MAX_FOREIGN_SESSIONS)[0]
+    tasks = [*render_open_tasks(journals.deletions, journals.project), *boxes][:MAX_SHOWN_TASKS]
+    open_ends = [*_failing_line(files, head), *_left_open(here, head[1]), *tasks]
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
     decided = [memory for memory in fresh if is_users_word(memory) and memory["type"] == "decision"]
     decided.sort(key=lambda memory: not any(name in memory["text"] for name in names))
     notes = ([memory for memory in some if is_agents_note(memory)] for some in (cued, fresh))
-    recent = [*lines[:_MAX_BRANCH_LINES], *elsewhere[:_MAX_OTHER_LINES]]
     return [
         _Block(
             "## Open tasks and decisions",
@@ -229,7 +233,7 @@ def _failing_line(files: DeliveryFiles, head: tuple[str, str]) -> list[str]:
         return []
 
 
-def _left_open(sessions: list[list[RecentEntry]], commit: str) -> list[str]:
+def _left_open(sessions: list[_Session], commit: str) -> list[str]:
     """Return the line of the branch's last turn if it was stopped in the middle of work, or ended with a question."""
     last = next((entry for entries in sessions for entry in entries if entry.anchor.get("turn")), None)
     if last is None or not last.is_own or last.anchor.get("commit", "") != commit:
@@ -311,28 +315,18 @@ def _foreign_lines(memories: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(line, id_) for id_, line in lines.items()]
 
 
-class _RecentSessions:
-    """The entries of sessions, each newest first: of this branch, of others, and those that came with the repository."""
-
-    __slots__ = ("boxes", "elsewhere", "foreign", "here")
-
-    def __init__(self, boxes: list[str], *sessions: dict[str, list[RecentEntry]]) -> None:
-        self.boxes = boxes
-        self.here, self.elsewhere, self.foreign = (list(group.values()) for group in sessions)
-
-
 def _read_sessions(
     journals: RecentJournals, standing: list[dict[str, Any]], branch: str, *, is_built: bool
-) -> _RecentSessions:
-    """Return the newest sessions, and the boxes that are open on a branch.
+) -> tuple[list[str], list[_Session], list[_Session], list[_Session]]:
+    """Return the boxes that are open on a branch, its newest sessions, those of others, and those that came with the repository.
 
     `is_built` is False until the list of standing memories has been derived from the journals.
     """
     listed = {memory["id"] for memory in standing}
     own_listed = {memory["id"] for memory in standing if memory.get("own") is True}
-    here: dict[str, list[RecentEntry]] = {}
-    elsewhere: dict[str, list[RecentEntry]] = {}
-    foreign: dict[str, list[RecentEntry]] = {}
+    here: dict[str, _Session] = {}
+    elsewhere: dict[str, _Session] = {}
+    foreign: dict[str, _Session] = {}
     boxes: list[str] = []
     done: set[str] = set()
     word = branch.replace("--", "-")  # as in an anchor
@@ -359,22 +353,19 @@ def _read_sessions(
             break
         elif sessions is elsewhere:
             journals.sought = f" branch:{word} "
-    return _RecentSessions(boxes, here, elsewhere, foreign)
+    return boxes, list(here.values()), list(elsewhere.values()), list(foreign.values())
 
 
-def _describe_sessions(sessions: list[list[RecentEntry]], *, is_elsewhere: bool = False) -> tuple[list[str], set[str]]:
+def _describe_sessions(
+    sessions: list[_Session], max_lines: int, *, is_elsewhere: bool = False
+) -> tuple[list[str], set[str]]:
     """Return the lines of sessions, and the names of the files that they wrote. Elsewhere, only work on files counts."""
-    lines: dict[str, None] = {}
-    names: set[str] = set()
-    for entries in sessions:
-        line, files = _describe_session(entries, is_elsewhere=is_elsewhere)
-        if line and (files or not is_elsewhere):
-            lines[line] = None
-        names.update(name for file in files for name in (file, file.rpartition("/")[2]))
-    return list(lines), names
+    described = [_describe_session(entries, is_elsewhere=is_elsewhere) for entries in sessions]
+    lines = dict.fromkeys(line for line, files in described if line and (files or not is_elsewhere))
+    return list(lines)[:max_lines], {file.rpartition("/")[2] for _, files in described for file in files}
 
 
-def _describe_session(entries: list[RecentEntry], *, is_elsewhere: bool) -> tuple[str, list[str]]:
+def _describe_session(entries: _Session, *, is_elsewhere: bool) -> tuple[str, list[str]]:
     """Return the line of a session, whose entries are newest first (request, outcome and files), and all its files.
 
     It is a quotation if the text is from a tool or an import, or came with the repository. A request alone is not a line.
@@ -404,7 +395,8 @@ def _describe_session(entries: list[RecentEntry], *, is_elsewhere: bool) -> tupl
     files = list(dict.fromkeys(filter(None, names)))
     more = f" +{len(files) - _MAX_FILES_SHOWN}" if len(files) > _MAX_FILES_SHOWN else ""
     said += f"; files: {', '.join(files[:_MAX_FILES_SHOWN])}{more}" if files else ""
-    return f"{start} {_quote_if(label, said)}" if outcome or files else "", files
+    is_telling = files or len(outcome) >= (_MIN_OUTCOME_CHARS if request else 1)
+    return f"{start} {_quote_if(label, said)}" if is_telling else "", files
 
 
 def _quote_if(label: str, text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
@@ -274,7 +275,8 @@ def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str)
     failing = passing = ""
     for action in (action for turn in turns for action in turn.digest.actions if action.error != _REJECTED):
         if not action.failed:
-            untested |= dict.fromkeys(path.removeprefix(f"{directory}/") for path in action.files)
+            below = (path.removeprefix(f"{directory}/") for path in action.files)
+            untested |= dict.fromkeys(path for path in below if not path.startswith("/"))
         if not action.command or not is_notable_command(action.command):
             continue
         command = command_key(clean(action.command))
@@ -289,8 +291,8 @@ def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str)
         ("task", _goal(asked)),
         ("last asked", asked[-1] if asked and asked[-1] != _goal(asked) else ""),
         ("changed since tests last passed", ", ".join(list(untested)[-_MAX_CARD_FILES:])),
-        ("failing", failing),
-        ("last command that passed", passing),
+        ("last failing command", failing),
+        ("last passing command", passing),
         ("named in the last prompts", ", ".join(list(dict.fromkeys(_named_values(prompts)))[:_MAX_VALUES])),
     ]
 
@@ -305,9 +307,7 @@ def _named_values(prompts: Iterable[str]) -> Iterator[str]:
                 continue
             for word in part.split():
                 bare = word.strip(".,;:!?()[]{}<>'*#")
-                is_name = any(char in bare[1:-1] for char in "_/.") or bare[1:] not in (
-                    bare[1:].lower(),
-                    bare[1:].upper(),
-                )
+                is_camel = any(one.islower() and other.isupper() for one, other in pairwise(bare))
+                is_name = is_camel or any(char in bare[1:-1] for char in "_/.")
                 if 1 < len(bare) <= _MAX_CARD_LINE_CHARS // 2 and (is_name or any(map(str.isdecimal, bare))):
                     yield bare

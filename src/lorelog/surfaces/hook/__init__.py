@@ -22,16 +22,7 @@ import sys
 import time
 
 from lorelog.core.errors import LorelogError
-from lorelog.hosts import (
-    HOSTS,
-    MOMENTS,
-    TOOL_MOMENTS,
-    detect_host,
-    host_adapter,
-    prompt_field,
-    resolve_host,
-    text_field,
-)
+from lorelog.hosts import HOSTS, MOMENTS, TOOL_MOMENTS, detect_host, host_adapter, prompt_field, resolve_host
 from lorelog.light.quick_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -137,7 +128,6 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     if not event:
         return {}
     event |= {"host": host, "moment": moment}
-    event["agent"] = text_field(payload, "agent_id") if moment == "subagent-start" else event["agent"]
     try:
         event["directory"] = event["directory"] or os.getcwd()
     except OSError:  # deleted; the shell may still know its path
