@@ -98,6 +98,15 @@ def test_a_command_brings_its_memories(table: Any) -> None:
     assert ids(files, kind="run", command="pnpm install && ls") == []
 
 
+def test_a_tool_brings_the_memories_of_a_part_of_its_name(table: Any) -> None:
+    """All parts of the cue are parts of the tool's name; letters inside of a part do not count."""
+    files = table(memory("server", "tool=linear"), memory("one", "tool=linear create_issue"), memory("no", "tool=line"))
+
+    assert set(ids(files, kind="other", tool="mcp__Linear__create_issue")) == {"server", "one"}
+    assert ids(files, kind="edit", tool="mcp__linear__update", content="x") == ["server"]
+    assert ids(files, kind="run", tool="Bash", command="linear") == []
+
+
 def test_a_symbol_is_found_in_the_text_that_is_written(table: Any) -> None:
     """Whole names only; a dotted one must be written together; output does not count."""
     files = table(memory("name", "symbol=ConnectionPool"), memory("dotted", "symbol=pool.acquire"))

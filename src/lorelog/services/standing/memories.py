@@ -475,6 +475,8 @@ def _table_key(cue: Cue) -> tuple[str, str]:
     if cue.kind is CueKind.COMMAND:
         first = cue.value.split()[0]
         return cue_table.COMMAND, "" if has_wildcard(first) else first
+    if cue.kind is CueKind.TOOL:
+        return cue_table.TOOL, max(cue_table.tool_names(cue.value), key=len)
     if cue.kind is CueKind.SYMBOL:
         return cue_table.SYMBOL, max(cue.value.split("."), key=len)
     if cue.kind is CueKind.ERROR:
