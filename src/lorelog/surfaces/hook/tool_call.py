@@ -270,7 +270,13 @@ def _reason(cue: str, context: ToolCallContext) -> str:
         return f"because you run {_one_line(call['command'] or value)[:_MAX_REASON_CHARS]}"
     if kind == "event":
         return _EVENTS.get(value, f"at {value}")
-    words = {"symbol": "because you touch", "error": "because of", "topic": "because it is about", "day": "for"}
+    words = {
+        "tool": "because you call",
+        "symbol": "because you touch",
+        "error": "because of",
+        "topic": "because it is about",
+        "day": "for",
+    }
     return f"{words.get(kind, 'because of')} {_one_line(value)[:_MAX_REASON_CHARS]}"
 
 

@@ -132,7 +132,9 @@ def _read_captured(call: Callable[..., Any]) -> dict[str, int]:
 def _read_delivered(call: Callable[..., Any]) -> dict[str, int]:
     reply = call("delivery.list", since="today", limit=_MAX_COUNTED)
     memories = sum(len(delivery["memories"]) for delivery in reply["deliveries"])
-    return {"memories": memories, "tokens": reply["total_tokens"]}
+    balance = call("delivery.balance", unused=True, limit=1)
+    unused = {name: balance[name] for name in ("sinking", "sinking_delivered")}
+    return {"memories": memories, "tokens": reply["total_tokens"], **unused}
 
 
 def _read_cost(call: Callable[..., Any]) -> Json:
@@ -204,6 +206,9 @@ def _format_parts(status: Json) -> Iterator[tuple[str, str]]:
 def _format_spending(delivered: Json | None, cost: Json | None, unknown: str) -> Iterator[tuple[str, str]]:
     told = delivered and f"{plural(delivered['memories'], 'memory')} told to agents, {delivered['tokens']:,} tokens"
     yield "delivered", f"today: {told}" if told else unknown
+    if delivered and delivered["sinking"]:
+        count, times = plural(delivered["sinking"], "memory"), plural(delivered["sinking_delivered"], "time")
+        yield "delivered", f"{count} shown {times} and never used: lorelog deliveries --balance"
     if cost is None or not cost["month"]["calls"]:
         yield "cost", unknown if cost is None else "no paid model was called this month"
     else:
