@@ -215,7 +215,10 @@ class CaptureDatabase:
             " LEFT JOIN turns t ON t.host = h.host AND t.state = ? GROUP BY h.host ORDER BY h.host",
             *(since, since, STATEMENT_TEXTS, DONE),
         )
-        return tuple(HostCaptures(row[0], *map(_format_time, row[1:4]), *row[4:]) for row in rows)
+        return tuple(
+            HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), *counts)
+            for host, first, last, captured, *counts in rows
+        )
 
     def shown_memories(self, host: str, session: str) -> frozenset[str]:
         """Return the memories that a session was shown by recall."""
