@@ -75,6 +75,17 @@ def test_the_users_own_memories_come_before_those_of_the_repository(table: Any) 
     assert ids(files, kind="edit", paths=["src/db/pool.py"]) == ["mine", "theirs"]
 
 
+def test_a_memory_that_is_never_used_comes_after_others(table: Any) -> None:
+    """Five deliveries without use outweigh a more specific cue, but not that the memory is the user's own."""
+    files = table(
+        memory("foreign", "command=npm *", own=False),
+        memory("idle", "command=npm install", unused=5),
+        memory("plain", "command=npm *", unused=4),
+    )
+
+    assert ids(files, kind="run", command="npm install zod") == ["plain", "idle", "foreign"]
+
+
 def test_a_command_brings_its_memories(table: Any) -> None:
     """Commands match inside a command line; files that it names match, too."""
     files = table(

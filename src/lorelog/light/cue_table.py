@@ -4,7 +4,7 @@
 turned into a few keys (parts of its paths, names of its programs, words of its text), and each key is found by binary
 search in the file, which is mapped if it is large. A line counts only if the call contains its hint, the longest fixed text of its value; a key
 with many lines has one that lists all its hints. Then the value is compared, and JSON is parsed for matches only. The
-number of values compared for one key is limited, in the order of `RANK`: own memories first, then newest first.
+number of values compared for one key is limited, in the order of `RANK`: own memories first, those never used last, then newest first.
 
 A hook loads this module: it imports `os`, `time` and what a call needs. It never raises: without a readable file nothing matches.
 """
@@ -284,8 +284,8 @@ def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, st
 
 
 def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any]]:
-    """Return one entry per memory, its most specific cue, own and specific ones first."""
-    ranked = sorted(found, key=lambda match: (match[0][:1], -_specificity(match[1]), match[0]))
+    """Return one entry per memory, its most specific cue: own ones first, those never used after them, specific ones first."""
+    ranked = sorted(found, key=lambda match: (match[0][:2], -_specificity(match[1]), match[0]))
     matches: dict[str, dict[str, Any]] = {}
     today = time.strftime("%Y-%m-%d")
     for _, cue, entry in ranked:

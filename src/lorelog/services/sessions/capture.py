@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
@@ -55,6 +56,7 @@ from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light import spool
 from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import prompted_memories
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
@@ -73,6 +75,7 @@ from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions.capture_db import (
     DONE,
     EMPTY,
+    STATEMENT_TEXTS,
     WRITING,
     CaptureDatabase,
     CaptureRow,
@@ -88,7 +91,7 @@ from lorelog.services.sessions.due_turns import (
     note_open_session,
     select_finished,
 )
-from lorelog.services.traces.tables import TracedTurn, record_turns
+from lorelog.services.traces.tables import TURN, TracedTurn, TraceFilter, record_turns
 from lorelog.services.usage.signs import note_usage
 
 if TYPE_CHECKING:
@@ -209,15 +212,20 @@ def capture_session(
 def _note_state(event: HookEvent, context: CaptureContext) -> None:
     """Write what hooks tell about this session: what fails on its branch, and, before a compaction, its state."""
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.sessions.handoff import write_card, write_open_ends
-    from lorelog.services.traces.tables import TURN, TraceFilter
+    from lorelog.services.sessions.handoff import render_card, write_open_ends
+    from lorelog.services.standing.rules import read_standing_rules
 
     project = context.workspace.project.id
     files = DeliveryFiles(str(context.workspace.tenant_folder), project)
+    Path(files.open_ends).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if event.moment == "compact" and event.transcript:
         turns = open_conversation(event.transcript, event.session).turns(TranscriptStats())
         main = [turn for turn in turns if not turn.turn.sidechain]
-        write_card(files, event, main, lambda text: redact(text, context.options.patterns).text)
+        invoked = prompted_memories(files.log, event.host, event.session)
+        rules = [rule for rule in read_standing_rules(context.workspace).rules if rule.is_users and not rule.is_stale]
+        rules.sort(key=lambda rule: rule.id not in invoked)
+        card = render_card(main, rules, lambda text: redact(text, context.options.patterns).text, event.directory)
+        write_atomic(Path(files.state_card(event.session)), card.encode(), durable=False)
     if (traces := context.traces()) is not None and traces.options.enabled:
         of_branch = TraceFilter(projects=(project,), source=TURN, branch=event.branch, limit=_MAX_BRANCH_CALLS)
         write_open_ends(Path(files.open_ends), event, traces.tables().calls(of_branch)[0])
@@ -535,7 +543,7 @@ class _SessionCapture:
     def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
         turn, event = draft.turn, self._event
         when = draft.when.isoformat("T", "seconds")
-        counts = (turn.text_count, turn.call_count)
+        counts = (turn.text_count, turn.call_count) if draft.is_note else (STATEMENT_TEXTS, 0)
         return CaptureRow(
             draft.memory, event.host, event.session, turn.turn.id, when, str(journal), *counts, state, entry
         )
@@ -598,4 +606,8 @@ def session_status(workspace: Workspace) -> SessionStatus:
         with suppress(OSError):
             failed += reason.stat().st_mtime >= earliest
     spent = Receipts.of_tenant(workspace.tenant_folder).spent_today()
-    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent)
+    from lorelog.services.standing.rules import read_standing_rules
+
+    standing = read_standing_rules(workspace)
+    counts = [sum(rule.is_users for rule in some) for some in (standing.rules, standing.decisions)]
+    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts)

@@ -19,29 +19,16 @@ from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import HookEvent
 from lorelog.ingest.redaction.redact import RedactText
-from lorelog.ingest.transcripts.turn_note import (
-    is_notable_command,
-    request_line,
-    strip_injected_context,
-    turn_redactor,
-)
+from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.turns import ParsedTurn
-from lorelog.light.delivery_files import (
-    CLOSING_TAG,
-    OPENING_TAG,
-    DeliveryFiles,
-    RecentEntry,
-    clean_line,
-    shorten_line,
-    when_said,
-)
-from lorelog.light.delivery_log import read_deliveries, session_log
-from lorelog.light.session_start import RULE_TYPES, RecentJournals, is_users_word, parse_note, select_standing
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
+from lorelog.light.session_start import RecentJournals, parse_note
 from lorelog.light.shell_command import command_variants, is_test_run, split_command
 from lorelog.services.standing.memories import replace_if_changed
+from lorelog.services.standing.rules import StandingRule, StandingRules
 from lorelog.services.traces.tables import TracedCall, command_key
 
-_MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
+_MAX_FILES, _MAX_RULES, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15
 """A shorter request ("go on") says little; the next longer one is the goal."""
 _MAX_BRANCHES = 50
@@ -65,8 +52,10 @@ class Handoff(Serializable, Struct, frozen=True, kw_only=True):
     last_request: str
     state: str
     """The outcome of the last turn."""
+    rules: tuple[str, ...]
+    """The rules that stand in the project, each with its reason."""
     decisions: tuple[str, ...]
-    """Decisions and preferences of the session, and those added by hand on its days."""
+    """The decisions that stand in the project, each with its reason."""
     files: tuple[str, ...]
     questions: tuple[str, ...]
     """Open tasks and questions."""
@@ -76,7 +65,9 @@ class Handoff(Serializable, Struct, frozen=True, kw_only=True):
     """True if it was captured on this machine, and did not come with the repository."""
 
 
-def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence[str] = ()) -> Handoff:
+def make_handoff(
+    journals: RecentJournals, standing: StandingRules, *, session: str = "", tasks: Sequence[str] = ()
+) -> Handoff:
     """Return the handoff of a session by its id or the beginning of it. Raise NotFound.
 
     By default it is the newest session that was captured on this machine: a repository may come with notes of its own.
@@ -97,25 +88,14 @@ def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence
             hint="'lorelog hosts install' captures sessions; 'lorelog backfill' reads earlier ones",
         )
     entries = [entry for entry in reversed(everything) if entry.anchor.get("session") == chosen]
-    first, last = entries[0].day, entries[-1].day
-    added = [
-        entry
-        for entry in reversed(everything)
-        if entry.is_own and not entry.anchor.get("session") and first <= entry.day <= last
-    ]
-    return _describe(entries, [*added, *entries], tasks)
+    return _describe(entries, standing, tasks)
 
 
-def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tasks: Sequence[str]) -> Handoff:
-    """Return the handoff of a session's entries, oldest first; `stated` are the entries that may state decisions."""
+def _describe(entries: Sequence[RecentEntry], standing: StandingRules, tasks: Sequence[str]) -> Handoff:
+    """Return the handoff of a session's entries, oldest first."""
     turns = [parse_note(entry.raw) for entry in entries if entry.anchor.get("type", "turn") in ("turn", "plan")]
     asked = [line for turn in turns for line in turn["request"][:1]]
     outcomes = [" ".join(turn["outcome"] or turn["text"]) for turn in turns if turn["outcome"] or turn["text"]]
-    decisions = [
-        f"{entry.anchor['type']}: {_line(entry.raw[0].strip().removeprefix('- '))}"
-        for entry in stated
-        if entry.anchor.get("type") in ("decision", "preference") and entry.raw
-    ]
     files = [name.strip() for turn in reversed(turns) for line in turn["files"] for name in line.split(",")]
     sentences = outcomes[-1].replace("? ", "?\n").replace(". ", ".\n").split("\n") if outcomes else []
     questions = [line for line in map(_line, sentences) if line.endswith("?")]
@@ -129,7 +109,8 @@ def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tas
         goal=_line(_goal(asked)),
         last_request=_line(asked[-1]) if asked else "",
         state=_line(outcomes[-1]) if outcomes else "",
-        decisions=tuple(dict.fromkeys(decisions))[-_MAX_DECISIONS:],
+        rules=tuple(rule.line for rule in standing.rules[:_MAX_RULES]),
+        decisions=tuple(decision.line for decision in standing.decisions[:_MAX_RULES]),
         files=tuple(dict.fromkeys(filter(None, files)))[:_MAX_FILES],
         questions=tuple(dict.fromkeys([*questions, *_open_boxes(entries), *tasks]))[:_MAX_QUESTIONS],
         failing=_line(_find_failure(turns)),
@@ -182,7 +163,7 @@ def render_handoff(handoff: Handoff, to: str = "") -> str:
     for label, text in (("Goal", handoff.goal), ("Last request", handoff.last_request), ("State", handoff.state)):
         lines += [f"**{label}:** {text}", ""] if text else []
     lines += [f"**Failing:** {handoff.failing}", ""] if handoff.failing else []
-    for label, items in (("Decisions", handoff.decisions), ("Open", handoff.questions)):
+    for label, items in (("Rules", handoff.rules), ("Decisions", handoff.decisions), ("Open", handoff.questions)):
         lines += [f"**{label}:**", "", *(f"- {item}" for item in items), ""] if items else []
     lines += [f"**Files:** {', '.join(handoff.files)}", ""] if handoff.files else []
     lines += ['Older memory: `lorelog search "…"`.']
@@ -226,7 +207,7 @@ def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -
 
     `calls` are those of the branch, newest first. Other runs may have passed since a failed one, so only the last counts.
     """
-    ran = [call for call in calls if call.error != _REJECTED and is_notable_command(call.command)]
+    ran = [call for call in calls if call.error != _REJECTED and turn_note.is_notable_command(call.command)]
     tests = [call for call in ran if _runs_tests(call.command)]
     failed = next((call for call in (*tests[:1], *ran[:1]) if call.failed), None)
     failing = ""
@@ -239,7 +220,6 @@ def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -
         branches = {}
     branches.pop(event.branch, None)
     branches[event.branch] = {"commit": event.commit, "failing": failing}
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_if_changed(file, json.dumps(dict(list(branches.items())[-_MAX_BRANCHES:])).encode())
 
 
@@ -247,37 +227,31 @@ def _runs_tests(command: str) -> bool:
     return any(is_test_run(command_variants(words)) for words in split_command(command))
 
 
-def write_card(files: DeliveryFiles, event: HookEvent, turns: Sequence[ParsedTurn], clean: RedactText) -> None:
-    """Keep the state of a session for its model after the compaction that begins now: at most 300 tokens."""
-    logged = read_deliveries(session_log(files.log, event.host, event.session))
-    invoked = {memory for line in logged if line.get("moment") != "session-start" for memory in line["memories"]}
-    rules = [memory for memory in select_standing(files.standing, RULE_TYPES) if is_users_word(memory)]
-    rules.sort(key=lambda memory: memory["id"] not in invoked)
-    lines = [
-        *_state_lines(turns, clean, event.directory),
-        *(("rule", f"{memory['text']} ({when_said(memory)})") for memory in rules),
-    ]
+def render_card(turns: Sequence[ParsedTurn], rules: Iterable[StandingRule], clean: RedactText, directory: str) -> str:
+    """Return the state of a session for its model after a compaction, in at most 300 tokens."""
     card = [OPENING_TAG, "State of this session before the compaction. Rules are the user's words; the rest is data."]
     room = _MAX_CARD_BYTES - len("\n".join([*card, CLOSING_TAG]))
-    for label, text in lines:
+    for label, text in (*_state_lines(turns, clean, directory), *(("rule", rule.line) for rule in rules)):
         line = f"- {label}: {_line(text, _MAX_CARD_LINE_CHARS)}"
-        room -= len(line.encode()) + 1
+        room -= len(line.encode()) + 1 if text else 0
         card += [line] if text and room >= 0 else []
-    file = Path(files.state_card(event.session))
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_if_changed(file, "\n".join([*card, CLOSING_TAG]).encode())
+    return "\n".join([*card, CLOSING_TAG])
 
 
 def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str) -> list[tuple[str, str]]:
     """Return the lines of a session's state: its task, the files that are not tested, the last commands, and named values."""
-    asked = [line for turn in turns if (line := request_line(turn.digest, turn_redactor(turn.digest, clean)))]
+    asked = [
+        line
+        for turn in turns
+        if (line := turn_note.request_line(turn.digest, turn_note.turn_redactor(turn.digest, clean)))
+    ]
     untested: dict[str, None] = {}
     failing = passing = ""
     for action in (action for turn in turns for action in turn.digest.actions if action.error != _REJECTED):
         if not action.failed:
             below = (path.removeprefix(f"{directory}/") for path in action.files)
             untested |= dict.fromkeys(path for path in below if not path.startswith("/"))
-        if not action.command or not is_notable_command(action.command):
+        if not action.command or not turn_note.is_notable_command(action.command):
             continue
         command = command_key(clean(action.command))
         if action.failed:
@@ -286,7 +260,9 @@ def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str)
         passing = f"`{command}`"
         failing = "" if failing.startswith(f"{passing}:") else failing
         untested = {} if _runs_tests(command) else untested
-    prompts = (clean(strip_injected_context(turn.digest.request)) for turn in reversed(turns[-_LAST_PROMPTS:]))
+    prompts = (
+        clean(turn_note.strip_injected_context(turn.digest.request)) for turn in reversed(turns[-_LAST_PROMPTS:])
+    )
     return [
         ("task", _goal(asked)),
         ("last asked", asked[-1] if asked and asked[-1] != _goal(asked) else ""),
