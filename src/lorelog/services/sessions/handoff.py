@@ -209,18 +209,13 @@ def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -
     """
     ran = [call for call in calls if call.error != _REJECTED and turn_note.is_notable_command(call.command)]
     tests = [call for call in ran if _runs_tests(call.command)]
-    failed = next((call for call in (*tests[:1], *ran[:1]) if call.failed), None)
-    failing = ""
-    if failed is not None:
-        when = datetime.fromtimestamp(failed.at / 1000).astimezone().isoformat(" ", "minutes")[:16]
-        failing = _line(f"`{failed.command}` on {when}: {failed.error}", _MAX_CARD_LINE_CHARS)
-    try:
-        branches = {**json.loads(file.read_bytes())}
-    except (OSError, ValueError, TypeError):
-        branches = {}
-    branches.pop(event.branch, None)
-    branches[event.branch] = {"commit": event.commit, "failing": failing}
-    replace_if_changed(file, json.dumps(dict(list(branches.items())[-_MAX_BRANCHES:])).encode())
+    failed = [call for call in (*tests[:1], *ran[:1]) if call.failed][:1]
+    known = file.read_text("utf-8").splitlines() if file.exists() else []
+    lines = [line for line in known if not line.startswith(f"{event.branch}\t")][1 - _MAX_BRANCHES :]
+    for call in failed:
+        when = datetime.fromtimestamp(call.at / 1000).astimezone().isoformat(" ", "minutes")[:16]
+        lines.append(f"{event.branch}\t{event.commit}\t`{_line(call.command, _MAX_CARD_LINE_CHARS)}` since {when}")
+    replace_if_changed(file, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _runs_tests(command: str) -> bool:
