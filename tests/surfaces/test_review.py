@@ -190,7 +190,9 @@ def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path
             "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was "
             "NOT written to the file). To tell you how to proceed, the user said:\ndon't run CI, too slow"
         ) * (number == 3)
-        call = tool_use(f"t{number}", "Bash", command="mise run test:integration 2>&1" if number else "npx playwright test")
+        call = tool_use(
+            f"t{number}", "Bash", command="mise run test:integration 2>&1" if number else "npx playwright test"
+        )
         lines += [
             claude("user", f"u{number}", f"Build nest {number}", timestamp="2099-03-05T14:30:00.000Z"),
             claude("assistant", f"a{number}", [call]),
