@@ -172,12 +172,16 @@ class Filing(Struct, frozen=True, kw_only=True):
         repeated = [rules[number - 1].id for number in verdict.same]
         if repeated:
             return replace(entry, outcome=SAME, memory=repeated[0])
+        replaced = [rules[number - 1] for number in verdict.replaces]
+        newer = next((rule.id for rule in replaced if rule.said > statement.date[:10]), "")
+        if newer:
+            return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(
             entry,
             words=quote_words(statement.text),
             wording=verdict.wording,
             cues=verdict.cues,
-            replaces=tuple(rules[number - 1].id for number in verdict.replaces),
+            replaces=tuple(rule.id for rule in replaced),
             everywhere=verdict.everywhere,
         )
         reason = self._doubt(entry, forbids=verdict.forbids)

@@ -70,7 +70,7 @@ class Reviewer:
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
         standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text) for memory in standing[:MAX_RULES]]
+        return [KnownRule(memory.id, memory.text, memory.said_on) for memory in standing[:MAX_RULES]]
 
     def run(self, judge: Judge, name: str, statements: Sequence[Statement]) -> ReviewReport:
         """Let a judge file statements. Raise ModelError if it fails; the batches before stay filed."""
@@ -78,6 +78,7 @@ class Reviewer:
         rules = self.rules()
         for verdicts in judge.judge(statements, rules):
             entries += self.file(statements, verdicts, rules, name)
+            rules[:] = self.rules()  # the next batch may repeat or replace what was just filed
         return ReviewReport(
             judge=name,
             judged=len(entries),
@@ -101,7 +102,7 @@ class Reviewer:
             log=self.log,
             add=self._add,
             replay=self._replay,
-            is_persons=lambda memory: memory not in filed,
+            is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
         )
         return filing.file(statements, verdicts, rules)
 
