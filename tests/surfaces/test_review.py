@@ -275,6 +275,29 @@ def test_the_judge_of_the_settings_files_what_was_said(project: Path, tmp_path: 
     assert "filed by" in str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
 
 
+def test_a_secret_is_redacted_in_all_later_turns(project: Path, tmp_path: Path, home: Path) -> None:
+    """What was recognised once in a session is in no file, no statement and no shown turn, also bare, turns later."""
+    secret = "Kx7!mQ9zR2vB"
+    transcript = tmp_path / "talk.jsonl"
+    turns = [
+        claude_turn("a", f"the admin password is {secret}", "Noted."),
+        claude_turn("b", f"and what was it again? {secret}?", f"It was {secret}."),
+        [claude("user", "c", "log in"), claude("assistant", "d", [tool_use("t", "Bash", command=f"login {secret}")])],
+        [claude("user", "e", [tool_result("t", f"Error: {secret} is wrong", is_error=True)])],
+    ]
+    with Lorelog(project=project) as memory:
+        write_lines(transcript, [line for turn in turns for line in turn])
+        memory.capture(host="claude", session="session-1", transcript=str(transcript), everything=True)
+        said = str([item.text for item in memory.review.list(kind="statement").items])
+        shown = str(memory.transcript(place=str(transcript), turn="b", context=0))
+    kept = b"".join(path.read_bytes() for place in (home, project) for path in place.rglob("*") if path.is_file())
+
+    assert secret.encode() not in kept
+    assert b"again? [redacted:password]?" in kept
+    assert "again? [redacted:password]?" in said
+    assert secret not in said + shown
+
+
 def test_a_guard_is_approved_or_refused(project: Path) -> None:
     """A suggested guard is switched on by approving it; one that is refused is not suggested again."""
     with Lorelog(project=project) as memory:
