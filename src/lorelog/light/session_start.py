@@ -70,7 +70,7 @@ _MIN_REQUEST_CHARS = 15
 _MAX_FILES_SHOWN = 3
 _MAX_SESSIONS, _MAX_FOREIGN_SESSIONS = 12, 6
 """Sessions that are read: of this branch, of others, and of other people."""
-_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 3, 2, 3
+_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 3, 1, 3
 _MIN_OUTCOME_CHARS = 40
 """A session that wrote no file and ended with less ("OK", "2 + 2 is 4") is not a line."""
 _MAX_OPEN_ENDS_BYTES = 1_000_000
@@ -142,11 +142,13 @@ def render_session_start(
     budget: int,
     head: tuple[str, str] = ("", ""),
     *,
+    is_default: bool = False,
     rules_only: bool = False,
 ) -> ShownMemory:
     """Return Markdown of at most `budget` tokens about a project and its files; empty if there is nothing to show.
 
-    `head` is the branch and the commit that are checked out. With `rules_only`, nothing but the user's rules is shown.
+    `head` is the branch and the commit that are checked out; `is_default` says that its sessions have no common subject.
+    With `rules_only`, nothing but the user's rules is shown.
     """
     from lorelog.light.cue_table import event_cues  # a prompt does not need it
 
@@ -166,7 +168,7 @@ def render_session_start(
     blocks = [_Block("## Corrections and preferences", rules, 0.4)]
     last = [_STATUS, CLOSING_TAG]
     if not rules_only:
-        blocks += _further_blocks(journals, files, head, standing, cued)
+        blocks += _further_blocks(journals, files, head, (standing, cued), is_default=is_default)
         waiting = read_start(files.waiting, 20).decode("ascii", "replace")
         last = [_WAITING.format(waiting), *last] if waiting.isdecimal() and waiting != "0" else last
     preface = _RULES_PREFACE if rules else _PREFACE
@@ -192,20 +194,30 @@ def _further_blocks(
     journals: RecentJournals,
     files: DeliveryFiles,
     head: tuple[str, str],
-    standing: list[dict[str, Any]],
-    cued: list[dict[str, Any]],
+    memories: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+    *,
+    is_default: bool,
 ) -> list[_Block]:
-    """Return the blocks after the user's rules."""
+    """Return the blocks after the user's rules; `memories` are the standing ones, and those with a cue for this moment."""
+    standing, cued = memories
     is_built = any(os.path.exists(file) for file in files.standing)
-    boxes, here, elsewhere, others = _read_sessions(journals, standing, head[0], is_built=is_built)
-    recent, names = _describe_sessions(here, _MAX_BRANCH_LINES)
-    recent += _describe_sessions(elsewhere, _MAX_OTHER_LINES, is_elsewhere=True)[0]
+    boxes, here, elsewhere, others, said_here = _read_sessions(journals, standing, head[0], is_built=is_built)
+    here = [*here[:1], *_of_day(here[1:], journals.today)] if is_default else here
+    recent, names = _describe_sessions(here, _MAX_BRANCH_LINES - is_default)
+    recent += _describe_sessions(_of_day(elsewhere, journals.today), _MAX_OTHER_LINES, is_elsewhere=True)[0]
     foreign = _describe_sessions(others, _MAX_FOREIGN_SESSIONS)[0]
     tasks = [*render_open_tasks(journals.deletions, journals.project), *boxes][:MAX_SHOWN_TASKS]
     open_ends = [*_failing_line(files, head), *_left_open(here, head[1]), *tasks]
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
     decided = [memory for memory in fresh if is_users_word(memory) and memory["type"] == "decision"]
-    decided.sort(key=lambda memory: not any(name in memory["text"] for name in names))
+
+    def distance(memory: dict[str, Any]) -> int:  # most of what was decided in conversations is about their subject
+        if any(name in memory["text"] for name in names):
+            return 0
+        is_of_branch = memory["id"] in said_here and not is_default
+        return 1 if is_of_branch or not memory.get("reason") else 2 + (memory.get("date") != journals.today)
+
+    decided = sorted((memory for memory in decided if distance(memory) < 3), key=distance)
     notes = ([memory for memory in some if is_agents_note(memory)] for some in (cued, fresh))
     return [
         _Block(
@@ -307,9 +319,10 @@ def _foreign_lines(memories: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def _read_sessions(
     journals: RecentJournals, standing: list[dict[str, Any]], branch: str, *, is_built: bool
-) -> tuple[list[str], list[_Session], list[_Session], list[_Session]]:
+) -> tuple[list[str], list[_Session], list[_Session], list[_Session], set[str]]:
     """Return the boxes that are open on a branch, its newest sessions, those of others, and those that came with the repository.
 
+    Last come the standing memories that were made of words said on the branch.
     `is_built` is False until the list of standing memories has been derived from the journals.
     """
     listed = {memory["id"] for memory in standing}
@@ -319,11 +332,14 @@ def _read_sessions(
     foreign: dict[str, _Session] = {}
     boxes: list[str] = []
     done: set[str] = set()
+    said: dict[str, str] = {}
+    places: dict[str, bool] = {}
     word = branch.replace("--", "-")  # as in an anchor
     for entry in journals.entries():
         kind, session = entry.anchor.get("type", ""), entry.anchor.get("session", "")
         is_here = entry.anchor.get("branch", word) == word
         is_quoted = bool(foreign_origin_label(entry.anchor.get("origin", "")))
+        said[entry.memory], places[entry.memory] = entry.anchor.get("said", ""), is_here
         for line in entry.lines if entry.is_own and not is_quoted else ():
             if line.startswith(_DONE_BULLETS):
                 done.add(line[6:])
@@ -343,7 +359,12 @@ def _read_sessions(
             break
         elif sessions is elsewhere:
             journals.sought = f" branch:{word} "
-    return boxes, list(here.values()), list(elsewhere.values()), list(foreign.values())
+    said_here = {memory for memory, statement in said.items() if places.get(statement)}
+    return boxes, list(here.values()), list(elsewhere.values()), list(foreign.values()), said_here
+
+
+def _of_day(sessions: list[_Session], day: str) -> list[_Session]:
+    return [entries for entries in sessions if entries[0].day == day]
 
 
 def _describe_sessions(

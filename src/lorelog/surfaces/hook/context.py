@@ -23,7 +23,7 @@ from lorelog.light.delivery_files import (
     when_said,
 )
 from lorelog.light.delivery_log import estimate_tokens, prompted_memories
-from lorelog.light.git_location import read_head
+from lorelog.light.git_location import is_default_branch, read_head
 from lorelog.light.quick_json import dumps, loads
 from lorelog.light.session_start import (
     STALE_VERDICTS,
@@ -97,7 +97,14 @@ def _start_context(context: HookContext) -> str:
     if journals.is_unreadable:
         raise OSError(f"{location.deletions} or the file of expiry dates beside it cannot be read")
     head = read_head(context.root)
-    shown = render_session_start(journals, context.files, budget, head, rules_only=to_subagent == "rules")
+    shown = render_session_start(
+        journals,
+        context.files,
+        budget,
+        head,
+        is_default=is_default_branch(context.root, head[0]),
+        rules_only=to_subagent == "rules",
+    )
     agent = context.event["agent"]
     if shown.text:
         context.record("standing", list(shown.standing), estimate_tokens(shown.text), agent=agent)
