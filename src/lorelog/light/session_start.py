@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
     from lorelog.light.delivery_files import DeliveryFiles, RecentEntry
 
+    Head = tuple[str, str, bool]
+    """The branch and the commit that are checked out, and whether it is the default branch, whose sessions have no common subject."""
     _Session = list[RecentEntry]
     """Its entries, newest first."""
 
@@ -140,14 +142,12 @@ def render_session_start(
     journals: RecentJournals,
     files: DeliveryFiles,
     budget: int,
-    head: tuple[str, str] = ("", ""),
+    head: Head = ("", "", False),
     *,
-    is_default: bool = False,
     rules_only: bool = False,
 ) -> ShownMemory:
     """Return Markdown of at most `budget` tokens about a project and its files; empty if there is nothing to show.
 
-    `head` is the branch and the commit that are checked out; `is_default` says that its sessions have no common subject.
     With `rules_only`, nothing but the user's rules is shown.
     """
     from lorelog.light.cue_table import event_cues  # a prompt does not need it
@@ -168,7 +168,7 @@ def render_session_start(
     blocks = [_Block("## Corrections and preferences", rules, 0.4)]
     last = [_STATUS, CLOSING_TAG]
     if not rules_only:
-        blocks += _further_blocks(journals, files, head, (standing, cued), is_default=is_default)
+        blocks += _further_blocks(journals, files, head, standing, cued)
         waiting = read_start(files.waiting, 20).decode("ascii", "replace")
         last = [_WAITING.format(waiting), *last] if waiting.isdecimal() and waiting != "0" else last
     preface = _RULES_PREFACE if rules else _PREFACE
@@ -193,21 +193,20 @@ def render_session_start(
 def _further_blocks(
     journals: RecentJournals,
     files: DeliveryFiles,
-    head: tuple[str, str],
-    memories: tuple[list[dict[str, Any]], list[dict[str, Any]]],
-    *,
-    is_default: bool,
+    head: Head,
+    standing: list[dict[str, Any]],
+    cued: list[dict[str, Any]],
 ) -> list[_Block]:
-    """Return the blocks after the user's rules; `memories` are the standing ones, and those with a cue for this moment."""
-    standing, cued = memories
+    """Return the blocks after the user's rules."""
+    branch, commit, is_default = head
     is_built = any(os.path.exists(file) for file in files.standing)
-    boxes, here, elsewhere, others, said_here = _read_sessions(journals, standing, head[0], is_built=is_built)
-    here = [*here[:1], *_of_day(here[1:], journals.today)] if is_default else here
-    recent, names = _describe_sessions(here, _MAX_BRANCH_LINES - is_default)
-    recent += _describe_sessions(_of_day(elsewhere, journals.today), _MAX_OTHER_LINES, is_elsewhere=True)[0]
+    boxes, here, elsewhere, others, said_here = _read_sessions(journals, standing, branch, is_built=is_built)
+    recent, names = _describe_sessions(here, 1 if is_default else _MAX_BRANCH_LINES)
+    todays = [entries for entries in elsewhere if entries[0].day == journals.today]
+    recent += _describe_sessions(todays, _MAX_OTHER_LINES, is_elsewhere=True)[0]
     foreign = _describe_sessions(others, _MAX_FOREIGN_SESSIONS)[0]
     tasks = [*render_open_tasks(journals.deletions, journals.project), *boxes][:MAX_SHOWN_TASKS]
-    open_ends = [*_failing_line(files, head), *_left_open(here, head[1]), *tasks]
+    open_ends = [*_failing_line(files, f"{branch}\t{commit}\t"), *_left_open(here, commit), *tasks]
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
     decided = [memory for memory in fresh if is_users_word(memory) and memory["type"] == "decision"]
 
@@ -215,7 +214,7 @@ def _further_blocks(
         if any(name in memory["text"] for name in names):
             return 0
         is_of_branch = memory["id"] in said_here and not is_default
-        return 1 if is_of_branch or not memory.get("reason") else 2 + (memory.get("date") != journals.today)
+        return 1 if is_of_branch or not memory.get("reason") else 3 - str(memory.get("date")).startswith(journals.today)
 
     decided = sorted((memory for memory in decided if distance(memory) < 3), key=distance)
     notes = ([memory for memory in some if is_agents_note(memory)] for some in (cued, fresh))
@@ -237,10 +236,10 @@ def _further_blocks(
     ]
 
 
-def _failing_line(files: DeliveryFiles, head: tuple[str, str]) -> list[str]:
+def _failing_line(files: DeliveryFiles, start: str) -> list[str]:
     """Return the line of the branch's failing command; `services.sessions.handoff` wrote the file."""
-    lines, start = read_start(files.open_ends, _MAX_OPEN_ENDS_BYTES).decode("utf-8", "replace"), "\t".join((*head, ""))
-    return [f"- failing: {clean_line(line[len(start) :])}" for line in lines.split("\n") if line.startswith(start)]
+    lines = read_start(files.open_ends, _MAX_OPEN_ENDS_BYTES).decode("utf-8", "replace").split("\n")
+    return [f"- failing: {clean_line(line[len(start) :])}" for line in lines if line.startswith(start)]
 
 
 def _left_open(sessions: list[_Session], commit: str) -> list[str]:
@@ -361,10 +360,6 @@ def _read_sessions(
             journals.sought = f" branch:{word} "
     said_here = {memory for memory, statement in said.items() if places.get(statement)}
     return boxes, list(here.values()), list(elsewhere.values()), list(foreign.values()), said_here
-
-
-def _of_day(sessions: list[_Session], day: str) -> list[_Session]:
-    return [entries for entries in sessions if entries[0].day == day]
 
 
 def _describe_sessions(

@@ -96,16 +96,9 @@ def _start_context(context: HookContext) -> str:
     journals = RecentJournals(location.project, folders, today, location.deletions, context.files.own)
     if journals.is_unreadable:
         raise OSError(f"{location.deletions} or the file of expiry dates beside it cannot be read")
-    head = read_head(context.root)
-    shown = render_session_start(
-        journals,
-        context.files,
-        budget,
-        head,
-        is_default=is_default_branch(context.root, head[0]),
-        rules_only=to_subagent == "rules",
-    )
-    agent = context.event["agent"]
+    branch, commit = read_head(context.root)
+    head, agent = (branch, commit, is_default_branch(context.root, branch)), context.event["agent"]
+    shown = render_session_start(journals, context.files, budget, head, rules_only=to_subagent == "rules")
     if shown.text:
         context.record("standing", list(shown.standing), estimate_tokens(shown.text), agent=agent)
     for memory, cue in shown.cued:  # its tokens are part of those above
