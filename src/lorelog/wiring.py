@@ -110,8 +110,10 @@ def check_language_models(
     No model is called.
     """
     environment = {**os.environ, **environment}
+    judge, llm = settings.text("review.judge"), settings.language_options(environment)
     for setting, options in (
-        ("llm.provider", settings.language_options(environment)),
+        ("llm.provider", llm),
+        ("review.judge", llm if judge == "llm" else _with_named_provider(judge, llm)),
         ("summarize.provider", settings.summarize_options(environment)),
     ):
         if options.provider == "none" or (setting, options.provider) == ("summarize.provider", "host"):

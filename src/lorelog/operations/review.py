@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import ModelUnavailable, NotFound, UsageError
+from lorelog.core.errors import LorelogError, ModelUnavailable, NotFound, UsageError
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -17,12 +18,14 @@ from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_ite
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
+from lorelog.services.places.workspace import visible_projects
 from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
 from lorelog.services.review.judge import Judge, Label, Verdict, check_verdict
-from lorelog.services.review.reviewer import ReviewReport
+from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
 if TYPE_CHECKING:
+    from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.review.statements import Statement
 
 OPERATIONS = OperationFamily()
@@ -68,8 +71,8 @@ class ReviewDecideRequest(OperationRequest, frozen=True, kw_only=True):
     ]
 
 
-class ReviewRunRequest(ScopedRequest, frozen=True, kw_only=True):
-    """Who judges how much."""
+class ReviewRunRequest(OperationRequest, frozen=True, kw_only=True):
+    """Who judges how much of this project."""
 
     judge: Annotated[
         Name, about("Provider, or PROVIDER/MODEL, instead of the setting review.judge.", extra={"metavar": "NAME"})
@@ -82,6 +85,9 @@ class ReviewListReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_onl
 
     items: tuple[InboxItem, ...]
     total_count: int
+    counts: dict[str, int]
+    """How many items there are of each kind."""
+    judge: JudgeState
 
 
 class ItemDecision(OperationReply, frozen=True, kw_only=True):
@@ -114,18 +120,23 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         store=engine.store, ownership=Ownership(engine.place, engine.authored()), lifecycle=engine.lifecycle_index()
     )
     reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
-    items: list[InboxItem] = []
+    items = [
+        *map(_proposal_item, reviewer.log.waiting()),
+        *guard_items(engine, all_projects=request.all_projects),
+        *inbox.items(projects, today),
+    ]
+    state = read_judge_state(engine, call, projects)
+    counts = Counter({STATEMENT: state.open}) + Counter(item.kind for item in items)
     if request.kind in ("", STATEMENT):
-        items += map(_statement_item, reviewer.statements(projects, _MAX_STATEMENTS))
-    if request.kind in ("", PROPOSAL):
-        items += (_proposal_item(entry) for entry in reviewer.log.waiting())
-    if request.kind in ("", GUARD):
-        items += guard_items(engine, all_projects=request.all_projects)
-    if request.kind not in (STATEMENT, PROPOSAL, GUARD):
-        items += inbox.items(projects, today)
+        items += map(_statement_item, reviewer.statements(projects, request.limit))
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
-    return ReviewListReply(items=tuple(wanted[: request.limit]), total_count=len(wanted))
+    return ReviewListReply(
+        items=tuple(wanted[: request.limit]),
+        total_count=counts[request.kind] if request.kind else counts.total(),
+        counts=counts,
+        judge=state,
+    )
 
 
 @OPERATIONS.declare(
@@ -162,20 +173,38 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
 def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
 
-    Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
+    Statements of this project are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and it
+    is not asked about it again. `left` and `left_tokens` say what waits, and about what that needs.
     """
     if call.agent and request.judge:
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
-    named = request.judge or engine.defaults.review_judge
-    model = None if named == "none" else engine.deps.language("" if named == "llm" else named)
+    model = _find_judge(engine, request.judge)
     if model is None:
         raise UsageError(
             "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
         )
-    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
-    statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
+    reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     with call.yield_write_slot():
-        return reviewer.run(Judge(model.ask), model.model, statements)
+        statements = reviewer.statements(projects, request.limit, judge=model.model)
+        report = reviewer.run(Judge(model.ask), model.model, statements, call.progress)
+        left = reviewer.count_open(projects, model.model).total()
+    return replace(report, left=left, left_tokens=left * tokens_per_statement(reviewer.runs()))
+
+
+def _find_judge(engine: Engine, named: str = "") -> MeteredLlm | None:
+    """Return the language model that may judge; None if there is none."""
+    named = named or engine.defaults.review_judge
+    return None if named == "none" else engine.deps.language("" if named == "llm" else named)
+
+
+def read_judge_state(engine: Engine, call: RequestContext, projects: tuple[str, ...] | None) -> JudgeState:
+    """Return who may judge, what of these projects waits, what was done, and what is wrong with the judge."""
+    state = engine.reviewer(call.environment).state(engine.defaults.review_judge, projects)
+    try:
+        _find_judge(engine)
+    except LorelogError as error:  # the setting names a model that there is not
+        return replace(state, problem=error.message)
+    return state
 
 
 def _statement_item(statement: Statement) -> InboxItem:

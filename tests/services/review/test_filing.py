@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lorelog.core.memory import AddReply, NewMemory
-from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewLog
+from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewEntry, ReviewLog
 from lorelog.services.review.judge import KnownRule, Verdict
 from lorelog.services.review.statements import Statement
 
@@ -17,7 +17,15 @@ RULES = (KnownRule("own", "Use British spelling."), KnownRule("judged", "Never s
 WHERE = {"before": "rejected Bash git stash", "date": "2026-02-06T10:00", "project": "p", "session": "a"}
 SAID = Statement(id="s1", channel="rejection", text="do not stash anything", **WHERE)
 
-
+FILED_BEFORE = ReviewEntry(
+    at="2026-02-01T10:00:00+00:00",
+    statement="s0",
+    label="rule",
+    judge="claude/haiku",
+    outcome="filed",
+    memory="judged",
+    said="on 2026-02-01 in a prompt",
+)
 NO_CALLS = PastCalls(0, 0)
 
 
@@ -45,7 +53,7 @@ def make_filing(
         log=ReviewLog(folder),
         add=journal,
         replay=lambda cues, wording: past,
-        is_persons=lambda memory: memory == "own",
+        filed={"judged": FILED_BEFORE},
     )
 
 
@@ -108,6 +116,26 @@ def test_a_rule_replaces_what_a_judge_filed_before(tmp_path: Path) -> None:
     (entry,) = make_filing(tmp_path, journal).file([SAID], verdict(replaces=(2,)), RULES)
 
     assert journal.written[entry.memory].supersedes == ("judged",)
+
+
+def test_an_older_statement_does_not_replace_what_was_said_later(tmp_path: Path) -> None:
+    """Statements are judged newest first; one that a later rule contradicts is closed, and says why."""
+    journal = WrittenMemories()
+    older = Statement(id="s1", channel="prompt", text="stash first", **{**WHERE, "date": "2026-01-30T10:00"})
+
+    (entry,) = make_filing(tmp_path, journal).file([older], verdict(replaces=(2,)), RULES)
+
+    assert (entry.outcome, entry.reason, journal.written) == ("closed", "you said something else later", {})
+
+
+def test_what_has_no_verdict_is_noted_once(tmp_path: Path) -> None:
+    """A statement that the judge left out is marked as its undecided one, however often it is left out."""
+    filing = make_filing(tmp_path, WrittenMemories())
+    for _ in range(2):
+        (entry,) = filing.file([SAID], {}, RULES)
+
+    assert entry.outcome == "undecided"
+    assert len((tmp_path / "review.jsonl").read_text("utf-8").splitlines()) == 1
 
 
 def test_a_person_may_replace_their_own_rule_everywhere(tmp_path: Path) -> None:
