@@ -2,7 +2,11 @@
 
 A label file has lines `digest TAB label TAB second reader TAB subject TAB repository`. The digest is the first 16 hex
 digits of SHA-256 of channel, a newline, and the text with its white space squeezed. A statement of lorelog may be
-shortened or redacted, so it is found by its beginning among the texts of the transcripts.
+shortened or redacted, so it is found by its beginning among the texts of the transcripts: a long one if it is the same.
+
+`verdicts.tsv` has what a language model answered besides the label when it read the guide, the statement and what stood
+before it: cues, a wording (the label's subject if it has none, else the statement's beginning), whether it forbids, and
+the digests of those it replaces.
 """
 
 from __future__ import annotations
@@ -15,11 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.delivery.timeline import Session
+from msgspec.structs import replace
 
 from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict, check_verdict
 from lorelog.services.review.statements import Statement
 
-_KEY_CHARS = 60
+_KEY_CHARS = (1_000, 60)
+_WORDING_CHARS = 240
+_VERDICTS = Path(__file__).with_name("verdicts.tsv")
 
 
 def digest_of(channel: str, text: str) -> str:
@@ -32,34 +39,56 @@ class RecordedJudge:
     """Answers from a label file. With `error_share`, that share of the statements gets another label, by chance."""
 
     labels: dict[str, tuple[str, str]]
+    answers: dict[str, dict[str, str]]
     error_share: float = 0.0
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
     unknown: int = 0
+    filed: dict[str, str] = field(default_factory=dict)
+    """Digests of the rules that were filed, by wording."""
 
     @classmethod
     def read(cls, file: Path, error_share: float = 0.0) -> RecordedJudge:
         """Return the judge of a label file."""
-        with file.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream, delimiter="\t"))
-        return cls({row["digest"]: (row["label"], row["subject"]) for row in rows}, error_share)
+        labels = {row["digest"]: (row["label"], row["subject"]) for row in _read_rows(file)}
+        return cls(labels, {row["digest"]: row for row in _read_rows(_VERDICTS)}, error_share)
 
     def learn(self, sessions: Sequence[Session]) -> None:
         """Note the digests of what users said in sessions, under the beginnings of the texts."""
         for channel, text in (said for session in sessions for said in session.said):
-            self.texts.setdefault((channel, _key(text)), digest_of(channel, text))
+            for key in _keys(text):
+                self.texts.setdefault((channel, key), digest_of(channel, text))
 
     def judge(self, statements: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> Iterator[dict[str, Verdict]]:
         """Yield the verdicts of all statements that are labelled; the others are called `other`."""
         verdicts = {}
         for number, statement in enumerate(statements, 1):
-            digest = self.texts.get((statement.channel, _key(statement.text)), "")
+            found = (self.texts.get((statement.channel, key), "") for key in _keys(statement.text))
+            digest = next(filter(None, found), "")
             label, subject = self.labels.get(digest, ("", ""))
             self.unknown += not label
             label, subject = self._disturb(digest, label or "other", subject)
-            verdict = Verdict(n=number, label=label, wording=subject, same=_same(subject, rules))  # type: ignore[arg-type]
-            checked = check_verdict(verdict, statement, len(rules))
+            verdict = self._answer(number, digest, label, subject, rules)
+            checked = check_verdict(verdict, statement, len(rules)) or check_verdict(
+                replace(verdict, wording=_squeeze(statement.text)[:_WORDING_CHARS]), statement, len(rules)
+            )
             verdicts[statement.id] = checked or Verdict(n=number, label="other")
+            if checked is not None and checked.wording:
+                self.filed[checked.wording] = digest
         yield verdicts
+
+    def _answer(self, number: int, digest: str, label: str, subject: str, rules: Sequence[KnownRule]) -> Verdict:
+        answer = self.answers.get(digest, {})
+        wording = answer.get("wording") or subject
+        replaced = [part for part in answer.get("replaces", "").split(";") if part]
+        return Verdict(
+            n=number,
+            label=label,  # type: ignore[arg-type]
+            wording=wording,
+            cues=tuple(answer.get("cues", "").split(";")),
+            forbids=bool(answer.get("forbids")),
+            same=tuple(place for place, rule in enumerate(rules, 1) if wording and rule.text == wording),
+            replaces=tuple(place for place, rule in enumerate(rules, 1) if self.filed.get(rule.text) in replaced),
+        )
 
     def _disturb(self, digest: str, label: str, subject: str) -> tuple[str, str]:
         chance = random.Random(digest)
@@ -68,12 +97,15 @@ class RecordedJudge:
         return ("other", "") if label in LASTING_LABELS else ("rule", subject)
 
 
-def _same(subject: str, rules: Sequence[KnownRule]) -> tuple[int, ...]:
-    return tuple(number for number, rule in enumerate(rules, 1) if subject and rule.text == subject)
+def _read_rows(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def _key(text: str) -> str:
-    return _squeeze(text)[:_KEY_CHARS]
+def _keys(text: str) -> list[str]:
+    """Return the beginnings of a text under which it is found, the longest first. Hosts mark images differently."""
+    bare = _squeeze(text.replace("[image]", "").replace(" → ", " -> "))
+    return [bare[:length] for length in _KEY_CHARS]
 
 
 def _squeeze(text: str) -> str:

@@ -87,6 +87,8 @@ class Replay:
     def replay_event(self, session: Session, event: Event) -> None:
         """Run the hook of an event, and capture what a finished turn left in the spool."""
         self.counts[event.moment] += 1
+        if event.branch:
+            (self.root / ".git" / "HEAD").write_text(f"ref: refs/heads/{event.branch}\n")
         transcript = self._grow(session, event.lines)
         payload = self._payload(session, event, transcript)
         answer = handle_hook([session.host, event.moment], json.dumps(payload).encode(), os.environ)
@@ -170,13 +172,20 @@ def _without_ids(shown: str) -> str:
 
 
 def replay_team(
-    folder: Path, *, limit: int = 0, memory_of: Path | None = None, judge: RecordedJudge | None = None
+    folder: Path,
+    *,
+    limit: int = 0,
+    memory_of: Path | None = None,
+    judge: RecordedJudge | None = None,
+    has_vectors: bool = False,
 ) -> tuple[Replay, list[Session]]:
     """Replay a team's sessions in a temporary home; return the replay and the sessions."""
     sessions = read_team(folder)[: limit or None]
     with tempfile.TemporaryDirectory(prefix="replay-") as place, ExitStack() as stack:
         bench = Bench(Path(place).resolve())
         bench.environment |= {"LORELOG_DAEMON_WARM": "auto", "TZ": "UTC"}
+        if has_vectors:
+            bench.environment["LORELOG_EMBEDDING_PROVIDER"] = "builtin"
         root = bench.make_project(folder.name.replace("+", "-"))
         stack.enter_context(bench.active())
         memory = stack.enter_context(Lorelog(project=root, daemon="off"))
@@ -223,13 +232,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="write every delivery to this file, one JSON object a line")
     parser.add_argument("--sessions", type=int, default=0, help="only the first N sessions of each team")
     parser.add_argument("--memory", type=Path, help="the memory is that of this team (placebo)")
+    parser.add_argument("--vectors", action="store_true", help="with the vectors of the built-in model")
     parser.add_argument("--labels", type=Path, help="labels of the statements, which serve as a recorded judge")
     parser.add_argument("--errors", type=float, default=0.0, help="share of wrong labels of the recorded judge")
     options = parser.parse_args(argv)
     judge = RecordedJudge.read(options.labels, options.errors) if options.labels else None
     found: list[dict[str, Any]] = []
     for folder in options.teams:
-        replay, sessions = replay_team(folder, limit=options.sessions, memory_of=options.memory, judge=judge)
+        replay, sessions = replay_team(
+            folder, limit=options.sessions, memory_of=options.memory, judge=judge, has_vectors=options.vectors
+        )
         print("\n".join(report(folder.name, replay, sessions)), flush=True)
         found += [{"team": folder.name, **vars(delivery)} for delivery in replay.deliveries]
     if options.out:

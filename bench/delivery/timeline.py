@@ -45,6 +45,8 @@ class Event:
     call: str = ""
     output: str = ""
     """Of a failed call."""
+    branch: str = ""
+    """Checked out at this moment, where the transcript names it."""
 
 
 @dataclass
@@ -100,7 +102,7 @@ def _with_turns(events: Iterator[Event], total: int) -> Iterator[Event]:
         if not event.at:
             continue
         if not is_started and event.moment != "session-start":
-            yield Event(event.at, "session-start", 0)
+            yield Event(event.at, "session-start", 0, branch=event.branch)
         is_started = True
         if event.moment == "prompt":
             if in_turn:
@@ -138,7 +140,7 @@ def _claude_events(session: Session, records: list[tuple[int, dict[str, Any]]]) 
         elif record.get("type") == "user" and not record.get("isMeta"):
             text = _typed(_flat(content))
             if text:
-                yield Event(at, "prompt", number, text=text)
+                yield Event(at, "prompt", number, text=text, branch=str(record.get("gitBranch") or ""))
 
 
 def _claude_results(
@@ -163,18 +165,20 @@ def _claude_results(
 
 def _codex_events(session: Session, records: list[tuple[int, dict[str, Any]]]) -> Iterator[Event]:
     calls: dict[str, tuple[str, dict[str, Any]]] = {}
+    branch = ""
     for number, record in records:
         at, payload = str(record.get("timestamp") or ""), _object(record.get("payload"))
         kind = payload.get("type")
         session.directory = session.directory or str(payload.get("cwd") or "")
         if record.get("type") == "session_meta":
             session.name = str(payload.get("id") or session.name)
+            branch = str(_object(payload.get("git")).get("branch") or "")
         elif record.get("type") == "compacted":
             yield Event(at, "session-start", number + 1, text="compact")
         elif record.get("type") == "event_msg" and kind == "user_message":
             text = _typed(str(payload.get("message") or ""))
             if text:
-                yield Event(at, "prompt", number, text=text)
+                yield Event(at, "prompt", number, text=text, branch=branch)
         elif kind in {"function_call", "custom_tool_call"}:
             tool, arguments = str(payload.get("name")), _object(_parse(str(payload.get("arguments") or payload.get("input") or "")))  # fmt: skip
             if tool in _CODEX_COMMANDS:

@@ -75,6 +75,17 @@ def test_the_users_own_memories_come_before_those_of_the_repository(table: Any) 
     assert ids(files, kind="edit", paths=["src/db/pool.py"]) == ["mine", "theirs"]
 
 
+def test_a_memory_that_is_never_used_comes_after_others(table: Any) -> None:
+    """Five deliveries without use outweigh a more specific cue, but not that the memory is the user's own."""
+    files = table(
+        memory("foreign", "command=npm *", own=False),
+        memory("idle", "command=npm install", unused=5),
+        memory("plain", "command=npm *", unused=4),
+    )
+
+    assert ids(files, kind="run", command="npm install zod") == ["plain", "idle", "foreign"]
+
+
 def test_a_command_brings_its_memories(table: Any) -> None:
     """Commands match inside a command line; files that it names match, too."""
     files = table(
@@ -85,6 +96,15 @@ def test_a_command_brings_its_memories(table: Any) -> None:
     assert ids(files, kind="run", command="git push origin --force") == ["push"]
     assert ids(files, kind="run", command="psql -f migrations/one.sql") == ["sql"]
     assert ids(files, kind="run", command="pnpm install && ls") == []
+
+
+def test_a_tool_brings_the_memories_of_a_part_of_its_name(table: Any) -> None:
+    """All parts of the cue are parts of the tool's name; letters inside of a part do not count."""
+    files = table(memory("server", "tool=linear"), memory("one", "tool=linear create_issue"), memory("no", "tool=line"))
+
+    assert set(ids(files, kind="other", tool="mcp__Linear__create_issue")) == {"server", "one"}
+    assert ids(files, kind="edit", tool="mcp__linear__update", content="x") == ["server"]
+    assert ids(files, kind="run", tool="Bash", command="linear") == []
 
 
 def test_a_symbol_is_found_in_the_text_that_is_written(table: Any) -> None:

@@ -19,6 +19,7 @@ RULES: list[dict[str, Any]] = [
     {"id": "make", "named": ["`make`"]},
     {"id": "broken", "named": "npm"},
     {"id": "none"},
+    {"id": "idle", "named": ["npm install"], "unused": 5},
 ]
 
 
@@ -27,6 +28,7 @@ RULES: list[dict[str, Any]] = [
     [
         ("npm fails, see `NPM`", ["npm"]),
         ("do a git  stash first, then npm.", ["stash", "npm"]),
+        ("npm install fails", ["npm", "idle"]),
         ("why is src/db/other.py slow?", ["db"]),
         ("move lib/pool.py", ["db"]),
         ("call parse_config() twice", ["symbol"]),
@@ -43,7 +45,7 @@ RULES: list[dict[str, Any]] = [
     ],
 )
 def test_a_rule_comes_if_its_phrase_stands_in_the_prompt(prompt: str, expected: list[str]) -> None:
-    """A phrase counts as whole words, outside of headings; rules with the longest phrase come first."""
+    """A phrase counts as whole words, outside of headings; the longest phrase comes first, a rule never used last."""
     assert [rule["id"] for rule in select_named(RULES, prompt)] == expected
 
 

@@ -183,7 +183,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "debug.why": {"text": "KeyError: 1"},
         **GUARD_REQUESTS,
         "delivery.list": {"kind": "cue", "since": "7d", "limit": 5},
-        "delivery.unused": {"min_deliveries": 1},
+        "delivery.balance": {"min_deliveries": 1},
         "review.list": {"kind": "guard"},
         "review.run": {"judge": "command"},
         "code.forget": {},

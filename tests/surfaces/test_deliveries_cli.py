@@ -107,6 +107,31 @@ def test_unused_memories_are_listed_for_review(shell: Shell, deliveries: Deliver
     assert shell("deliveries", "--unused", "--min", "6").out.startswith("No memory was delivered")
 
 
+def test_the_balance_says_what_each_memory_cost(shell: Shell, deliveries: Deliveries) -> None:
+    """Memories are listed by their tokens with signs of use and contradictions; those that sink are named, also by status."""
+    useful = shell("add", "useful rule for the quay", "--type", "correction", "--json").json["memory"]
+    idle = add_memory(shell, "idle rule for the quay")
+    for number in range(6):
+        deliveries.add(f"idle {number}", idle, "none", tokens=100)
+    deliveries.add("one", useful, "changed")
+    deliveries.add("two", useful, "contradicted")
+    deliveries.add("start", useful, kind="standing", moment="session-start", tokens=590)
+    guard = shell("guard", "add", "--command", "npm *", "--memory", useful, "--json").json["guard"]["id"]
+    for verb in ("enable", "dismiss"):
+        assert shell("guard", verb, guard).status == 0
+
+    first, second = shell("deliveries", "--balance", "--json").json["memories"]
+
+    assert (first["id"], first["tokens"], first["unused"], first["sinks"]) == (idle, 600, 6, True)
+    text_tokens = -(-len("useful rule for the quay") // 4)
+    assert (second["id"], second["tokens"], second["sinks"]) == (useful, 40 + text_tokens, False)
+    assert (second["used"], second["signs"], second["contradicted"]) == (1, {"changed": 1}, 2)
+    assert "(sinks)" in shell("deliveries", "--balance").out
+    assert "1 memory shown 6 times and never used: lorelog deliveries --balance" in " ".join(
+        shell("status").out.split()
+    )
+
+
 def test_a_deleted_memory_is_listed_without_its_text(shell: Shell, deliveries: Deliveries) -> None:
     """The log holds no text: a memory that was deleted is an id."""
     memory = add_memory(shell, "the password of the harbour is otter")
@@ -133,7 +158,7 @@ def test_stats_sum_the_tokens_of_a_day(shell: Shell, deliveries: Deliveries) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--unused", "--session", "s"], "--unused cannot be combined with filters"),
+        (["--balance", "--session", "s"], "--balance cannot be combined with filters"),
         (["--min", "3"], "--min requires --unused"),
         (["--unused", "--min", "0"], "must be at least 1"),
         (["-n", "0"], "-n must be at least 1"),

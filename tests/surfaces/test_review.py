@@ -150,6 +150,36 @@ def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tm
     assert "Which wood? → Willow" in shown
 
 
+def test_every_command_shows_the_same_rules_and_decisions(project: Path, tmp_path: Path, shell: Shell) -> None:
+    """Brief, context, handoff, status and session start show what was filed, with its reason, and no unfiled correction; counts agree."""
+    with Lorelog(project=project) as memory:
+        captured = memory.capture(
+            host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True
+        )
+        ids = {item.text: item.id for item in memory.review.list(kind="statement").items}
+        decide(memory, ids["willow for nests"], "statement", "rule")
+        decide(memory, ids["Which wood? → Willow"], "statement", "decision")
+        rule = "willow for nests (said on 2099-03-05 at a rejection, approved by you)"
+        decision = "Which wood? → Willow (said on 2099-03-05 as an answer, approved by you)"
+        told = memory.handoff()
+        brief = memory.context.brief_project().brief
+        context = memory.context.agent_context().text
+        status = memory.call("session.status", {})
+    assert (told.rules, told.decisions) == (brief.rules, brief.standing_decisions) == ((rule,), (decision,))
+    assert rule in shell("brief").out
+    for said in (rule, decision):
+        words, reason = said[:-1].split(" (")
+        assert f"{reason}: {words}\n" in context
+    assert "semantic_candidate" not in context
+    shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
+    assert (rule in shown, f"decided: {decision}" in shown) == (True, True)
+    for text in (told.text, context, shell("brief").out):
+        assert "the other nest" not in text
+    assert (status["rules"], status["decisions"]) == (1, 1)
+    assert [(host["today"], host["statements"]) for host in status["hosts"]] == [(2, captured.statements)]
+    assert f"2 turns, {captured.statements} statements" in shell("status").out
+
+
 _JUDGE = """
 import json, sys
 prompt = sys.stdin.read()
@@ -179,6 +209,29 @@ def test_the_judge_of_the_settings_files_what_was_said(project: Path, tmp_path: 
     assert "5 statements judged by" in outcome.err + outcome.out
     assert "Nothing waits" in shell("review", "list", "--kind", "statement").out
     assert "filed by" in str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
+
+
+def test_a_secret_is_redacted_in_all_later_turns(project: Path, tmp_path: Path, home: Path) -> None:
+    """What was recognised once in a session is in no file, no statement and no shown turn, also bare, turns later."""
+    secret = "Kx7!mQ9zR2vB"
+    transcript = tmp_path / "talk.jsonl"
+    turns = [
+        claude_turn("a", f"the admin password is {secret}", "Noted."),
+        claude_turn("b", f"and what was it again? {secret}?", f"It was {secret}."),
+        [claude("user", "c", "log in"), claude("assistant", "d", [tool_use("t", "Bash", command=f"login {secret}")])],
+        [claude("user", "e", [tool_result("t", f"Error: {secret} is wrong", is_error=True)])],
+    ]
+    with Lorelog(project=project) as memory:
+        write_lines(transcript, [line for turn in turns for line in turn])
+        memory.capture(host="claude", session="session-1", transcript=str(transcript), everything=True)
+        said = str([item.text for item in memory.review.list(kind="statement").items])
+        shown = str(memory.transcript(place=str(transcript), turn="b", context=0))
+    kept = b"".join(path.read_bytes() for place in (home, project) for path in place.rglob("*") if path.is_file())
+
+    assert secret.encode() not in kept
+    assert b"again? [redacted:password]?" in kept
+    assert "again? [redacted:password]?" in said
+    assert secret not in said + shown
 
 
 def test_a_guard_is_approved_or_refused(project: Path) -> None:

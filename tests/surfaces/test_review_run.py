@@ -104,8 +104,14 @@ def test_a_kill_between_batches_loses_nothing_and_pays_nothing_twice(
 ) -> None:
     """What was judged before a SIGKILL stays filed, and only the rest is sent again."""
     capture(project, *(f"fix test {number}" for number in range(45)))
+
+    def kill_at_the_second() -> int:
+        if len(judge.asked) == 2:
+            process.kill()
+        return 200
+
+    judge.before_reply = kill_at_the_second
     process = subprocess.Popen(command_line("review", "run"), cwd=project)
-    judge.before_reply = lambda: os.kill(process.pid, signal.SIGKILL) or 400 if len(judge.asked) == 2 else 200
     assert process.wait() == -signal.SIGKILL
     first, lost = judge.asked
 

@@ -29,6 +29,7 @@ _TOOLS = {
 }
 _KINDS = {tool: kind for kind, tools in _TOOLS.items() for tool in tools.split()}
 """Kinds of the hosts' own tools, by lower-case name."""
+EVERYDAY_TOOLS = frozenset({"mcp", *_KINDS})
 _PATH_FIELDS = ("file_path", "filePath", "notebook_path", "path", "file", "filename", "target_file")
 _PATH_LIST_FIELDS = ("paths", "files", "file_paths", "derived_paths")
 _COMMAND_FIELDS = ("command", "cmd", "script")

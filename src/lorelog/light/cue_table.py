@@ -4,7 +4,7 @@
 turned into a few keys (parts of its paths, names of its programs, words of its text), and each key is found by binary
 search in the file, which is mapped if it is large. A line counts only if the call contains its hint, the longest fixed text of its value; a key
 with many lines has one that lists all its hints. Then the value is compared, and JSON is parsed for matches only. The
-number of values compared for one key is limited, in the order of `RANK`: own memories first, then newest first.
+number of values compared for one key is limited, in the order of `RANK`: own memories first, those never used last, then newest first.
 
 A hook loads this module: it imports `os`, `time` and what a call needs. It never raises: without a readable file nothing matches.
 """
@@ -36,11 +36,11 @@ MAX_COMMANDS_COMPARED = 64
 MAX_MATCHES = 20
 DAY_WINDOW = 3
 """Days from a cue's day on which a session is shown the memory, because people do not work every day."""
-PATH, EXTENSION, COMMAND, SYMBOL, ERROR, EVENT, DAY = "p", "x", "c", "s", "e", "v", "d"
+PATH, EXTENSION, COMMAND, TOOL, SYMBOL, ERROR, EVENT, DAY = "p", "x", "c", "t", "s", "e", "v", "d"
 """First letters of the keys."""
 SYMBOL_NAMES, ERROR_WORDS = "S", "E"
 """Keys of the lines that list all symbols, or all first words of errors, for one comparison with a text's words."""
-_SPECIFICITY = {"path": 3, "command": 3, "symbol": 3, "error": 3, "event": 1, "day": 2}
+_SPECIFICITY = {"path": 3, "command": 3, "tool": 3, "symbol": 3, "error": 3, "event": 1, "day": 2}
 _NON_NAME = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_$")}
 _FAILED_MOMENTS = ("tool-failed",)
 _AFTER_MOMENTS = ("tool-after", "tool-failed")
@@ -80,7 +80,7 @@ def event_cues(files: tuple[str, ...], event: str, today: str) -> list[dict[str,
 class _CallQuery:
     """The parts of a tool call that cues are compared with."""
 
-    __slots__ = ("commands", "events", "is_after", "output", "output_words", "paths", "text", "words")
+    __slots__ = ("commands", "events", "is_after", "output", "output_words", "paths", "text", "tools", "words")
 
     def __init__(self, call: dict[str, Any], root: str, moment: str) -> None:
         self.is_after = moment in _AFTER_MOMENTS
@@ -89,6 +89,7 @@ class _CallQuery:
         commands: list[list[str]] = []
         self.paths: list[str] = []
         self.text = self.output = ""
+        self.tools: list[str] = []
         self.events: list[str] = []
         self.words: frozenset[str] = frozenset()
         self.output_words: frozenset[str] = frozenset()
@@ -98,6 +99,7 @@ class _CallQuery:
             if moment in _FAILED_MOMENTS or call.get("failed") is True:
                 self.events = ["failure"]
             return
+        self.tools = tool_names(_text(call, "tool").lower())
         command = _text(call, "command")
         if kind == "run":
             from lorelog.light.shell_command import command_variants, split_command
@@ -215,6 +217,12 @@ def _search(file: str, query: _CallQuery) -> list[tuple[str, str, bytes]]:
         found = [match for event in query.events for match in table.exact(EVENT, event)]
         found += _match_paths(table, query.paths)
         found += _match_commands(table, query.commands)
+        for name in query.tools:
+            found += [
+                (rank, f"tool={value}", entry)
+                for rank, value, entry in table.candidates(TOOL, name, "")
+                if all(part in query.tools for part in tool_names(value))
+            ]
         if query.words:
             found += _match_symbols(table, query)
         if query.output_words:
@@ -276,8 +284,8 @@ def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, st
 
 
 def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any]]:
-    """Return one entry per memory, its most specific cue, own and specific ones first."""
-    ranked = sorted(found, key=lambda match: (match[0][:1], -_specificity(match[1]), match[0]))
+    """Return one entry per memory, its most specific cue: own ones first, those never used after them, specific ones first."""
+    ranked = sorted(found, key=lambda match: (match[0][:2], -_specificity(match[1]), match[0]))
     matches: dict[str, dict[str, Any]] = {}
     today = time.strftime("%Y-%m-%d")
     for _, cue, entry in ranked:
@@ -311,6 +319,11 @@ def _call_paths(call: dict[str, Any], kind: str, commands: list[list[str]]) -> l
     elif kind not in ("edit", "read"):
         return []
     return paths[:MAX_PATHS]
+
+
+def tool_names(tool: str) -> list[str]:
+    """Return the parts of a tool's name: `mcp__linear__create_issue` has four."""
+    return tool.translate(_NON_NAME).replace("_", " ").split()
 
 
 def extension_of(path: str) -> str:

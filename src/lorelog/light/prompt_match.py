@@ -2,10 +2,12 @@
 
 `services.standing.memories` writes the phrases of each rule: the paths, commands, code names and topics of its cues. A phrase must stand
 in the prompt as it is, as whole words. Nothing is stemmed, no synonym is known: a rule that only seems to fit costs attention at
-every prompt. Headings of a pasted plan do not count. A hook loads this module: it imports nothing.
+every prompt. Headings of a pasted plan do not count. A hook loads this module: it imports nothing more.
 """
 
 from __future__ import annotations
+
+from lorelog.light.delivery_files import is_never_used
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,19 +18,19 @@ _MAX_PROMPT_CHARS = 6_000
 
 
 def select_named(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """Return the rules of which a phrase in `named` stands in a prompt, those with the longest phrase first."""
+    """Return the rules of which a phrase in `named` stands in a prompt: the longest phrase first, rules never used last."""
     if len(prompt) > _MAX_PROMPT_CHARS:
         prompt = f"{prompt[: _MAX_PROMPT_CHARS // 2]}\n{prompt[-_MAX_PROMPT_CHARS // 2 :]}"
     lines = (" ".join(line.split()) for line in prompt.casefold().split("\n") if not line.lstrip().startswith("#"))
     text = "\n".join(lines)
-    found: list[tuple[int, int]] = []
+    found: list[tuple[bool, int, int]] = []
     for number, rule in enumerate(rules):
         phrases = rule.get("named")
         phrases = [phrase for phrase in phrases if isinstance(phrase, str)] if isinstance(phrases, list) else []
         longest = max((len(phrase) for phrase in phrases if phrase and _stands_in(phrase, text)), default=0)
         if longest:
-            found.append((-longest, number))
-    return [rules[number] for _, number in sorted(found)]
+            found.append((is_never_used(rule), -longest, number))
+    return [rules[number] for _, _, number in sorted(found)]
 
 
 def _stands_in(phrase: str, text: str) -> bool:

@@ -13,9 +13,19 @@ from lorelog.core.errors import UsageError
 from lorelog.core.memory import GetReply
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.light.delivery_files import MIN_SINK_DELIVERIES
+from lorelog.light.delivery_log import estimate_tokens
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Since, about, parse_past_day
-from lorelog.services.usage.history import NOT_USED, Delivery, DeliveryFilter, list_deliveries, memory_usage
+from lorelog.services.guards.guard_log import GuardLog
+from lorelog.services.usage.history import (
+    CONTRADICTED,
+    NOT_USED,
+    Delivery,
+    DeliveryFilter,
+    list_deliveries,
+    memory_usage,
+)
 
 OPERATIONS = OperationFamily()
 _Identity = Annotated[str, Meta(max_length=512)]
@@ -34,13 +44,14 @@ class DeliveryListRequest(ScopedRequest, frozen=True, kw_only=True):
     limit: Annotated[int, about("Maximum number of deliveries, newest first.", ge=1, le=1000)] = 50
 
 
-class UnusedRequest(ScopedRequest, frozen=True, kw_only=True):
-    """Which unused memories to list."""
+class BalanceRequest(ScopedRequest, frozen=True, kw_only=True):
+    """Which memories to list."""
 
-    min_deliveries: Annotated[
-        int, about("Only memories that were delivered at least this often without use.", ge=1, le=1000)
-    ] = 5
-    limit: Annotated[int, about("Maximum number of memories, most often delivered first.", ge=1, le=1000)] = 50
+    unused: Annotated[bool, about("Only memories that were delivered repeatedly and never used.")] = False
+    min_deliveries: Annotated[int, about("Deliveries without use that make a memory an unused one.", ge=1, le=1000)] = (
+        MIN_SINK_DELIVERIES
+    )
+    limit: Annotated[int, about("Maximum number of memories, the most expensive first.", ge=1, le=1000)] = 50
 
 
 class DeliveredMemoryInfo(OperationReply, frozen=True, kw_only=True):
@@ -78,8 +89,8 @@ class DeliveryListReply(ReplyItems[DeliveryInfo], OperationReply, frozen=True, k
     total_tokens: int
 
 
-class UnusedMemoryInfo(OperationReply, frozen=True, kw_only=True):
-    """A memory that was delivered and never used."""
+class MemoryBalance(OperationReply, frozen=True, kw_only=True):
+    """What showing a memory cost, and what was seen of it. `sinks` is true if it was delivered repeatedly and never used."""
 
     id: str
     text: str
@@ -89,7 +100,12 @@ class UnusedMemoryInfo(OperationReply, frozen=True, kw_only=True):
     start_line: int
     project: str
     delivered: int
+    tokens: int
+    used: int
+    signs: dict[str, int]
+    contradicted: int
     unused: int
+    sinks: bool
     first: str
     last: str
     kinds: tuple[str, ...]
@@ -102,11 +118,14 @@ class ReviewAction(OperationReply, frozen=True, kw_only=True):
     purpose: str
 
 
-class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_only=True):
-    """Memories for review, most often delivered first, and the commands to correct or remove them."""
+class BalanceReply(ReplyItems[MemoryBalance], OperationReply, frozen=True, kw_only=True):
+    """Memories, the most expensive first, how many of all sink, and the commands to correct or remove one."""
 
-    memories: tuple[UnusedMemoryInfo, ...]
+    memories: tuple[MemoryBalance, ...]
     total_count: int
+    total_tokens: int
+    sinking: int
+    sinking_delivered: int
     actions: tuple[ReviewAction, ...]
 
 
@@ -122,8 +141,8 @@ ACTIONS = (
 def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContext) -> DeliveryListReply:
     """List the memories that agents were shown, newest first: when, why, their tokens, and whether they were used.
 
-    A use is noted where it can be seen in the turn: the memory's id or distinctive words in the assistant's text or
-    tool calls, a guard that was obeyed, a call that was changed.
+    A use is noted where it can be seen in the turn: the memory's id in the assistant's text or tool calls, a guard that was
+    obeyed, a call that was changed.
     """
     filters = DeliveryFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
@@ -139,9 +158,8 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
         for identity in delivery.memories:
             how = delivery.used.get(identity)
             word = "" if how in {None, NOT_USED} else str(how)
-            yield DeliveredMemoryInfo(
-                **memories.about(identity), used=None if how is None else how != NOT_USED, how=word
-            )
+            used = None if how is None else how not in {NOT_USED, CONTRADICTED}
+            yield DeliveredMemoryInfo(**memories.about(identity), used=used, how=word)
 
     return DeliveryListReply(
         deliveries=tuple(
@@ -152,38 +170,51 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     )
 
 
-@OPERATIONS.declare("delivery.unused")
-def list_unused(engine: Engine, request: UnusedRequest, call: RequestContext) -> UnusedReply:
-    """List memories that were delivered repeatedly and never used, for review.
+@OPERATIONS.declare("delivery.balance")
+def balance(engine: Engine, request: BalanceRequest, call: RequestContext) -> BalanceReply:
+    """Say what each delivered memory cost and what was seen of it: its id named, a call changed, a rule obeyed, or contradicted.
 
-    Only deliveries because of a match count (a cue, a prompt, a guard, a failure), and only where the turns after them
-    were captured. Deleted, superseded and expired memories are left out.
+    Its tokens are its share of each delivery; in the list at the start of a session, those of its text. It was contradicted where the
+    user rejected a call that was changed because of it, or dismissed its guard. Only deliveries because of a match (a cue, a
+    prompt, a guard, a failure) whose turns were captured count as unused. Deleted, superseded and expired memories are left out.
     """
     projects = engine.log_projects(all_projects=request.all_projects)
     memories = _MemoryLookup(engine)
+    dismissals: dict[str, int] = {}
+    for guard in GuardLog(engine.place.tenant_folder / "guards.jsonl").all():
+        dismissals[guard.memory] = dismissals.get(guard.memory, 0) + guard.dismissals
     found = []
-    usages = memory_usage(deliveries_folder(engine))
-    for identity, usage in sorted(usages.items(), key=lambda item: (-item[1].unused, item[0])):
-        if usage.used or usage.unused < request.min_deliveries:
-            continue
-        if projects is not None and usage.project not in projects:
-            continue
-        reply = memories[identity]
+    for identity, usage in memory_usage(deliveries_folder(engine)).items():
+        reply = memories[identity] if projects is None or usage.project in projects else GetReply()
         if reply.memory is None or reply.lifecycle.superseded_by or reply.lifecycle.expired:
             continue
-        chunk = reply.memory.chunk
+        chunk, shown = reply.memory.chunk, memories.about(identity)
         found.append(
             reply_from(
                 usage,
-                UnusedMemoryInfo,
-                **memories.about(identity),
+                MemoryBalance,
+                **shown,
                 date=chunk.date,
                 source=chunk.source,
                 start_line=chunk.start_line,
+                tokens=usage.tokens + usage.listed * estimate_tokens(shown["text"]),
+                signs={sign: count for sign, count in usage.signs.items() if sign != CONTRADICTED},
+                contradicted=usage.signs.get(CONTRADICTED, 0) + dismissals.get(identity, 0),
+                sinks=not usage.used and usage.unused >= request.min_deliveries,
                 kinds=tuple(sorted(usage.kinds)),
             )
         )
-    return UnusedReply(memories=tuple(found[: request.limit]), total_count=len(found), actions=ACTIONS)
+    found.sort(key=lambda memory: (-memory.tokens, memory.id))
+    sinking = [memory for memory in found if memory.sinks]
+    listed = sinking if request.unused else found
+    return BalanceReply(
+        memories=tuple(listed[: request.limit]),
+        total_count=len(listed),
+        total_tokens=sum(memory.tokens for memory in listed),
+        sinking=len(sinking),
+        sinking_delivered=sum(memory.delivered for memory in sinking),
+        actions=ACTIONS,
+    )
 
 
 def deliveries_folder(engine: Engine) -> Path:

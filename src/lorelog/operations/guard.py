@@ -16,7 +16,6 @@ from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.ingest.redaction.redact import redact
-from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.guard_check import BLOCK, PERSON, guard_notices
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest, about
@@ -30,7 +29,6 @@ from lorelog.services.guards.guard_log import (
     describe_conditions,
     guard_from_draft,
 )
-from lorelog.services.guards.proposals import GuardProposal, StandingRule, propose_guards, read_standing_memories
 from lorelog.services.guards.replay import (
     ReplayReport,
     ReplaySources,
@@ -41,6 +39,7 @@ from lorelog.services.guards.replay import (
     replay,
 )
 from lorelog.services.standing.inbox import InboxItem
+from lorelog.services.standing.rules import GuardProposal, propose_guards, read_standing_memories
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
@@ -202,7 +201,7 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
 @OPERATIONS.declare("guard.propose", ShellCommand("guard propose", defaults={"limit": 20}))
 def propose(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
     """Derive candidates for guards from the user's corrections. Nothing is switched on."""
-    own = sum(memory.may_become_guard for memory in _standing_memories(engine))
+    own = sum(memory.is_users for memory in read_standing_memories(engine.place))
     return GuardProposalsReply(proposals=tuple(_proposals(engine)[: request.limit]), corrections=own)
 
 
@@ -236,13 +235,13 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
     """
     message = " ".join(request.message.split())
     if request.memory:
-        found = [memory for memory in _standing_memories(engine) if memory.id.startswith(request.memory)]
+        found = [memory for memory in read_standing_memories(engine.place) if memory.id.startswith(request.memory)]
         own_words = "write the guard without --memory, with a --message of your own"
         if len({memory.id for memory in found}) != 1:
             raise UsageError(
                 f"{request.memory!r} is not one of the standing corrections and preferences", hint=own_words
             )
-        if not found[0].may_become_guard:
+        if not found[0].is_users:
             raise UsageError(
                 f"{request.memory!r} came with a repository, an import, a tool or an agent and cannot become a guard",
                 hint=f"if you agree with it, {own_words}",
@@ -383,16 +382,10 @@ def _conditions(request: GuardConditionsRequest) -> GuardConditions:
     )
 
 
-def _standing_memories(engine: Engine) -> list[StandingRule]:
-    project = engine.place.project.id
-    files = DeliveryFiles(str(engine.place.tenant_folder), project)
-    return read_standing_memories(files.standing, project)
-
-
 def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
     log = _open_log(engine)
     known = frozenset(guard.id for guard in log.all()) | (frozenset() if also_refused else log.removed())
-    return propose_guards(_standing_memories(engine), known)
+    return propose_guards(read_standing_memories(engine.place), known)
 
 
 def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
@@ -408,7 +401,7 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
 def _correction_text(engine: Engine, guard: Guard) -> str:
     if not guard.memory:
         return ""
-    texts = (memory.text for memory in _standing_memories(engine) if memory.id == guard.memory)
+    texts = (memory.text for memory in read_standing_memories(engine.place) if memory.id == guard.memory)
     return next(texts, guard.message)
 
 

@@ -173,28 +173,30 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
 def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
 
-    Statements of this project are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and it
-    is not asked about it again. `left` and `left_tokens` say what waits, and about what that needs.
+    `host` is the agent to which most of it was said, if its program is found, else the first that is. Statements of this project are sent
+    redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and is sent again only if you name a judge.
+    `left` and `left_tokens` say what waits, and about what that needs.
     """
     if call.agent and request.judge:
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
-    model = _find_judge(engine, request.judge)
-    if model is None:
-        raise UsageError(
-            "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
-        )
     reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     with call.yield_write_slot():
-        statements = reviewer.statements(projects, request.limit, judge=model.model)
+        statements = reviewer.statements(projects, request.limit, unasked=not request.judge)
+        said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
+        model = _find_judge(engine, request.judge, said_to)
+        if model is None:
+            raise UsageError(
+                "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
+            )
         report = reviewer.run(Judge(model.ask), model.model, statements, call.progress)
-        left = reviewer.count_open(projects, model.model).total()
+        left = reviewer.count_open(projects, unasked=True).total()
     return replace(report, left=left, left_tokens=left * tokens_per_statement(reviewer.runs()))
 
 
-def _find_judge(engine: Engine, named: str = "") -> MeteredLlm | None:
+def _find_judge(engine: Engine, named: str = "", said_to: Sequence[str] = ()) -> MeteredLlm | None:
     """Return the language model that may judge; None if there is none."""
     named = named or engine.defaults.review_judge
-    return None if named == "none" else engine.deps.language("" if named == "llm" else named)
+    return None if named == "none" else engine.deps.language("" if named == "llm" else named, said_to)
 
 
 def read_judge_state(engine: Engine, call: RequestContext, projects: tuple[str, ...] | None) -> JudgeState:

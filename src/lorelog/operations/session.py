@@ -126,11 +126,11 @@ class WhyHintRequest(OperationRequest, frozen=True):
 
 
 class WhyHint(OperationReply, frozen=True, kw_only=True):
-    """An earlier occurrence of the same error."""
+    """What made the command of the same error pass in another session."""
 
     id: str
-    text: str
     date: str
+    sessions: int
     files: tuple[str, ...]
     signature: str
 
@@ -183,9 +183,6 @@ class HandoffReply(Handoff, frozen=True, kw_only=True):
     """All of it as Markdown, ready to paste."""
     until: str
     """The last day on which a session that starts is shown it; empty without inject."""
-
-
-_MAX_HINT_CHARS = 300
 
 
 @OPERATIONS.declare(
@@ -318,14 +315,9 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
 
 
 def _why_hint(hint: ErrorHint) -> WhyHint:
-    identity = text = ""
-    if hint.memory is not None:
-        chunk = hint.memory.chunk
-        identity = (chunk.anchor.memory if chunk.anchor is not None else "") or hint.memory.id
-        text = " ".join(line for line in chunk.text.splitlines() if line.startswith("- "))
     return WhyHint(
-        id=identity,
-        text=text[:_MAX_HINT_CHARS],
+        id="" if hint.memory is None else hint.memory.chunk.memory or hint.memory.id,
+        sessions=hint.sessions,
         date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
         files=hint.files,
         signature=hint.signature,
@@ -343,6 +335,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.light.session_start import RecentJournals, render_open_tasks
+    from lorelog.services.standing.rules import read_standing_rules
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:
@@ -356,7 +349,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     files = DeliveryFiles(str(place.tenant_folder), place.project.id)
     journals = RecentJournals(place.project.id, (str(place.journals),), today.isoformat(), deletions, files.own)
     tasks = [line.removeprefix("- [ ] ") for line in render_open_tasks(deletions, place.project.id)]
-    handoff = make_handoff(journals, session=request.session, tasks=tasks)
+    handoff = make_handoff(journals, read_standing_rules(place), session=request.session, tasks=tasks)
     text = redact(render_handoff(handoff, request.to), engine.defaults.capture.patterns).text
     if request.inject and not handoff.is_own:
         raise UsageError(

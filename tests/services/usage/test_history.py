@@ -90,7 +90,7 @@ def test_a_memory_counts_as_unused_only_where_its_turns_were_read(tmp_path: Path
     for number in range(3):
         judge(deliver(tmp_path, f"read {number}"), "none", "m")
     deliver(tmp_path, "not read")
-    judge(deliver(tmp_path, "start", kind="standing"), "none", "m")
+    judge(deliver(tmp_path, "start", kind="standing", moment="session-start"), "none", "m")
 
     assert unused_counts(tmp_path) == {"m": 3}
     assert memory_usage(tmp_path)["m"].delivered == 5
@@ -104,6 +104,19 @@ def test_one_use_takes_a_memory_off_the_list(tmp_path: Path) -> None:
 
     assert unused_counts(tmp_path) == {}
     assert memory_usage(tmp_path)["m"].used == 1
+
+
+def test_a_memory_has_a_balance(tmp_path: Path) -> None:
+    """Tokens are shares of each delivery, signs count by session, and neither a contradiction nor a guess by words is a use."""
+    judge(deliver(tmp_path, "one", memories=["m", "n"], tokens=31), "changed", "m")
+    judge(deliver(tmp_path, "two"), "contradicted", "m")
+    judge(deliver(tmp_path, "three", kind="standing", moment="prompt"), "words", "m")
+    deliver(tmp_path, "four", kind="standing", moment="session-start", tokens=500)
+
+    usage = memory_usage(tmp_path)["m"]
+
+    assert (usage.delivered, usage.listed, usage.tokens) == (4, 1, 35)
+    assert (usage.signs, usage.used, usage.unused) == ({"changed": 1, "contradicted": 1}, 1, 2)
 
 
 def test_a_new_line_is_counted_although_sums_are_cached(tmp_path: Path) -> None:

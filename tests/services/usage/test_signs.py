@@ -139,6 +139,28 @@ def test_a_call_that_was_changed_is_a_use(tmp_path: Path) -> None:
     assert talk.usage() == {MEMORY: "changed"}
 
 
+def test_a_changed_call_that_the_user_rejects_contradicts_the_memory(tmp_path: Path) -> None:
+    """The memory made the agent do what the user did not want: that is not a use."""
+    refusal = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+    talk = Talk(tmp_path / "data" / "t")
+    talk.turn("Add zod", ("npm install zod", "ok", False), ("pnpm install zod", refusal, True), "Stopped.")
+    talk.deliver(cue="command=npm *", target=call_digest("npm install zod"))
+
+    assert talk.usage() == {MEMORY: "contradicted"}
+
+
+def test_a_common_word_in_another_call_is_not_a_use(tmp_path: Path) -> None:
+    """A word of the memory counts as a program, an option, a path or in code, not as a word that calls have by chance."""
+    talk = Talk(tmp_path / "data" / "t", "Before you push, test the build of `make smoke`.")
+    talk.turn("Go", ("git push", "ok", False), ("git commit -m 'test the build'", "ok", False), "Done.")
+    talk.deliver(cue="command=git push", target=call_digest("git push"))
+    assert talk.usage() == {}
+
+    talk.turn("Again", ("npm run build", "ok", False), ("npm run smoke", "ok", False), "Done.")
+    talk.deliver(cue="command=npm *", target=call_digest("npm run build"), memory="o1")
+    assert talk.usage() == {}
+
+
 def test_an_edit_of_the_named_file_instead_is_a_use(tmp_path: Path) -> None:
     """Editing the file that the memory names, after an edit of the wrong one, shows that the memory was used."""
     talk = Talk(tmp_path / "data" / "t", "api.gen.ts is generated: change /w/templates/api.hbs and run the generator.")

@@ -43,6 +43,10 @@ _REJECTION_WORDS = re.compile(
     r"(?:the user said|reason for the rejection|with the following feedback|the user's feedback)\s*:[ \t]*\n?(.*)",
     re.IGNORECASE | re.DOTALL,
 )
+_REJECTED = re.compile(
+    r"user (?:doesn't|does not) want to proceed|rejected by (?:the )?user|user (?:has )?(?:rejected|denied|declined)",
+    re.IGNORECASE,
+)
 _HOST_ADVICE = "Note: The user's next message may contain a correction or preference"
 _CLARIFY = (
     "The user wants to clarify these questions.",
@@ -115,6 +119,11 @@ class CallResult(Struct, frozen=True):
     text: str
     details: object = None
     failed: bool = False
+
+
+def is_rejection(result: str) -> bool:
+    """Return whether a host says in a call's result that the user refused the call."""
+    return bool(_REJECTED.search(result[:1_000]))
 
 
 def read_reply(call: PendingCall, result: CallResult, key: str, plan: str = "") -> Iterator[UserStatement]:

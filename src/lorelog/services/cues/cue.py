@@ -4,6 +4,7 @@
 |---|---|---|
 | path | wildcard pattern or path | a file that the agent reads, edits or names in a command |
 | command | wildcard pattern or first words | a command that the agent runs |
+| tool | name, or a part of one | a tool that the agent calls: `linear` is a part of `mcp__linear__create_issue` |
 | symbol | name, or names joined by dots | text that the agent writes or searches for |
 | error | words, or a wildcard pattern | the output of a call |
 | topic | words | a prompt that has these words |
@@ -23,6 +24,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from lorelog.core.errors import UsageError
+from lorelog.hosts.tool_calls import EVERYDAY_TOOLS
+from lorelog.light.cue_table import tool_names
 from lorelog.light.wildcard import count_literals, has_wildcard
 
 MAX_VALUE_CHARS = 200
@@ -40,6 +43,7 @@ class CueKind(StrEnum):
 
     PATH = "path"
     COMMAND = "command"
+    TOOL = "tool"
     SYMBOL = "symbol"
     ERROR = "error"
     TOPIC = "topic"
@@ -105,6 +109,12 @@ def _check(kind: CueKind, value: str) -> str:
         is_broad = literals < MIN_PATTERN_LITERALS or has_wildcard(value.split(maxsplit=1)[0][:1])
         problem = "matches nearly every command" if is_broad else ""
         hint = "begin with the name of a program: npm *, git push --force"
+    elif kind is CueKind.TOOL:
+        value = value.lower()
+        names = tool_names(value)
+        is_broad = all(name in EVERYDAY_TOOLS or len(name) < MIN_SYMBOL_CHARS for name in names)
+        problem = "names a tool of nearly every task" if is_broad else ""
+        hint = "a name of an MCP server or tool, such as linear"
     elif kind is CueKind.SYMBOL:
         value = _SYMBOL_SEPARATORS.sub(".", value).removesuffix("()")
         is_name = _SYMBOL.fullmatch(value) and len(value.rpartition(".")[2]) >= MIN_SYMBOL_CHARS

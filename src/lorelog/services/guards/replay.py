@@ -37,7 +37,7 @@ from lorelog.ingest.transcripts.turns import (
     result_text,
     to_text,
 )
-from lorelog.ingest.transcripts.user_replies import is_stopped_call, rejection_words, strip_shown_memory
+from lorelog.ingest.transcripts.user_replies import is_rejection, is_stopped_call, rejection_words, strip_shown_memory
 from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions
 
@@ -54,10 +54,6 @@ _MAX_CACHED_CHARS = 30_000_000
 _CONTENT_KEYS = ("content", "new_string", "newString", "new_str", "file_text", "insert_text", "new_source", "text")
 _READ_TOOLS = ("read", "view", "cat", "open")
 _SEARCH_TOOLS = ("grep", "glob", "search", "find", "list")
-_REJECTED = re.compile(
-    r"user (?:doesn't|does not) want to proceed|rejected by (?:the )?user|user (?:has )?(?:rejected|denied|declined)",
-    re.IGNORECASE,
-)
 _CALL_TYPES = frozenset({"tool_use", "toolCall", "function_call", "custom_tool_call", "local_shell_call"})
 _RESULT_TYPES = frozenset({"tool_result", "toolResult", "function_call_output", "custom_tool_call_output"})
 MAX_SHARE = 0.5
@@ -200,7 +196,7 @@ def _read_turns(conversation: Conversation) -> Iterator[PastCall]:
                 command=action.command,
                 at=parsed.turn.time,
                 turn=parsed.turn.id,
-                rejected=bool(_REJECTED.search(action.error)),
+                rejected=is_rejection(action.error),
                 complete=bool(action.command),
             )
             for action in parsed.digest.actions
@@ -267,7 +263,7 @@ class _CallCollector:
         if is_stopped_call(text, failed=bool(block.get("is_error"))):  # by a guard or a rule, not by the user
             return
         text = strip_shown_memory(text)
-        if _REJECTED.search(text[:1_000]):
+        if is_rejection(text):
             statement = rejection_words(text)[:MAX_STATEMENT_CHARS]
             self._calls[identity] = replace(call, rejected=True, statement=statement)
 
@@ -288,7 +284,7 @@ def calls_from_traces(traced: Sequence[TracedCall], known_sessions: frozenset[st
             session=call.session,
             turn=call.turn,
             directory=call.project,
-            rejected=bool(_REJECTED.search(call.error)),
+            rejected=is_rejection(call.error),
             complete=bool(call.command),
             traced=True,
         )

@@ -149,7 +149,7 @@ class Filing(Struct, frozen=True, kw_only=True):
     ) -> list[ReviewEntry]:
         """File statements, the lasting ones oldest first, and return what became of them.
 
-        Those without a verdict are left to a person; the same judge is not asked about them again.
+        Those without a verdict are left to a person; no judge is asked about them again by itself.
         """
         lasting = {identity for identity, verdict in verdicts.items() if verdict.label in LASTING_LABELS}
         entries = [self._close(said, verdicts.get(said.id)) for said in statements if said.id not in lasting]

@@ -51,7 +51,7 @@ An object for each statement: {"n": number, "label": label}. For rule and decisi
 - "wording": one plain sentence a stranger understands, in the user's language, at most 200 characters. Use only what the \
 statement and its "before" say: no other names, numbers, paths or claims.
 - "everywhere": true if it holds in all projects, false for this one.
-- "cues": when it matters, as a list, empty if it always does: "path=src/db/**", "command=git push" (its first words), \
+- "cues": when it matters, as a list, empty if it always does: "path=src/db/**", "command=git push" (its first words), "tool=linear" (a tool or MCP server), \
 "topic=database migrations" (two to five words that requests about it would be about), "event=commit", "event=test", \
 "event=e2e-test".
 - "forbids": true if it forbids those commands, or changes of those paths.

@@ -12,7 +12,6 @@ from msgspec import Struct
 from lorelog.core.errors import DailyLimitReached, ModelError
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
-from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.cues.cue import CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
 from lorelog.services.guards.replay import PastCall, ReplaySources, replay
@@ -32,6 +31,7 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import BATCH, MAX_RULES, PURPOSE_REVIEW, Judge, KnownRule, Verdict
 from lorelog.services.review.statements import Statement, StatementSource
+from lorelog.services.standing.rules import read_standing_memories
 
 TOKENS_PER_STATEMENT = 500
 """320 on 2,275 statements of three teams, confirmations included, and the overhead of an agent's program."""
@@ -50,7 +50,7 @@ class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
     repeated: int
     """Statements that repeat a standing rule."""
     left: int
-    """Statements that this judge was not asked about yet."""
+    """Statements that no judge was asked about yet."""
     left_tokens: int = 0
     """About what it needs for them."""
     stopped: str = ""
@@ -128,24 +128,23 @@ class Reviewer:
         self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
 
     def statements(
-        self, projects: tuple[str, ...] | None, limit: int, only: Container[str] | None = None, judge: str = ""
+        self, projects: tuple[str, ...] | None, limit: int, only: Container[str] | None = None, *, unasked: bool = False
     ) -> list[Statement]:
-        """Return the open statements, newest first: those with the ids of `only`, or those that a judge was not asked about."""
-        return self._source.open_statements(projects, limit, self._decided(judge), only)
+        """Return the open statements, newest first: those with the ids of `only`, or those that no judge was asked about."""
+        return self._source.open_statements(projects, limit, self._decided(unasked=unasked), only)
 
-    def count_open(self, projects: tuple[str, ...] | None, judge: str = "") -> Counter[str]:
-        """Return the number of open statements by project; with `judge`, of those it was not asked about."""
-        return self._source.count_open(projects, self._decided(judge))
+    def count_open(self, projects: tuple[str, ...] | None, *, unasked: bool = False) -> Counter[str]:
+        """Return the number of open statements by project."""
+        return self._source.count_open(projects, self._decided(unasked=unasked))
 
-    def _decided(self, judge: str) -> set[str]:
+    def _decided(self, *, unasked: bool) -> set[str]:
         entries = self.log.entries().values()
-        return {entry.statement for entry in entries if entry.outcome != UNDECIDED or entry.judge == judge}
+        return {entry.statement for entry in entries if unasked or entry.outcome != UNDECIDED}
 
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
-        files = DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id)
-        standing = [memory for memory in read_standing(files.standing) if memory.get("own")]
-        return [KnownRule(str(memory["id"]), str(memory["text"])) for memory in standing[:MAX_RULES]]
+        standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
+        return [KnownRule(memory.id, memory.text) for memory in standing[:MAX_RULES]]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None

@@ -31,7 +31,7 @@ from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
-from lorelog.light.delivery_files import project_key, short_digest
+from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, project_key, short_digest
 from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
@@ -447,7 +447,8 @@ def encode_cue_table(memories: Sequence[StandingMemory]) -> bytes:
     names: dict[str, set[str]] = {cue_table.SYMBOL: set(), cue_table.ERROR: set()}
     # Ranks count from the oldest memory, so that a new one does not change the lines of the others.
     for number, memory in enumerate(memories, _LAST_RANK - len(memories) + 1):
-        for name, line in _encode_cues(memory, f"{0 if memory.own else 1}{number:06}"):
+        is_sunk = memory.unused >= MIN_SINK_DELIVERIES
+        for name, line in _encode_cues(memory, f"{0 if memory.own else 1}{int(is_sunk)}{number:06}"):
             if name[0] in names:
                 names[name[0]].add(name[1:])
             lines.append(line)
@@ -474,6 +475,8 @@ def _table_key(cue: Cue) -> tuple[str, str]:
     if cue.kind is CueKind.COMMAND:
         first = cue.value.split()[0]
         return cue_table.COMMAND, "" if has_wildcard(first) else first
+    if cue.kind is CueKind.TOOL:
+        return cue_table.TOOL, max(cue_table.tool_names(cue.value), key=len)
     if cue.kind is CueKind.SYMBOL:
         return cue_table.SYMBOL, max(cue.value.split("."), key=len)
     if cue.kind is CueKind.ERROR:

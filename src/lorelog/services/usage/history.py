@@ -36,8 +36,10 @@ _SUMS_FILE = "sums.jsonl"
 _MAX_SUMS_BYTES = 100_000_000
 _LOG_NAME = re.compile(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
 _TEXT_FIELDS = ("at", "host", "session", "project", "moment", "kind", "cue", "call", "target", "guard", "action")
-NOT_USED = "none"
-"""The turns after a delivery were read, and no use was seen."""
+NOT_USED, CONTRADICTED = "none", "contradicted"
+"""The turns after a delivery were read, and no use was seen; or the user rejected what the agent did because of it."""
+SIGNS = frozenset({"id", "obeyed", "changed", CONTRADICTED})
+"""What can be seen of a memory in the turns after it was shown."""
 _Stamp = tuple[int, int, int]
 
 
@@ -100,8 +102,13 @@ class MemoryUsage(Struct):
     """How often a memory was delivered and used."""
 
     delivered: int = 0
+    listed: int = 0
+    """Of these, at the start of a session, among others: what that cost is not in `tokens`."""
+    tokens: int = 0
     used: int = 0
     """Sessions in which a use was seen."""
+    signs: dict[str, int] = field(default_factory=dict)
+    """Sessions by sign."""
     unused: int = 0
     """Deliveries because of a match (a cue, a prompt, a guard) whose turns were read without a sign of use.
 
@@ -114,9 +121,10 @@ class MemoryUsage(Struct):
 
     def add(self, other: MemoryUsage) -> None:
         """Add the counts of another session."""
-        self.delivered += other.delivered
-        self.used += other.used
-        self.unused += other.unused
+        for name in ("delivered", "listed", "tokens", "used", "unused"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for sign, count in other.signs.items():
+            self.signs[sign] = self.signs.get(sign, 0) + count
         self.first = min(filter(None, (self.first, other.first)), default="")
         if other.last >= self.last:
             self.last, self.project = other.last, other.project or self.project
@@ -174,7 +182,7 @@ def read_used(log: Path) -> dict[str, str]:
         if isinstance(how, str) and isinstance(memories, list):
             for memory in memories:
                 if isinstance(memory, str) and used.get(memory, NOT_USED) == NOT_USED:
-                    used[memory] = how
+                    used[memory] = how if how in SIGNS else NOT_USED  # earlier versions guessed by words
     return used
 
 
@@ -248,10 +256,13 @@ def _session_totals(path: Path, _log: _Stamp, _used: _Stamp) -> _Totals:
         )
         for memory in delivery.memories:
             how = delivery.used.get(memory, "")
-            matched = delivery.kind != "standing"
+            is_listed = delivery.moment == "session-start"
+            is_match = delivery.kind != "standing" or not is_listed  # a prompt brings standing rules that it names
             usage = MemoryUsage(
                 delivered=1,
-                unused=1 if matched and how == NOT_USED else 0,
+                listed=int(is_listed),
+                tokens=0 if is_listed else delivery.tokens // len(delivery.memories),
+                unused=int(is_match and how in {NOT_USED, CONTRADICTED}),
                 first=delivery.at,
                 last=delivery.at,
                 project=delivery.project,
@@ -259,7 +270,8 @@ def _session_totals(path: Path, _log: _Stamp, _used: _Stamp) -> _Totals:
             )
             known = totals.memories.setdefault(memory, MemoryUsage())
             known.add(usage)
-            known.used = 1 if how not in {"", NOT_USED} else 0
+            known.used = int(how not in {"", NOT_USED, CONTRADICTED})
+            known.signs = {how: 1} if how in SIGNS else {}
     return totals
 
 

@@ -1,11 +1,13 @@
 """Notes whether the memories that a session was shown were used, where that can be seen in its turns.
 
-Precision comes before recall: a memory that only looks used would stay in front of better ones. Three signs count:
+Precision comes before recall: a memory that only looks used would stay in front of better ones. Three signs of use count:
 
 - `id`: the assistant wrote the memory's id, in its text or in a tool call.
 - `obeyed`: a guard blocked a call, or it was held because of the memory, and the same call was not made again.
-- `changed`: after a tool call that brought the memory, a similar call contains a word of the memory that stood nowhere
-  before, and the first one is not repeated ("use pnpm": `npm install`, then `pnpm install`).
+- `changed`: after a tool call that brought the memory, a similar call has a program, an option, a path or a word in code of the
+  memory that stood nowhere before, and the first one is not repeated ("use pnpm": `npm install`, then `pnpm install`).
+
+If the user rejected that other call, the memory was `contradicted`: it made the agent do what the user did not want.
 
 The result is kept beside the log, `<host>.<digest>.used.jsonl`. A memory without any sign is noted as `none` for the
 first turns that were read, so that a delivery whose turns were never read is not counted as unused.
@@ -24,9 +26,10 @@ from lorelog.core.atomic_file import append_line
 from lorelog.core.paths import cache_folder
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn
-from lorelog.language.lexicon import lexicon
+from lorelog.ingest.transcripts.user_replies import is_rejection
 from lorelog.light.delivery_log import call_digest, read_lines, session_log
-from lorelog.services.usage.history import NOT_USED, Delivery, read_session, used_file
+from lorelog.light.shell_command import command_variants, split_command
+from lorelog.services.usage.history import CONTRADICTED, NOT_USED, SIGNS, Delivery, read_session, used_file
 
 MAX_TURNS = 3
 """Turns after a delivery that are noted as read without a sign."""
@@ -34,14 +37,9 @@ _CLOCK_SLACK_S = 2.0
 """The log has whole seconds, and a hook may run just before the host notes the prompt's time."""
 _MIN_ID_CHARS = 8
 """Characters of a shortened id."""
-_MIN_WORD_CHARS = 3
 _MAX_TEXT_CHARS = 100_000
-_WORD = re.compile(r"[^\W_](?:[\w./:@-]*[^\W_])?")
+_PUNCTUATION = "`'\"()[]{}<>,;:.!?*"
 _HEX_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")
-_CALL_WORDS = frozenset(
-    ("add", "build", "check", "code", "command", "commit", "file", "files", "install", "main", "push", "run", "src", "test", "tests", "update")
-)  # fmt: skip
-"""Words that calls and rules share by chance."""
 
 
 def note_usage(deliveries_folder: Path, host: str, session: str, turns: Sequence[ParsedTurn]) -> dict[str, str]:
@@ -64,7 +62,7 @@ def note_usage(deliveries_folder: Path, host: str, session: str, turns: Sequence
                 continue
             for turn, how in conversation.signs(delivery, memory, texts.get(memory, ""), first or 0, known):
                 known.add(turn, how, memory)
-                if how != NOT_USED:
+                if how in SIGNS:
                     found[memory] = how
     with suppress(OSError):
         known.save()
@@ -105,7 +103,7 @@ class _KnownUsage:
 
     def _remember(self, turn: str, how: str, memory: str) -> None:
         self.turns.setdefault(memory, {})[turn] = None
-        if how not in {"", NOT_USED}:
+        if how in SIGNS:
             self.used.add(memory)
 
 
@@ -158,26 +156,29 @@ class _Conversation:
             return ""
         is_stopped = delivery.action == "hold" or bool(delivery.guard and delivery.action != "warn")
         may_change = delivery.moment == "tool-before" if not is_stopped else not delivery.guard
-        if may_change and self._is_changed(text, index, calls):
-            return "changed"
+        if may_change and (how := self._change(text, index, calls)):
+            return how
         return "obeyed" if is_stopped and len(calls) == 1 and actions[calls[0]].failed else ""
 
-    def _is_changed(self, text: str, index: int, calls: Sequence[int]) -> bool:
-        """Return True if the call was not repeated and a similar one follows that has a new word of the memory."""
+    def _change(self, text: str, index: int, calls: Sequence[int]) -> str:
+        """Return the sign if the call was not repeated and a similar one follows that has a new literal of the memory."""
         if len(calls) > 1:
-            return False
+            return ""
         turn = self._turns[index]
         original, later = turn.digest.actions[calls[0]], turn.digest.actions[calls[0] + 1 :]
-        wanted = set(find_words(text)) - _CALL_WORDS - set(self._words_before(index, calls[0]))
+        wanted = set(find_words(text)) - set(self._words_before(index, calls[0]))
+        in_code = set(find_words(" ".join(text.split("`")[1::2])))
         words = set(original.command.lower().split())
         for action in later:
             if original.command:
                 is_similar = bool(words & set(action.command.lower().split()))
             else:
                 is_similar = bool(action.files) and not set(action.files) & set(original.files)
-            if is_similar and not wanted.isdisjoint(find_words(_action_text(action))):
-                return True
-        return False
+            literals = in_code | _programs(action.command)
+            new = wanted.intersection(find_words(_action_text(action))) if is_similar else ()
+            if any(word in literals or word.startswith("-") or "/" in word or "." in word for word in new):
+                return CONTRADICTED if is_rejection(action.error) else "changed"
+        return ""
 
     def _words_before(self, index: int, call: int) -> Iterator[str]:
         """Yield the words of earlier turns, of a turn's request and results, and of its calls up to one."""
@@ -205,11 +206,13 @@ def contains_id(text: str, memory: str) -> bool:
 
 
 def find_words(text: str) -> Iterator[str]:
-    """Yield the words of a text in lower case without stop words; identifiers and paths are whole words."""
-    for match in _WORD.finditer(text[:_MAX_TEXT_CHARS].lower()):
-        word = match[0]
-        if len(word) >= _MIN_WORD_CHARS and word not in lexicon("stop_words"):
-            yield word
+    """Return the words of a text in lower case, without the punctuation around them; options and paths are whole words."""
+    return filter(None, (word.strip(_PUNCTUATION) for word in text[:_MAX_TEXT_CHARS].lower().split()))
+
+
+def _programs(command: str) -> set[str]:
+    """Return the names of the programs that a command line runs."""
+    return {variant[0].lower() for words in split_command(command) for variant in command_variants(words)}
 
 
 def _is_target(turn: ParsedTurn, index: int, target: str) -> bool:

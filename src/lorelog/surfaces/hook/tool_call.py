@@ -14,7 +14,7 @@ import time
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
 from lorelog.light.cue_table import match_cues
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, when_said
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, foreign_label, when_said
 from lorelog.light.quick_json import dumps
 from lorelog.surfaces.hook.settings import HookContext
 
@@ -239,13 +239,10 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
     if match.get("type") == "failure":
         return f"- {text} ({reason})"
     note = f"(memory {match.get('id')}; {reason})"
-    if match.get("own") is not True:
-        return f"- Came with the repository, quoted: {dumps(text, ensure_ascii=False)} {note}"
+    label = foreign_label(match)
+    if label:
+        return f"- {label[0].upper()}{label[1:]}: {dumps(text, ensure_ascii=False)} {note}"
     origin = str(match.get("origin") or "")
-    if origin in {"tool", "import"}:
-        return (
-            f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {dumps(text, ensure_ascii=False)} {note}"
-        )
     if match.get("reason"):
         return f"- A rule of the user, {when_said(match)}: {text} {note}"
     said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"
@@ -253,12 +250,14 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
 
 
 def _format_hint(hint: Mapping[str, Any], root: str) -> str:
-    named = [file.removeprefix(f"{root}/") for file in hint.get("files") or () if isinstance(file, str)]
-    files = [_one_line(file) for file in named[:3]]
-    fixed = f", fixed by changing {', '.join(files)}" if files else ""
-    text, memory = _one_line(str(hint.get("text") or "")), str(hint.get("id") or "")
-    quoted = f": {dumps(text, ensure_ascii=False)}" if text else ""
-    return f"- This error occurred on {str(hint.get('date') or '')[:10]}{fixed}{quoted}{f' (memory {memory})' if memory else ''}"
+    """Return what made the command pass after the same error; the daemon sends no hint without a file that the error names."""
+    files = [_one_line(str(file).removeprefix(f"{root}/")) for file in (hint.get("files") or ())[:3]]
+    count, memory = hint.get("sessions"), str(hint.get("id") or "")
+    where = "1 earlier session" if count == 1 else f"{count} earlier sessions"
+    return (
+        f"- This error occurred in {where}, last on {str(hint.get('date') or '')[:10]}; the command passed after a change of "
+        f"{', '.join(files)}, which the error names{f' (memory {memory})' if memory else ''}"
+    )
 
 
 def _reason(cue: str, context: ToolCallContext) -> str:
@@ -273,7 +272,13 @@ def _reason(cue: str, context: ToolCallContext) -> str:
         return f"because you run {_one_line(call['command'] or value)[:_MAX_REASON_CHARS]}"
     if kind == "event":
         return _EVENTS.get(value, f"at {value}")
-    words = {"symbol": "because you touch", "error": "because of", "topic": "because it is about", "day": "for"}
+    words = {
+        "tool": "because you call",
+        "symbol": "because you touch",
+        "error": "because of",
+        "topic": "because it is about",
+        "day": "for",
+    }
     return f"{words.get(kind, 'because of')} {_one_line(value)[:_MAX_REASON_CHARS]}"
 
 

@@ -133,7 +133,7 @@ class DeliveryNamespace(OperationMethods[ModeT]):
     """Operations on the memories that agents were shown."""
 
     list = method(delivery.DeliveryListRequest, delivery.list_shown)
-    unused = method(delivery.UnusedRequest, delivery.list_unused)
+    balance = method(delivery.BalanceRequest, delivery.balance)
 
 
 class ReviewNamespace(OperationMethods[ModeT]):

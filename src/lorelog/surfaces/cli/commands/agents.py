@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 ARGUMENTS = {
     "deliveries": {
-        "--unused": "list memories that were delivered and never used",
+        "--balance": "say what each memory cost, and what was seen of its use",
+        "--unused": "the same of memories that were delivered repeatedly and never used",
         "--min N": "with --unused: delivered at least N times (default 5)",
     },
     "agent-context": {
@@ -101,22 +102,26 @@ def run_deliveries(args: argparse.Namespace) -> int:
     seen: its id in the assistant's text or tool calls, a guard that was obeyed, a call that was changed.
     The column 'used' is empty while the turns after a delivery are not captured.
 
-    --unused lists memories that were delivered repeatedly and never used. They are shown after others; review them.
+    --balance sums up each memory: how often it was shown, its tokens, the sessions in which a use was seen, and where you rejected
+    what the agent did because of it. --unused lists those that were delivered repeatedly and never used. They are shown after
+    others; review them.
 
     examples:
       lorelog deliveries
       lorelog deliveries --session 1f0a --since 7d
       lorelog deliveries --kind cue --memory 65fcbf6e --json
-      lorelog deliveries --unused
+      lorelog deliveries --balance
     """
-    if args.unused and any(getattr(args, name) for name in _DELIVERY_FILTERS):
-        raise UsageError("--unused cannot be combined with filters", hint="lorelog deliveries --unused --min 10")
+    is_balance = args.balance or args.unused
+    if is_balance and any(getattr(args, name) for name in _DELIVERY_FILTERS):
+        name = "unused" if args.unused else "balance"
+        raise UsageError(f"--{name} cannot be combined with filters", hint=f"lorelog deliveries --{name}")
     if args.min is not None and not args.unused:
         raise UsageError("--min requires --unused", hint="lorelog deliveries --unused --min 10")
-    if not args.unused:
+    if not is_balance:
         return print_reply(args, call_command(args), _show_deliveries)
-    least = {} if args.min is None else {"min_deliveries": args.min}
-    return print_reply(args, call_operation(args, "delivery.unused", {**request_of(args), **least}), _show_unused)
+    request = {**request_of(args), "unused": args.unused, **({} if args.min is None else {"min_deliveries": args.min})}
+    return print_reply(args, call_operation(args, "delivery.balance", request), _show_balance)
 
 
 def _show_deliveries(reply: Json, args: argparse.Namespace) -> None:
@@ -145,17 +150,24 @@ def _show_deliveries(reply: Json, args: argparse.Namespace) -> None:
     print_note(f"{count}, {tokens} tokens{more}")
 
 
-def _show_unused(reply: Json, args: argparse.Namespace) -> None:
+def _show_balance(reply: Json, args: argparse.Namespace) -> None:
     if not reply["memories"]:
-        print("No memory was delivered repeatedly without being used.")
+        print("No memory was delivered repeatedly without being used." if args.unused else "No deliveries.")
         return
-    rows = [("unused", "last", "type", "memory")]
+    rows: list[tuple[str, ...]] = [("shown", "tokens", "used", "contradicted", "unused", "last", "memory")]
     short = short_record_ids(memory["id"] for memory in reply["memories"])
     for memory in reply["memories"]:
-        text = f"{one_line(short[memory['id']])} {one_line(memory['text'])[: 2 * _TEXT_CHARS]}"
-        rows.append((f"{memory['unused']:,}×", format_time(memory["last"])[:10], one_line(memory["type"]), text))
-    print_table(rows, right=(0,))
-    for action in reply["actions"]:
+        used = ", ".join(f"{count}× {sign}" for sign, count in memory["signs"].items()) or str(memory["used"] or "")
+        counts = (f"{memory[name]:,}" if memory[name] else "" for name in ("contradicted", "unused"))
+        text = f"{one_line(short[memory['id']])} {truncate(one_line(memory['text']), _TEXT_CHARS)}"
+        head = (f"{memory['delivered']:,}×", f"{memory['tokens']:,}", used, *counts, format_time(memory["last"])[:10])
+        rows.append((*head, f"{text} (sinks)" if memory["sinks"] else text))
+    print_table(rows, right=(0, 1, 3, 4))
+    print_note(f"{plural(reply['total_count'], 'memory')}, {reply['total_tokens']:,} tokens")
+    if reply["sinking"]:
+        count, times = plural(reply["sinking"], "memory"), plural(reply["sinking_delivered"], "time")
+        print_note(f"{count} shown {times} and never used: they sink, and come after others")
+    for action in reply["actions"] if reply["sinking"] else ():
         print_note(f"{action['command']:<26} {action['purpose']}")
 
 

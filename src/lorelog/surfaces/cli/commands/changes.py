@@ -48,6 +48,7 @@ _TITLE_CHARS = 60
 _CUE_OPTIONS = {
     "path": ("--when-editing", "PATTERN", "show it when an agent reads or edits such a file: 'src/db/**'"),
     "command": ("--when-running", "PATTERN", "show it when an agent runs such a command: 'npm *'"),
+    "tool": ("--when-calling", "NAME", "show it when an agent calls such a tool: linear"),
     "symbol": ("--when-symbol", "NAME", "show it when an agent writes this name: ConnectionPool"),
     "error": ("--when-error", "TEXT", "show it when a command prints this: 'ECONNREFUSED'"),
     "topic": ("--when-topic", "WORDS", "show it when a prompt has these words: 'database migrations'"),

@@ -8,7 +8,7 @@ import { localTime } from "./timeline.js";
 import { Guards } from "./told_guards.js";
 import { Inbox } from "./told_inbox.js";
 
-const FIRST = 300;
+const FIRST = 300, FEW = 20;
 
 export default function Told() {
   const part = route.value.path[0] || "";
@@ -41,7 +41,7 @@ function Sessions() {
     ${data && !found.length && html`<${Notice} kind="calm"><p>${query.kind || query.session ? t.told.emptyFilter : t.told.empty}</p><//>`}
     ${sessions.map(([key, deliveries]) => html`<${SessionDeliveries} key=${key} deliveries=${deliveries} />`)}
     ${data && data.total_count > found.length && limit < 1000 && html`<p><button type="button" onClick=${() => setLimit(1000)}>${t.timeline.older}</button></p>`}
-    <${Unused} />`;
+    <${Balance} />`;
 }
 
 function SessionDeliveries({ deliveries }) {
@@ -83,9 +83,19 @@ function DeliveryRows({ each, day }) {
     ${index === 0 && html`<td rowSpan=${rows.length} class="number">${each.tokens}</td>`}</tr>`)}</tbody>`;
 }
 
-function Unused() {
-  const { data } = useLoad((abort) => call("delivery.unused", { all_projects: everywhere.value }, abort), [everywhere.value, project.value, revision.value.deliveries, revision.value.memories]);
+// What each memory cost, and what was seen of its use; the most expensive first.
+function Balance() {
+  const [limit, setLimit] = useState(FEW);
+  const { data } = useLoad((abort) => call("delivery.balance", { limit, all_projects: everywhere.value }, abort), [limit, everywhere.value, project.value, revision.value.deliveries, revision.value.memories]);
   if (!data?.total_count) return null;
-  return html`<${Section} title=${t.told.unused} aside=${t.told.unusedWhy}><ul class="plain-list">${data.memories.map((memory) => html`<li>
-    <span class="number">${t.told.times(memory.unused)}</span> ${memory.type && html`<${Chip} kind="type">${visible(memory.type)}<//>`} <a href=${address("memory", [memory.id])} dir="auto">${visible(memory.text)}</a> <time class="muted">${showDate(memory.last).slice(0, 10)}</time></li>`)}</ul><//>`;
+  const signs = (memory) => Object.entries(memory.signs).map(([sign, count]) => `${t.told.times(count)} ${t.told.how[sign] || sign}`).join(", ");
+  return html`<${Section} title=${t.told.balance} aside=${data.sinking ? t.told.sinking(data.sinking, data.sinking_delivered) : ""}>
+    <div class="scroll-x" tabIndex="0" role="region" aria-label=${t.told.balance}><table class="told-table"><thead><tr>${t.told.balanceColumns.map((name, index) => html`<th scope="col" class=${index < 2 ? "number" : ""}>${name}</th>`)}</tr></thead>
+      <tbody>${data.memories.map((memory) => html`<tr>
+        <td class="number">${t.told.times(memory.delivered)}</td><td class="number">${memory.tokens.toLocaleString("en")}</td>
+        <td><span class="use ${memory.used ? "yes" : memory.sinks ? "no" : ""}">${signs(memory) || t.told.noSign}</span></td>
+        <td>${memory.contradicted ? t.told.times(memory.contradicted) : ""}</td>
+        <td class="what">${memory.type && html`<${Chip} kind="type">${visible(memory.type)}<//> `}<a href=${address("memory", [memory.id])} dir="auto">${visible(memory.text)}</a> ${memory.sinks && html`<${Chip} kind="warn">${t.told.sinks}<//>`}</td>
+        <td><time class="muted">${showDate(memory.last).slice(0, 10)}</time></td></tr>`)}</tbody></table></div>
+    ${data.total_count > data.memories.length && limit < 1000 && html`<p><button type="button" onClick=${() => setLimit(1000)}>${t.told.all}</button></p>`}<//>`;
 }

@@ -1,24 +1,28 @@
-"""Candidates for guards, from rules that begin with a prohibition and name a command or a file.
+"""The rules and decisions that stand, as every command shows them, and the guards that prohibitions among them suggest.
 
-The names are those of the rule's cues. A rule with a condition ("never run npm without asking") gives none, because a pattern cannot check
-it. Only the user switches a candidate on, after a replay over past calls.
+All read the file that hooks read, and word a rule the same way: with when and how the user said it, or quoted, as another person's.
 
-Only memories that were written on this machine count. What came with a repository, an import or a tool never becomes
-a guard.
+A guard is proposed from a rule that begins with a prohibition and names a command or a file, by the rule's cues. A rule with a condition
+("never run npm without asking") gives none, because a pattern cannot check it. Only the user switches a proposal on, after a replay over past
+calls. What came with a repository, an import or a tool, and what an agent wrote, never becomes a guard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from lorelog.light.delivery_files import read_standing
+from lorelog.core.serializable import Serializable
+from lorelog.light.delivery_files import DeliveryFiles, describe_memory, read_standing
 from lorelog.light.guard_check import PERSON, CallView
+from lorelog.light.session_start import RULE_TYPES, STALE_VERDICTS
 from lorelog.light.shell_command import word_set
 from lorelog.light.wildcard import has_wildcard
-from lorelog.services.cues.cue import Cue, CueKind, read_cues
+from lorelog.services.cues.cue import CueKind, read_cues
 from lorelog.services.guards.guard_log import (
     MAX_MESSAGE_CHARS,
     Guard,
@@ -28,30 +32,47 @@ from lorelog.services.guards.guard_log import (
     guard_id,
 )
 from lorelog.services.guards.replay import PastCall
+from lorelog.services.places.workspace import Workspace
 
-_TYPES = frozenset({"correction", "preference"})
+DECISION = "decision"
 _PROHIBITIONS = ("never ", "don't ", "dont ", "do not ", "no ")
 _REMINDERS = ("forget", "worry", "hesitate", "mind")
 _CONDITIONS = word_set("without unless until till before after when while if except only yet but")
 
 
-class StandingRule(Struct, frozen=True, kw_only=True):
-    """A memory as the file of standing memories has it."""
+class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
+    """A memory that stands."""
 
     id: str
-    type: str
     text: str
-    date: str
-    origin: str
-    own: bool
+    type: str = ""
+    date: str = ""
+    origin: str = ""
+    own: bool = False
     """True if it was written on this machine; False if it came with a repository or an import."""
-    project: str
-    cues: tuple[Cue, ...] = ()
+    writer: str = ""
+    """Who wrote one that is not own, if that is known."""
+    reason: str = ""
+    """When and how the user said it, and who filed it; empty if it was added by hand."""
+    verdict: str = ""
+    """The freshness of the code that it names."""
+    project: str = ""
+    cues: tuple[str, ...] = ()
 
     @property
-    def may_become_guard(self) -> bool:
+    def is_users(self) -> bool:
         """False for text that is not the user's own word."""
         return self.own and self.origin in {"", "user"}
+
+    @property
+    def is_stale(self) -> bool:
+        """True if the code that it names has changed."""
+        return self.verdict in STALE_VERDICTS
+
+    @property
+    def line(self) -> str:
+        """The rule as every surface words it."""
+        return ("may be out of date: " if self.is_stale else "") + describe_memory(asdict(self))
 
     @property
     def is_prohibition(self) -> bool:
@@ -89,26 +110,41 @@ class GuardProposal(GuardConditions, frozen=True, kw_only=True):
         return guard_from_draft(draft, PERSON)
 
 
-def read_standing_memories(files: Sequence[str], project: str) -> list[StandingRule]:
-    """Return the memories of the project's file and of the global one, newest first; unreadable lines are skipped."""
+class StandingRules(Struct, frozen=True):
+    """The rules and decisions that stand in a project: the user's, newest first, then those of others; none that agents noted."""
+
+    rules: tuple[StandingRule, ...]
+    decisions: tuple[StandingRule, ...]
+
+
+def read_standing_memories(workspace: Workspace) -> list[StandingRule]:
+    """Return all memories that stand in a project, with the global ones, newest first; unreadable lines are skipped."""
     memories: list[StandingRule] = []
-    for file, owner in zip(files, (project, ""), strict=True):
+    files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing
+    for file, project in zip(files, (workspace.project.id, ""), strict=True):
         for entry in read_standing((file,)):
-            texts = {name: str(entry.get(name) or "") for name in ("id", "type", "text", "date", "origin")}
-            cues = entry.get("cues")
-            known = read_cues(map(str, cues)) if isinstance(cues, list) else ()
-            memories.append(StandingRule(**texts, own=entry.get("own") is True, project=owner, cues=known))
+            with suppress(msgspec.ValidationError):
+                memories.append(msgspec.convert(entry | {"project": project}, StandingRule))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
+
+
+def read_standing_rules(workspace: Workspace) -> StandingRules:
+    """Return what stands in a project, for the commands that show it."""
+    shown = [memory for memory in read_standing_memories(workspace) if memory.origin != "agent"]
+    shown.sort(key=lambda memory: not memory.is_users)
+    decisions = tuple(memory for memory in shown if memory.type == DECISION)
+    return StandingRules(tuple(memory for memory in shown if memory.type in RULE_TYPES), decisions)
 
 
 def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> list[GuardProposal]:
     """Return proposals, newest rule first, without those whose guards exist already (`known` ids)."""
     proposals: dict[str, GuardProposal] = {}
     for memory in memories:
-        if memory.type not in _TYPES or not memory.may_become_guard or not memory.is_prohibition:
+        if memory.type not in RULE_TYPES or not memory.is_users or not memory.is_prohibition:
             continue
-        commands = [cue.value for cue in memory.cues if cue.kind is CueKind.COMMAND]
-        paths = [cue.value for cue in memory.cues if cue.kind is CueKind.PATH]
+        cues = read_cues(memory.cues)
+        commands = [cue.value for cue in cues if cue.kind is CueKind.COMMAND]
+        paths = [cue.value for cue in cues if cue.kind is CueKind.PATH]
         candidates = map(_command_candidate, commands) if commands else map(_path_candidate, paths)
         for conditions, example in candidates:
             guard = guard_from_draft(GuardDraft(**asdict(conditions), message=""), PERSON)
