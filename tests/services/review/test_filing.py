@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lorelog.core.memory import AddReply, NewMemory
-from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewEntry, ReviewLog
+from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewLog
 from lorelog.services.review.judge import KnownRule, Verdict
 from lorelog.services.review.statements import Statement
 
@@ -17,15 +17,6 @@ RULES = (KnownRule("own", "Use British spelling."), KnownRule("judged", "Never s
 WHERE = {"before": "rejected Bash git stash", "date": "2026-02-06T10:00", "project": "p", "session": "a"}
 SAID = Statement(id="s1", channel="rejection", text="do not stash anything", **WHERE)
 
-FILED_BEFORE = ReviewEntry(
-    at="2026-02-01T10:00:00+00:00",
-    statement="s0",
-    label="rule",
-    judge="claude/haiku",
-    outcome="filed",
-    memory="judged",
-    said="on 2026-02-01 in a prompt",
-)
 NO_CALLS = PastCalls(0, 0)
 
 
@@ -52,8 +43,8 @@ def make_filing(
         judge=judge,
         log=ReviewLog(folder),
         add=journal,
-        replay=lambda cues, wording: past,
-        filed={"judged": FILED_BEFORE},
+        replay=lambda entry: past,
+        is_persons=lambda memory: memory == "own",
     )
 
 
@@ -116,16 +107,6 @@ def test_a_rule_replaces_what_a_judge_filed_before(tmp_path: Path) -> None:
     (entry,) = make_filing(tmp_path, journal).file([SAID], verdict(replaces=(2,)), RULES)
 
     assert journal.written[entry.memory].supersedes == ("judged",)
-
-
-def test_an_older_statement_does_not_replace_what_was_said_later(tmp_path: Path) -> None:
-    """Statements are judged newest first; one that a later rule contradicts is closed, and says why."""
-    journal = WrittenMemories()
-    older = Statement(id="s1", channel="prompt", text="stash first", **{**WHERE, "date": "2026-01-30T10:00"})
-
-    (entry,) = make_filing(tmp_path, journal).file([older], verdict(replaces=(2,)), RULES)
-
-    assert (entry.outcome, entry.reason, journal.written) == ("closed", "you said something else later", {})
 
 
 def test_what_has_no_verdict_is_noted_once(tmp_path: Path) -> None:

@@ -114,7 +114,8 @@ class ReviewLog:
         self._log.append(msgspec.to_builtins(entry) for entry in entries)
 
 
-def _quote(text: str) -> str:
+def quote_words(text: str) -> str:
+    """Return the beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
 
@@ -139,10 +140,10 @@ class Filing(Struct, frozen=True, kw_only=True):
     judge: str
     log: ReviewLog
     add: AddMemories
-    replay: Callable[[Sequence[str], str], PastCalls]
-    """Compares the cues of a rule, and its wording, with the past calls."""
-    filed: Mapping[str, ReviewEntry]
-    """The memories that were filed before, by id; a person added all others."""
+    replay: Callable[[ReviewEntry], PastCalls]
+    """Compares a rule with the past calls."""
+    is_persons: Callable[[str], bool]
+    """Tells whether a person added or approved a memory."""
 
     def file(
         self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
@@ -176,16 +177,18 @@ class Filing(Struct, frozen=True, kw_only=True):
         repeated = [rules[number - 1].id for number in verdict.same]
         if repeated:
             return replace(entry, outcome=SAME, memory=repeated[0])
+        replaced = [rules[number - 1] for number in verdict.replaces]
+        newer = next((rule.id for rule in replaced if rule.said > statement.date[:10]), "")
+        if newer:
+            return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(
             entry,
-            words=_quote(statement.text),
+            words=quote_words(statement.text),
             wording=verdict.wording,
             cues=verdict.cues,
-            replaces=tuple(rules[number - 1].id for number in verdict.replaces),
+            replaces=tuple(rule.id for rule in replaced),
             everywhere=verdict.everywhere,
         )
-        if self.judge != PERSON and any(self._said_after(entry, rule) for rule in entry.replaces):
-            return replace(entry, outcome=CLOSED, reason="you said something else later")
         reason = self._doubt(entry, forbids=verdict.forbids)
         if reason:
             return replace(entry, outcome=WAITING, reason=reason)
@@ -194,10 +197,7 @@ class Filing(Struct, frozen=True, kw_only=True):
 
     def _doubt(self, entry: ReviewEntry, *, forbids: bool) -> str:
         """Return why a rule waits for a person; empty if it may stand."""
-        persons = sum(rule not in self.filed or self.filed[rule].judge == PERSON for rule in entry.replaces)
+        persons = sum(map(self.is_persons, entry.replaces))
         if persons and self.judge != PERSON:
             return f"it would replace {plural(persons, 'rule')} of your own"
-        return self.replay(entry.cues, entry.wording).speaks_against if forbids and entry.cues else ""
-
-    def _said_after(self, entry: ReviewEntry, rule: str) -> bool:
-        return rule in self.filed and self.filed[rule].said[:13] > entry.said[:13]  # "on 2026-02-06"
+        return self.replay(entry).speaks_against if forbids else ""

@@ -12,7 +12,8 @@ from msgspec import Struct
 from lorelog.core.errors import DailyLimitReached, ModelError
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
-from lorelog.services.cues.cue import CueKind, read_cues
+from lorelog.light.cue_table import call_events
+from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
 from lorelog.services.guards.replay import PastCall, ReplaySources, replay
 from lorelog.services.llm.receipts import OUTCOME_DONE, OUTCOME_STARTED, CallUsage, Receipts
@@ -28,10 +29,14 @@ from lorelog.services.review.filing import (
     PastCalls,
     ReviewEntry,
     ReviewLog,
+    quote_words,
 )
 from lorelog.services.review.judge import BATCH, MAX_RULES, PURPOSE_REVIEW, Judge, KnownRule, Verdict
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.rules import read_standing_memories
+from lorelog.services.traces.remedies import command_shape
+
+_REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
 
 TOKENS_PER_STATEMENT = 500
 """320 on 2,275 statements of three teams, confirmations included, and the overhead of an agent's program."""
@@ -144,7 +149,7 @@ class Reviewer:
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
         standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text) for memory in standing[:MAX_RULES]]
+        return [KnownRule(memory.id, memory.text, memory.said_on) for memory in standing[:MAX_RULES]]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
@@ -212,22 +217,34 @@ class Reviewer:
         judge: str,
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model."""
-        filing = Filing(judge=judge, log=self.log, add=self._add, replay=self._replay, filed=self.log.by_memory())
+        filed = self.log.by_memory()
+        filing = Filing(
+            judge=judge,
+            log=self.log,
+            add=self._add,
+            replay=self._replay,
+            is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
+        )
         return filing.file(statements, verdicts, rules)
 
     @cached_property
     def _past_calls(self) -> list[PastCall]:
         return self._calls.calls()[0]
 
-    def _replay(self, cues: Sequence[str], wording: str) -> PastCalls:
+    def _replay(self, entry: ReviewEntry) -> PastCalls:
+        """Compare a rule with the past calls that its cues name, or else with those like the call at whose rejection it was said."""
         hits: dict[int, bool] = {}
-        for cue in read_cues(cues):
-            if cue.kind == CueKind.COMMAND:
-                draft = GuardDraft(message=wording, command=f"{cue.value}*")
-            elif cue.kind == CueKind.PATH:
-                draft = GuardDraft(message=wording, paths=(cue.value,))
-            else:
-                continue
-            for hit in replay(guard_from_draft(draft, PERSON), self._past_calls, wording).hits:
+        cues = [cue for cue in read_cues(entry.cues) if cue.kind in _REPLAYED_KINDS]
+        rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
+        said = {command_shape(call.command) for call in rejected if quote_words(call.statement) == entry.words}
+        for cue in cues or [Cue(CueKind.COMMAND, shape) for shape in said - {""}]:
+            calls, draft = self._past_calls, GuardDraft(message=entry.wording, command=f"{cue.value}*")
+            if cue.kind is CueKind.PATH:
+                draft = GuardDraft(message=entry.wording, paths=(cue.value,))
+            elif cue.kind is CueKind.EVENT:
+                calls = [call for call in calls if cue.value in call_events(call.as_fields())]
+                draft = GuardDraft(message=entry.wording, tool="run")
+            guard = guard_from_draft(draft, PERSON)
+            for hit in replay(guard, calls, entry.wording).hits:
                 hits[id(hit.call)] = hits.get(id(hit.call), False) or hit.corrected
         return PastCalls(len(hits), sum(hits.values()))

@@ -550,8 +550,6 @@ class Daemon:
         return 0.0 if self._runner.running() else time.monotonic() - self._runner.last_used_at
 
     def _start_background(self, settings: DaemonSettings) -> None:
-        from lorelog.wiring import update_home
-
         def start_draining(settings: DaemonSettings) -> None:
             engine_at = partial(self._engine_at, settings)
             self._load_dispatcher()
@@ -565,7 +563,6 @@ class Daemon:
             self._drain_thread.start()
 
         steps: dict[str, Callable[[DaemonSettings], None]] = {
-            "layout": lambda _: update_home(Path(self._home)),
             "drain": start_draining,
             "settle": self._start_indexing,
         }
