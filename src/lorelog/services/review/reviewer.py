@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct
 
 from lorelog.core.serializable import Serializable
 from lorelog.light.cue_table import call_events
+from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
 from lorelog.services.guards.replay import PastCall, ReplaySources, replay
@@ -27,6 +29,7 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import MAX_RULES, Judge, KnownRule, Verdict
 from lorelog.services.review.statements import Statement, StatementSource
+from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import read_standing_memories
 from lorelog.services.traces.remedies import command_shape
 
@@ -104,7 +107,16 @@ class Reviewer:
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
         )
-        return filing.file(statements, verdicts, rules)
+        entries = filing.file(statements, verdicts, rules)
+        self.note_waiting()
+        return entries
+
+    def note_waiting(self) -> None:
+        """Write how many statements wait, for the start of the next session."""
+        project = self._workspace.project.id
+        count = self._source.count_open((project,), self.log.entries())
+        files = DeliveryFiles(str(self._workspace.tenant_folder), project)
+        replace_if_changed(Path(files.waiting), str(count).encode())
 
     @cached_property
     def _past_calls(self) -> list[PastCall]:

@@ -87,6 +87,11 @@ class StatementSource(Struct, frozen=True, kw_only=True):
                     break
         return found
 
+    def count_open(self, projects: tuple[str, ...], filed: Container[str]) -> int:
+        """Return the number of statements that are not filed, without reading their conversations."""
+        words = (_words_of_entry(stored)[0] for stored, _ in self._open_entries(projects, filed))
+        return sum(bool(text) and not text.startswith(_HOST_COMMANDS) for text in words)
+
     def _open_entries(
         self, projects: tuple[str, ...] | None, filed: Container[str]
     ) -> Iterator[tuple[StoredChunk, Anchor]]:

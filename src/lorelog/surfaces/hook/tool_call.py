@@ -306,10 +306,12 @@ def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
         return shown, seen
     agent = context.call.get("agent", "")
     for line in read_deliveries(session_log(context.files.log, context.event["host"], context.event["session"])):
-        memories = [memory for memory in line["memories"] if isinstance(memory, str)]
+        memories, is_own = line["memories"], line.get("agent", "") == agent
         if line.get("moment") == "session-start":
             shown, seen = set(), set() if agent else set(memories)
-        elif line.get("agent", "") == agent:
+        elif line.get("moment") == "subagent-start":
+            seen.update(memories if is_own else ())
+        elif is_own:
             shown.update(memories)
             seen.update(memories)
             shown.update((f"guard:{line.get('guard')}", str(line.get("cue") or "-")))
