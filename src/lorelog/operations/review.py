@@ -20,7 +20,7 @@ from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, Scop
 from lorelog.services.cues.cue import parse_cues
 from lorelog.services.places.workspace import visible_projects
 from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
-from lorelog.services.review.judge import Judge, Label, Verdict, check_verdict
+from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
@@ -59,6 +59,7 @@ class ItemVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = ""
     cues: Annotated[Words, about("When a rule matters: KIND=VALUE.")] = ()
     everywhere: Annotated[bool, about("The rule holds in all projects.")] = False
+    forbids: Annotated[bool, about("The rule forbids the commands, or changes of the paths, of its cues.")] = False
     same: Annotated[Name, about("Id of a standing rule that says the same.")] = ""
     replaces: Annotated[Words, about("Ids of standing rules that it replaces.")] = ()
 
@@ -88,6 +89,8 @@ class ReviewListReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_onl
     counts: dict[str, int]
     """How many items there are of each kind."""
     judge: JudgeState
+    guide: str = ""
+    """How an agent files statements; empty for a person, and for other kinds."""
 
 
 class ItemDecision(OperationReply, frozen=True, kw_only=True):
@@ -131,11 +134,14 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         items += map(_statement_item, reviewer.statements(projects, request.limit))
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
+    standing = [f"{rule.id}: {rule.text}" for rule in reviewer.rules()]
+    guide = "\n".join([AGENT_GUIDE, *standing]) if call.agent and request.kind == STATEMENT else ""
     return ReviewListReply(
         items=tuple(wanted[: request.limit]),
         total_count=counts[request.kind] if request.kind else counts.total(),
         counts=counts,
         judge=state,
+        guide=guide,
     )
 
 
@@ -263,6 +269,7 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
             wording=verdict.text or statements[identity].text,
             cues=parse_cues(verdict.cues),
             everywhere=verdict.everywhere,
+            forbids=verdict.forbids,
             same=tuple(numbers[rule] for rule in [verdict.same] if rule in numbers),
             replaces=tuple(numbers[rule] for rule in verdict.replaces if rule in numbers),
         )
