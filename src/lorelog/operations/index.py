@@ -205,9 +205,7 @@ def health(engine: Engine, request: HealthRequest, call: RequestContext) -> Heal
     reply = engine.maintenance().health(engine.tombstones(), due, duplicates=request.duplicates)
     if engine.defaults.review_judge == "none":
         return reply
-    from lorelog.operations.review import read_judge_state
-
-    state = read_judge_state(engine, call, engine.log_projects())
+    state = engine.judge_state(call.environment, engine.log_projects())
     waiting = f"{plural(state.open, 'statement')} {'waits' if state.open == 1 else 'wait'} for {state.judge}"
     message = f"{state.problem}; {waiting}" if state.problem else waiting
     hint = "lorelog review run tries it now; lorelog review lets you file it yourself" if state.problem else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import LorelogError, ModelUnavailable, NotFound, UsageError
+from lorelog.core.errors import ModelUnavailable, NotFound, UsageError
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -25,7 +25,6 @@ from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_pe
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
 if TYPE_CHECKING:
-    from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.review.statements import Statement
 
 OPERATIONS = OperationFamily()
@@ -128,7 +127,7 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         *guard_items(engine, all_projects=request.all_projects),
         *inbox.items(projects, today),
     ]
-    state = read_judge_state(engine, call, projects)
+    state = engine.judge_state(call.environment, projects)
     counts = Counter({STATEMENT: state.open}) + Counter(item.kind for item in items)
     if request.kind in ("", STATEMENT):
         items += map(_statement_item, reviewer.statements(projects, request.limit))
@@ -189,7 +188,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     with call.yield_write_slot():
         statements = reviewer.statements(projects, request.limit, unasked=not request.judge)
         said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
-        model = _find_judge(engine, request.judge, said_to)
+        model = engine.judge(request.judge, said_to)
         if model is None:
             raise UsageError(
                 "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
@@ -197,22 +196,6 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
         report = reviewer.run(Judge(model.ask), model.model, statements, call.progress)
         left = reviewer.count_open(projects, unasked=True).total()
     return replace(report, left=left, left_tokens=left * tokens_per_statement(reviewer.runs()))
-
-
-def _find_judge(engine: Engine, named: str = "", said_to: Sequence[str] = ()) -> MeteredLlm | None:
-    """Return the language model that may judge; None if there is none."""
-    named = named or engine.defaults.review_judge
-    return None if named == "none" else engine.deps.language("" if named == "llm" else named, said_to)
-
-
-def read_judge_state(engine: Engine, call: RequestContext, projects: tuple[str, ...] | None) -> JudgeState:
-    """Return who may judge, what of these projects waits, what was done, and what is wrong with the judge."""
-    state = engine.reviewer(call.environment).state(engine.defaults.review_judge, projects)
-    try:
-        _find_judge(engine)
-    except LorelogError as error:  # the setting names a model that there is not
-        return replace(state, problem=error.message)
-    return state
 
 
 def _statement_item(statement: Statement) -> InboxItem:
