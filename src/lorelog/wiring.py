@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.config.settings import environment_digest, settings_stamp
-from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, StoreIncompatible, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
     CacheOptions,
@@ -381,7 +381,7 @@ class ResourcePool:
             plan.defaults.rerank,
             plan.defaults.caching,
         )
-        update_home(location.home)
+        check_home(location.home)
         embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
         embedder = None
         if options.provider != "none":
@@ -453,17 +453,17 @@ def _secret_digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def update_home(home: Path) -> None:
-    """Move the files of a home of an older version to where this one expects them."""
-    if os.path.lexists(first_layout_folder(home)):  # one stat: nothing is imported for a home that is up to date
-        from lorelog.services.places.home_layout import migrate_home
-        from lorelog.stores.embedded.migrations import rename_sources
-
-        migrate_home(home, rename_sources)
+def check_home(home: Path) -> None:
+    """Raise StoreIncompatible for a home of the layout before the first release."""
+    if os.path.lexists(first_layout_folder(home)):
+        raise StoreIncompatible(
+            f"{home} has the layout of a version before 0.1.0",
+            hint="move each 'tenants/NAME' there to 'data/NAME', delete its folder 'index', and run 'lorelog index'",
+        )
 
 
 def _make_workspace(location: Location, settings: Settings) -> Workspace:
-    update_home(location.home)
+    check_home(location.home)
     claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
     claude_folder = Path(claude) if settings.value("index.auto_memory") else None
     roots, remote = settings.roots(), settings.remote_folders()

@@ -205,15 +205,19 @@ def make_note(
     return note
 
 
-def turn_redactor(digest: TurnDigest, clean: RedactText) -> RedactText:
-    """Return a function that also removes the secrets that `clean` finds anywhere in the turn."""
+def turn_redactor(digest: TurnDigest, clean: RedactText, known: dict[str, str] | None = None) -> RedactText:
+    """Return a function that also removes the secrets that `clean` finds anywhere in the turn, and the `known` ones.
+
+    Those that are no plain word are added to `known`: the next turns may repeat them.
+    """
     if clean is str:
         return _clean_escapes(clean)
     texts = [digest.request, digest.asked, *digest.assistant_texts, *digest.findings]
+    texts += (statement.text for statement in digest.statements)
     for action in digest.actions:
         texts += [action.command, action.error, *action.files]
     whole = dict.fromkeys(strip_escapes(_keep_ends(text, 5 * _MAX_INPUT_CHARS)) for text in texts if text)
-    return _clean_escapes(known_value_redactor(whole, clean))
+    return _clean_escapes(known_value_redactor(whole, clean, known))
 
 
 def _clean_escapes(clean: RedactText) -> RedactText:

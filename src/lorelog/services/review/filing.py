@@ -114,7 +114,8 @@ class ReviewLog:
         self._log.append(msgspec.to_builtins(entry) for entry in entries)
 
 
-def _quote(text: str) -> str:
+def quote_words(text: str) -> str:
+    """Return the beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
 
@@ -139,8 +140,8 @@ class Filing(Struct, frozen=True, kw_only=True):
     judge: str
     log: ReviewLog
     add: AddMemories
-    replay: Callable[[Sequence[str], str], PastCalls]
-    """Compares the cues of a rule, and its wording, with the past calls."""
+    replay: Callable[[ReviewEntry], PastCalls]
+    """Compares a rule with the past calls."""
     is_persons: Callable[[str], bool]
     """Tells whether a person added or approved a memory."""
 
@@ -171,12 +172,16 @@ class Filing(Struct, frozen=True, kw_only=True):
         repeated = [rules[number - 1].id for number in verdict.same]
         if repeated:
             return replace(entry, outcome=SAME, memory=repeated[0])
+        replaced = [rules[number - 1] for number in verdict.replaces]
+        newer = next((rule.id for rule in replaced if rule.said > statement.date[:10]), "")
+        if newer:
+            return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(
             entry,
-            words=_quote(statement.text),
+            words=quote_words(statement.text),
             wording=verdict.wording,
             cues=verdict.cues,
-            replaces=tuple(rules[number - 1].id for number in verdict.replaces),
+            replaces=tuple(rule.id for rule in replaced),
             everywhere=verdict.everywhere,
         )
         reason = self._doubt(entry, forbids=verdict.forbids)
@@ -190,4 +195,4 @@ class Filing(Struct, frozen=True, kw_only=True):
         persons = sum(map(self.is_persons, entry.replaces))
         if persons and self.judge != PERSON:
             return f"it would replace {plural(persons, 'rule')} of your own"
-        return self.replay(entry.cues, entry.wording).speaks_against if forbids and entry.cues else ""
+        return self.replay(entry).speaks_against if forbids else ""

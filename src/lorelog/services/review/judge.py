@@ -80,6 +80,8 @@ class KnownRule(Struct, frozen=True):
 
     id: str
     text: str
+    said: str = ""
+    """The day on which it was said or added."""
 
 
 class AskModel(Protocol):

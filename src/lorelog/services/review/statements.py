@@ -117,8 +117,9 @@ class StatementSource(Struct, frozen=True, kw_only=True):
     def _words_of_turns(
         self, turns: Sequence[ParsedTurn], host: str, session: str
     ) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        secrets: dict[str, str] = {}
         for turn in turns:
-            clean = turn_redactor(turn.digest, self.redact)
+            clean = turn_redactor(turn.digest, self.redact, secrets)
             request = strip_injected_context(turn.digest.request)
             yield turn_memory_id(host, session, turn.turn.id), (clean(request), clean(turn.digest.asked), host)
             for said in turn.digest.statements:

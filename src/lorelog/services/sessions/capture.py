@@ -39,9 +39,9 @@ from lorelog.core.session import (
     HostCaptures,
     SessionStatus,
     TurnSummarizer,
-    is_unique_turn_id,
     turn_memory_id,
 )
+from lorelog.ingest.redaction.redact import RedactText, known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import (
     TAILS,
     Conversation,
@@ -218,6 +218,7 @@ class _SessionCapture:
         self._notes: list[str] = []
         self._is_late = False
         self._tail: TranscriptTail | None = None
+        self._clean: RedactText = self._redact
         self._done: Sequence[ParsedTurn] = ()
         """The finished turns of the tail."""
         self._written: list[_TurnDraft] = []
@@ -272,6 +273,7 @@ class _SessionCapture:
             return CaptureReply(notes=("the event names no transcript",))
         try:
             conversation, head, turns, earlier = self._open()
+            self._clean = self._session_redactor(turns)
         except (NotFound, SourceError) as error:
             if self._age < MISSING_WAIT_S and self._backfill is None and self._event.moment in _RETRY_MOMENTS:
                 return CaptureReply(waiting=True)
@@ -295,8 +297,7 @@ class _SessionCapture:
         path, session = self._event.transcript, self._event.session
         if self._backfill is None:
             key = (str(self._context.workspace.tenant_folder), path, session)
-            last = self._captures.last_turn(self._event.host, session)
-            self._tail = TAILS.open(key, self._event.turn, last if is_unique_turn_id(last) else "")
+            self._tail = TAILS.open(key, self._event.turn)
         if self._tail is None:
             conversation = open_conversation(path, session)
             head = read_conversation_head(conversation)
@@ -333,7 +334,7 @@ class _SessionCapture:
         row = self._captures.find(self._memory(turn)) if missing and not notes else None
         if not missing or (row and row.state == DONE and not has_entry(Path(row.journal), row.memory)):
             return  # somebody removed the note of the turn from its journal
-        clean = turn_redactor(turn.digest, self._redact)
+        clean = turn_redactor(turn.digest, self._clean)
         for memory, statement in missing.items():
             yield self._draft(turn, memory, format_statement(statement, clean), type_=statement.kind)
 
@@ -350,7 +351,7 @@ class _SessionCapture:
         while (row := self._captures.find(self._memory(turn, f"upgrade {number}"))) is not None:
             written, number = [row], number + 1
         text = self._note(turn, goes_on=False)
-        if is_outdated([(Path(row.journal), row.memory) for row in written], text, turn.digest, self._redact):
+        if is_outdated([(Path(row.journal), row.memory) for row in written], text, turn.digest, self._clean):
             draft = self._draft(turn, self._memory(turn, f"upgrade {number}"), text)
             yield replace(draft, supersedes=tuple(row.memory for row in written))
 
@@ -384,11 +385,16 @@ class _SessionCapture:
         digest = turn.digest
         if not turn.text_count and not digest.failed and all(action.failed for action in digest.actions):
             digest = replace(digest, interrupted=True)  # the agent did not get to say or do anything
-        return make_note(digest, self._redact, self._summary(turn), self._event.directory, goes_on=goes_on)
+        return make_note(digest, self._clean, self._summary(turn), self._event.directory, goes_on=goes_on)
+
+    def _session_redactor(self, turns: Sequence[ParsedTurn]) -> RedactText:
+        """Return a function that removes every secret recognised in the conversation so far, in this turn or before."""
+        secrets = self._tail.secrets if self._tail is not None else {}
+        for turn in turns:
+            turn_redactor(turn.digest, self._redact, secrets)
+        return known_value_redactor((), self._redact, secrets)
 
     def _redact(self, text: str) -> str:
-        from lorelog.ingest.redaction.redact import redact
-
         return redact(text, self._context.options.patterns).text
 
     def _summary(self, turn: ParsedTurn) -> str:
@@ -397,7 +403,7 @@ class _SessionCapture:
         summarizer = self._context.summarizer()
         if summarizer is None:
             return ""
-        clean = turn_redactor(turn.digest, self._redact)
+        clean = turn_redactor(turn.digest, self._clean)
         note = make_note(turn.digest, clean, "", self._event.directory)
         answer = "\n\n".join(clean(text) for text in turn.digest.assistant_texts)[:_MAX_SUMMARY_INPUT_CHARS]
         text = f"{note}\n\nThe assistant's words:\n{answer}"
@@ -471,7 +477,7 @@ class _SessionCapture:
         ]
         project = self._context.workspace.project.id
         if (traces := self._context.traces()) is not None and traces.options.enabled:
-            record_turns(traces.tables, self._event, project, traced, self._redact)
+            record_turns(traces.tables, self._event, project, traced, self._clean)
         self._written += drafts
         return [
             _to_captured_turn(draft, entry.path, entry.start_line)
