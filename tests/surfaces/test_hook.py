@@ -24,7 +24,7 @@ from lorelog.config.file_editor import write_initial_file
 from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOSTS, MOMENTS
-from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_files import DeliveryFiles, late_answer
 from lorelog.light.delivery_log import estimate_tokens, read_deliveries, session_log
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace

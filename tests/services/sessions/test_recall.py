@@ -202,8 +202,9 @@ TURNS = """
 @pytest.mark.parametrize(
     ("prompt", "count"),
     [
-        ("write the agent into metadata.json and into the trailer", 1),  # the turn and what was said in it are one
-        ("# Plan for metadata.json\nwrite the agent into the trailer", 0),
+        ("which trailer of the checkpoint names the session's metadata.json?", 1),  # with what was said in that turn
+        ("# Plan for metadata.json\nwhich trailer of the checkpoint names the session?", 0),
+        ("add the agent to metadata.json and to the trailer", 0),  # two of its words, not four
         ("can you add this to metadata.json?", 0),  # the name alone
         ("print the otter_count of the river once more", 0),  # it was asked before, and that is all
         ("read config.toml and tell me about the weather", 0),  # a name in most entries
@@ -213,7 +214,7 @@ TURNS = """
     ],
 )
 def test_a_prompt_brings_what_names_the_same_rare_thing(memory: Path, home: Path, prompt: str, count: int) -> None:
-    """A memory comes if a name that few entries have, and one more rare word, stand in it and in the prompt."""
+    """A memory comes if a name that few entries have, and three more rare words, stand in it and in the prompt."""
     others = "".join(
         f"\n### 13:{n % 60:02}\n- config.toml was read; weather of day {n}, {'abcdefghij'[n % 10] * 5}\n"
         for n in range(90)

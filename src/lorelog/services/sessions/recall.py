@@ -2,7 +2,7 @@
 
 A memory that was not asked for costs attention and context. On judged prompts of real sessions, no relevance of a search told the wanted
 ones from the others (docs/delivery.md has the figures); a name did. So a memory comes only if a rare name of the prompt stands in it: a file, an
-identifier, a code, a compound, that is, a word which the analyser takes apart, in few entries. And one more rare word, because a name alone is
+identifier, a code, a compound, that is, a word which the analyser takes apart, in few entries. And three more rare words, because a name alone is
 often not the subject. A prompt without such a name is not even searched for. A memory must not come from the same session, and is
 shown once per session, even across restarts, whichever hook showed it.
 
@@ -42,8 +42,11 @@ MAX_TEXT_CHARS = 300
 """Length limit of a shown memory."""
 _MAX_PROMPT_CHARS = 1_100
 """A longer prompt is a plan or a pasted log: it says itself what it is about."""
-MIN_NAME_RARITY, _MIN_WORD_RARITY = 3.5, 2.0
+MIN_NAME_RARITY, MIN_WORD_RARITY = 3.5, 2.0
 """BM25's weight of a name that is in about 3 % of the entries, and of a word that is in about 13 %. No name is so rare among fewer than 49."""
+_MAX_NAME_FREQUENCY = 2.84
+"""How far the weight of a name may be below that of an unknown word: it is then in at most eight entries."""
+MIN_OTHERS = 3
 _UNKNOWN = "\0"
 DELIVERIES_FOLDER = "deliveries"
 _SPARE_HITS = 4
@@ -110,15 +113,17 @@ class _Subject:
                 parts.update(span.words)
         words = {term.text for term in sources.analyser.query_terms(text)} - parts
         rarity = sources.rarity([*names, *words, _UNKNOWN])
-        self.names = {name for name in names if MIN_NAME_RARITY <= rarity[name] < rarity[_UNKNOWN]}
-        self._others = {word for word in words if rarity[word] >= _MIN_WORD_RARITY}
+        highest = rarity[_UNKNOWN]
+        rare = max(MIN_NAME_RARITY, highest - _MAX_NAME_FREQUENCY)
+        self.names = {name for name in names if rare <= rarity[name] < highest}
+        self._others = {word for word in words if rarity[word] >= MIN_WORD_RARITY}
 
     def is_in(self, hit: Hit) -> bool:
         """Return whether a memory is about it, and says more than what was asked."""
         text = "\n".join(line for line in hit.content.splitlines() if not line.startswith("<!--"))
         found = set(self._words(text))
         is_request = hit.type == TURN_TYPE and "- User asked:" in text and "- Outcome:" not in text
-        return not is_request and bool(self.names & found) and len((self.names | self._others) & found) > 1
+        return not is_request and bool(self.names & found) and len((self.names | self._others) & found) > MIN_OTHERS
 
 
 def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallSources) -> tuple[RecalledMemory, ...]:

@@ -187,6 +187,8 @@ def take_late_hits(context: HookContext) -> list[Any]:
     """Return, once, what the daemon found for the session's last prompt after its hook had left; nothing after some minutes."""
     event, folder = context.event, os.path.dirname(context.location.deletions)
     file = late_answer(folder, event["host"], event["session"])
+    if not os.path.exists(file):
+        return []
     try:
         answer = loads(read_start(file, _MAX_LATE_BYTES))
         os.unlink(file)
