@@ -367,8 +367,9 @@ def _describe_sessions(
 ) -> tuple[list[str], set[str]]:
     """Return the lines of sessions, and the names of the files that they wrote. Elsewhere, only work on files counts."""
     described = [_describe_session(entries, is_elsewhere=is_elsewhere) for entries in sessions]
-    lines = dict.fromkeys(line for line, files in described if line and (files or not is_elsewhere))
-    return list(lines)[:max_lines], {file.rpartition("/")[2] for _, files in described for file in files}
+    lines = {line: files for line, files in described if line and (files or not is_elsewhere)}
+    shown = dict(list(lines.items())[:max_lines])
+    return list(shown), {file.rpartition("/")[2] for files in shown.values() for file in files}
 
 
 def _describe_session(entries: _Session, *, is_elsewhere: bool) -> tuple[str, list[str]]:
