@@ -72,7 +72,7 @@ _MIN_REQUEST_CHARS = 15
 _MAX_FILES_SHOWN = 3
 _MAX_SESSIONS, _MAX_FOREIGN_SESSIONS = 12, 6
 """Sessions that are read: of this branch, of others, and of other people."""
-_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 3, 1, 3
+_MAX_BRANCH_LINES = _MAX_DECISIONS = 3
 _MIN_OUTCOME_CHARS = 40
 """A session that wrote no file and ended with less ("OK", "2 + 2 is 4") is not a line."""
 _MAX_OPEN_ENDS_BYTES = 1_000_000
@@ -201,9 +201,9 @@ def _further_blocks(
     branch, commit, is_default = head
     is_built = any(os.path.exists(file) for file in files.standing)
     boxes, here, elsewhere, others, said_here = _read_sessions(journals, standing, branch, is_built=is_built)
-    recent, names = _describe_sessions(here, 1 if is_default else _MAX_BRANCH_LINES)
-    todays = [entries for entries in elsewhere if entries[0].day == journals.today]
-    recent += _describe_sessions(todays, _MAX_OTHER_LINES, is_elsewhere=True)[0]
+    todays = [[entries for entries in group if entries[0].day == journals.today] for group in (here, elsewhere)]
+    recent, names = _describe_sessions(todays[0] if is_default else here, 1 if is_default else _MAX_BRANCH_LINES)
+    recent += _describe_sessions(todays[1], 1, is_elsewhere=True)[0]
     foreign = _describe_sessions(others, _MAX_FOREIGN_SESSIONS)[0]
     tasks = [*render_open_tasks(journals.deletions, journals.project), *boxes][:MAX_SHOWN_TASKS]
     open_ends = [*_failing_line(files, f"{branch}\t{commit}\t"), *_left_open(here, commit), *tasks]
