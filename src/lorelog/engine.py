@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lorelog.services.compact.compactor import Compactor
     from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
+    from lorelog.services.guards.replay import ReplaySources
+    from lorelog.services.guards.rules import StandingRule
     from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
@@ -136,33 +138,45 @@ class Engine(ProjectScope):
     def reviewer(self, environment: Mapping[str, str], *, all_projects: bool = False) -> Reviewer:
         """Return what files the user's statements; `environment` is the caller's."""
         from lorelog.ingest.redaction.redact import redact
-        from lorelog.services.guards.replay import ReplaySources
         from lorelog.services.review.reviewer import Reviewer
         from lorelog.services.review.statements import StatementSource
         from lorelog.services.standing.ownership import Ownership
 
         self.place.create()
-        access, patterns, project = (
-            self.transcript_access(environment),
-            self.defaults.capture.patterns,
-            self.place.project,
-        )
+        calls, patterns = self.past_calls(environment, all_projects=all_projects), self.defaults.capture.patterns
         source = StatementSource(
             store=self.store,
             lifecycle=self.lifecycle_index(),
             ownership=Ownership(self.place, self.authored()),
-            access=access,
+            access=calls.access,
             redact=lambda text: redact(text, patterns).text,
         )
-        calls = ReplaySources(
+        return Reviewer(self.place, source, calls, self.memories().add)
+
+    def past_calls(self, environment: Mapping[str, str], *, all_projects: bool = False) -> ReplaySources:
+        """Return where past tool calls come from; `environment` is the caller's."""
+        from lorelog.services.guards.replay import ReplaySources
+
+        return ReplaySources(
             store=self.store,
             traces=self.traces(),
-            project=project.id,
-            project_root=project.root,
-            access=access,
+            project=self.place.project.id,
+            project_root=self.place.project.root,
+            access=self.transcript_access(environment),
             all_projects=all_projects,
         )
-        return Reviewer(self.place, source, calls, self.memories().add)
+
+    def standing_rules(self) -> list[StandingRule]:
+        """Return the standing memories, newest first, with what judges said of them."""
+        from lorelog.light.delivery_files import DeliveryFiles
+        from lorelog.services.guards.rules import read_standing_memories
+        from lorelog.services.review.filing import ReviewLog
+
+        project = self.place.project.id
+        filed = ReviewLog(self.place.tenant_folder).by_memory()
+        forbidding = frozenset(memory for memory, entry in filed.items() if entry.forbids)
+        files = DeliveryFiles(str(self.place.tenant_folder), project)
+        return read_standing_memories(files.standing, project, forbidding)
 
     def forgetter(self) -> Forgetter:
         """Return what erases text permanently."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, structs
 
@@ -16,7 +16,6 @@ from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.ingest.redaction.redact import redact
-from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.guard_check import BLOCK, PERSON, guard_notices
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest, about
@@ -30,15 +29,23 @@ from lorelog.services.guards.guard_log import (
     describe_conditions,
     guard_from_draft,
 )
-from lorelog.services.guards.proposals import GuardProposal, StandingRule, propose_guards, read_standing_memories
 from lorelog.services.guards.replay import (
+    ReplayHit,
     ReplayReport,
-    ReplaySources,
     check_share,
     format_hit,
     format_statement,
     format_verdict,
     replay,
+)
+from lorelog.services.guards.rules import (
+    GuardProposal,
+    RuleBalance,
+    check_rules,
+    checked_rules,
+    propose_guards,
+    read_instructions,
+    save_balances,
 )
 from lorelog.services.standing.inbox import InboxItem
 
@@ -62,10 +69,11 @@ class GuardIdRequest(OperationRequest, frozen=True):
     id: Annotated[_Id, about("Id of a guard, or its first characters.")]
 
 
-class GuardProposeRequest(OperationRequest, frozen=True, kw_only=True):
-    """How many proposals to return."""
+class RulesRequest(OperationRequest, frozen=True):
+    """Which rule's calls to list."""
 
-    limit: Annotated[int, about("Maximum number of proposals, newest correction first.", ge=1, le=1000)] = 50
+    id: Annotated[str, about("Id of a rule, or FILE:LINE, to list its calls.", max_length=300)] = ""
+    limit: Annotated[int, about("Maximum number of calls, newest first.", ge=1, le=1000)] = 50
 
 
 class GuardConditionsRequest(OperationRequest, frozen=True, kw_only=True):
@@ -113,10 +121,11 @@ class GuardEnableRequest(OperationRequest, frozen=True):
 
 
 class GuardListReply(ReplyItems[Guard], OperationReply, frozen=True, kw_only=True):
-    """Guards, oldest first."""
+    """Guards, oldest first, and those that the user's rules suggest, newest rule first."""
 
     guards: tuple[Guard, ...]
     notices: tuple[str, ...]
+    proposals: tuple[GuardProposal, ...]
 
 
 class GuardEventInfo(OperationReply, frozen=True, kw_only=True):
@@ -134,13 +143,6 @@ class GuardDetails(Guard, frozen=True, kw_only=True):
     history: tuple[GuardEventInfo, ...]
 
 
-class GuardProposalsReply(ReplyItems[GuardProposal], OperationReply, frozen=True, kw_only=True):
-    """Proposals, newest correction first."""
-
-    proposals: tuple[GuardProposal, ...]
-    corrections: int
-
-
 class GuardHit(OperationReply, frozen=True, kw_only=True):
     """A past call that a guard matches."""
 
@@ -152,6 +154,21 @@ class GuardHit(OperationReply, frozen=True, kw_only=True):
     corrected: bool
     why: str
     statement: str
+
+
+class RuleCall(GuardHit, frozen=True, kw_only=True):
+    """A past call that a rule is about."""
+
+    verdict: str
+
+
+class RulesReply(ReplyItems[RuleBalance], OperationReply, frozen=True, kw_only=True):
+    """Rules, most often broken first, and the calls of the one that was asked for."""
+
+    rules: tuple[RuleBalance, ...]
+    total: int
+    calls: tuple[RuleCall, ...]
+    notes: tuple[str, ...]
 
 
 class GuardReplay(OperationReply, frozen=True, kw_only=True):
@@ -177,14 +194,17 @@ class GuardEnableReply(GuardChange, frozen=True, kw_only=True):
 
 @OPERATIONS.declare("guard.list", ShellCommand("guard list"))
 def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
-    """List the guards of this project and those of all projects, with notices about guards that retired."""
+    """List the guards of this project and those of all projects, and those that your rules suggest.
+
+    Notices are about guards that retired. A proposal is not switched on: `guard.enable` does that.
+    """
     log, project = _open_log(engine), engine.place.project.id
     guards = log.all() if request.all_projects else log.visible(project)
     if guards:
         log.refresh_snapshot()  # it may have been deleted with the index
     today = datetime.now(UTC).date().isoformat()
     notices = tuple(guard_notices(str(log.path), project, today))
-    return GuardListReply(guards=tuple(guards), notices=notices)
+    return GuardListReply(guards=tuple(guards), notices=notices, proposals=tuple(_proposals(engine)))
 
 
 @OPERATIONS.declare("guard.show", ShellCommand("guard show", ("id",)), errors=(NotFound,))
@@ -199,11 +219,30 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
     return reply_from(guard, GuardDetails, correction=correction, history=history)
 
 
-@OPERATIONS.declare("guard.propose", ShellCommand("guard propose", defaults={"limit": 20}))
-def propose(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
-    """Derive candidates for guards from the user's corrections. Nothing is switched on."""
-    own = sum(memory.may_become_guard for memory in _standing_memories(engine))
-    return GuardProposalsReply(proposals=tuple(_proposals(engine)[: request.limit]), corrections=own)
+@OPERATIONS.declare("guard.rules", ShellCommand("rules", ("id",)), errors=(NotFound,))
+def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> RulesReply:
+    """Compare your rules, and the lines of CLAUDE.md and AGENTS.md, with all captured tool calls.
+
+    A rule applies to the calls that have its commands, paths and events. A call breaks it if it has what the rule forbids, follows it if
+    it runs a command that the rule says to use, and was corrected if you rejected it or opposed it right afterwards. Nothing
+    is guessed: lines that name neither a command nor a path in code are not checkable.
+    """
+    calls, notes = engine.past_calls(call.environment).calls(call.progress or _ignore)
+    rules = [*checked_rules(engine.standing_rules()), *read_instructions(engine.place.project.root)]
+    checked = check_rules(rules, calls, datetime.now().astimezone().date())
+    balances = sorted((rule for rule, _ in checked), key=lambda rule: (-rule.broken, -rule.corrected, -rule.applies))
+    save_balances(engine.place.cache_folder / "delivery", engine.place.project.id, balances)
+    found = [(rule, hits) for rule, hits in checked if request.id and rule.id.startswith(request.id)]
+    found = [pair for pair in found if pair[0].id == request.id] or found
+    if request.id and len(found) != 1:
+        raise NotFound(f"{request.id[:100]!r} is not one of the rules", hint="'lorelog rules' lists them")
+    shown = [(hit, {"verdict": hit.verdict}) for _, hits in found for hit in reversed(hits)][: request.limit]
+    return RulesReply(
+        rules=tuple(rule for rule, _ in found) or tuple(balances),
+        total=len(calls),
+        calls=tuple(_hit_reply(hit, RuleCall, **more) for hit, more in shown),
+        notes=notes,
+    )
 
 
 @OPERATIONS.declare("guard.test", ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS), errors=(NotFound,))
@@ -236,7 +275,7 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
     """
     message = " ".join(request.message.split())
     if request.memory:
-        found = [memory for memory in _standing_memories(engine) if memory.id.startswith(request.memory)]
+        found = [memory for memory in engine.standing_rules() if memory.id.startswith(request.memory)]
         own_words = "write the guard without --memory, with a --message of your own"
         if len({memory.id for memory in found}) != 1:
             raise UsageError(
@@ -383,16 +422,22 @@ def _conditions(request: GuardConditionsRequest) -> GuardConditions:
     )
 
 
-def _standing_memories(engine: Engine) -> list[StandingRule]:
-    project = engine.place.project.id
-    files = DeliveryFiles(str(engine.place.tenant_folder), project)
-    return read_standing_memories(files.standing, project)
+def _ignore(stage: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
+_HitT = TypeVar("_HitT", bound=GuardHit)
+
+
+def _hit_reply(hit: ReplayHit, kind: type[_HitT], **more: str) -> _HitT:
+    texts = {"call": format_hit(hit), "statement": format_statement(hit), "session_id": hit.call.session}
+    return reply_from(hit.call, kind, corrected=hit.corrected, why=hit.why, **texts, **more)
 
 
 def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
     log = _open_log(engine)
     known = frozenset(guard.id for guard in log.all()) | (frozenset() if also_refused else log.removed())
-    return propose_guards(_standing_memories(engine), known)
+    return propose_guards(engine.standing_rules(), known)
 
 
 def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
@@ -408,21 +453,12 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
 def _correction_text(engine: Engine, guard: Guard) -> str:
     if not guard.memory:
         return ""
-    texts = (memory.text for memory in _standing_memories(engine) if memory.id == guard.memory)
+    texts = (memory.text for memory in engine.standing_rules() if memory.id == guard.memory)
     return next(texts, guard.message)
 
 
 def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
-    place = engine.place
-    sources = ReplaySources(
-        store=engine.store,
-        traces=engine.traces(),
-        project=place.project.id,
-        project_root=place.project.root,
-        access=engine.transcript_access(call.environment),
-        all_projects=all_projects,
-    )
-    calls, notes = sources.calls()
+    calls, notes = engine.past_calls(call.environment, all_projects=all_projects).calls(call.progress or _ignore)
     return replay(guard, calls, _correction_text(engine, guard), notes)
 
 
@@ -432,17 +468,6 @@ def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay
         refused = ""
     except UsageError as error:
         refused = error.message
-    hits = tuple(
-        reply_from(
-            hit.call,
-            GuardHit,
-            session_id=hit.call.session,
-            call=format_hit(hit),
-            corrected=hit.corrected,
-            why=hit.why,
-            statement=format_statement(hit),
-        )
-        for hit in list(reversed(report.hits))[:limit]
-    )
+    hits = tuple(_hit_reply(hit, GuardHit) for hit in list(reversed(report.hits))[:limit])
     verdict, count = format_verdict(report), len(report.hits)
     return reply_from(report, GuardReplay, id=guard.id, verdict=verdict, hit_count=count, hits=hits, refused=refused)

@@ -15,7 +15,7 @@ import pytest
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
-from lorelog.services.guards.proposals import propose_guards, read_standing_memories
+from lorelog.services.guards.rules import propose_guards, read_standing_memories
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.services.standing.ownership import untracked_files
 from lorelog.surfaces.hook import handle_hook

@@ -60,6 +60,8 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     cues: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
     everywhere: bool = False
+    forbids: bool = False
+    """True if it forbids what its cues name."""
     reason: str = ""
     """Why it waits."""
 
@@ -178,6 +180,7 @@ class Filing(Struct, frozen=True, kw_only=True):
             cues=verdict.cues,
             replaces=tuple(rules[number - 1].id for number in verdict.replaces),
             everywhere=verdict.everywhere,
+            forbids=verdict.forbids,
         )
         reason = self._doubt(entry, forbids=verdict.forbids)
         if reason:

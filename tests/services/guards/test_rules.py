@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lorelog.services.cues.derive import derive_cues
-from lorelog.services.guards.proposals import (
+from lorelog.services.guards.rules import (
     StandingRule,
     propose_guards,
     read_standing_memories,

@@ -1,0 +1,351 @@
+"""Rules compared with past calls, and the guards that they suggest.
+
+A rule is a standing memory, or a line of CLAUDE.md or AGENTS.md. It applies to the calls that have its commands, paths and events. A call
+breaks it if it has what the rule forbids: a judge said so, the rule begins with a prohibition, or it names what to use in its place. A
+call follows it if it runs a command that the rule says to use. What a rule means beyond that is not guessed: of a line only
+what stands there in code counts, and a line that names neither command nor path cannot be checked.
+
+Candidates for guards come from rules that forbid a command or a file. A rule with a condition ("never run npm without asking") gives none,
+because a pattern cannot check it. Only the user switches a candidate on, after a replay over past calls. Only memories that were
+written on this machine count: what came with a repository, an import or a tool never becomes a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec.structs import asdict
+
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.serializable import Serializable
+from lorelog.core.session import parse_iso_time
+from lorelog.light.cue_table import command_events
+from lorelog.light.delivery_files import is_iso_date, project_key, read_standing
+from lorelog.light.guard_check import PERSON, CallView
+from lorelog.light.shell_command import command_variants, split_command, word_set
+from lorelog.light.wildcard import has_wildcard
+from lorelog.services.cues.cue import Cue, CueKind, read_cues
+from lorelog.services.cues.derive import derive_cues, find_choices
+from lorelog.services.guards.guard_log import (
+    MAX_MESSAGE_CHARS,
+    Guard,
+    GuardConditions,
+    GuardDraft,
+    guard_from_draft,
+    guard_id,
+)
+from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
+
+BROKEN, FOLLOWED, APPLIES = "broken", "followed", ""
+"""What a call that matches a rule shows."""
+MIN_BROKEN = 3
+"""Breaks from which on a rule is proposed as a guard."""
+REST_DAYS, MIN_RECENT_CALLS = 90, 200
+"""A rule that nobody broke for so long, in so many calls, needs not be shown at every session start."""
+_INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
+_MAX_INSTRUCTION_BYTES = 200_000
+_MAX_OPENER_WORDS = 3
+_LITERAL_KINDS = (CueKind.COMMAND, CueKind.PATH)
+_WEIGHT = {BROKEN: 3, FOLLOWED: 2, APPLIES: 1}
+_Check = tuple[int, str, GuardConditions | str]
+"""Number of a rule, what a matching call shows, and conditions or an event."""
+_TYPES = frozenset({"correction", "preference"})
+_PROHIBITIONS = ("never ", "don't ", "dont ", "do not ", "no ")
+_REMINDERS = ("forget", "worry", "hesitate", "mind")
+_CONDITIONS = word_set("without unless until till before after when while if except only yet but")
+
+
+class StandingRule(Struct, frozen=True, kw_only=True):
+    """A memory as the file of standing memories has it."""
+
+    id: str
+    type: str
+    text: str
+    date: str
+    origin: str
+    own: bool
+    """True if it was written on this machine; False if it came with a repository or an import."""
+    project: str
+    cues: tuple[Cue, ...] = ()
+    forbids: bool = False
+    """True if a judge said that it forbids what its cues name."""
+
+    @property
+    def may_become_guard(self) -> bool:
+        """False for text that is not the user's own word."""
+        return self.own and self.origin in {"", "user"}
+
+    @property
+    def is_prohibition(self) -> bool:
+        """True if it forbids something without a condition."""
+        if self.forbids:
+            return True
+        text = self.text.lower().replace("\u2019", "'").removeprefix("please ")
+        for opener in ("from now on", "going forward", "remember: "):
+            text = text.removeprefix(opener).lstrip(" ,:")
+        start = next((start for start in _PROHIBITIONS if text.startswith(start)), "")
+        is_reminder = text.removeprefix(start).startswith(_REMINDERS)
+        return bool(start) and not is_reminder and _CONDITIONS.isdisjoint(text.replace(",", " ").split())
+
+
+class GuardProposal(GuardConditions, frozen=True, kw_only=True):
+    """A guard that a correction suggests."""
+
+    id: str
+    """The id that the guard will have."""
+    example: str
+    """A call that it would match."""
+    correction: str
+    memory: str
+    date: str
+    project: str
+    created_by: str = PERSON
+
+    def as_guard(self) -> Guard:
+        """Return the guard that it suggests, which warns. A proposal is the user's own words."""
+        text = " ".join(self.correction.split())
+        draft = GuardDraft(
+            **{name: getattr(self, name) for name in GuardConditions.__struct_fields__},
+            message=text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…",
+            memory=self.memory,
+            project=self.project,
+        )
+        return guard_from_draft(draft, PERSON)
+
+
+def read_standing_memories(
+    files: Sequence[str], project: str, forbidding: frozenset[str] = frozenset()
+) -> list[StandingRule]:
+    """Return the memories of the project's file and of the global one, newest first; unreadable lines are skipped."""
+    memories: list[StandingRule] = []
+    for file, owner in zip(files, (project, ""), strict=True):
+        for entry in read_standing((file,)):
+            texts = {name: str(entry.get(name) or "") for name in ("id", "type", "text", "date", "origin")}
+            cues = entry.get("cues")
+            known = read_cues(map(str, cues)) if isinstance(cues, list) else ()
+            said = str(entry.get("reason") or "").removeprefix("said on ")[:10]
+            texts["date"] = said if is_iso_date(said) else texts["date"]  # a filed rule holds since it was said
+            forbids, own = texts["id"] in forbidding, entry.get("own") is True
+            memories.append(StandingRule(**texts, own=own, project=owner, cues=known, forbids=forbids))
+    return sorted(memories, key=lambda memory: memory.date, reverse=True)
+
+
+def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> list[GuardProposal]:
+    """Return proposals, newest rule first, without those whose guards exist already (`known` ids)."""
+    proposals: dict[str, GuardProposal] = {}
+    for memory in memories:
+        if memory.type not in _TYPES or not memory.may_become_guard or not memory.is_prohibition:
+            continue
+        commands = [cue.value for cue in memory.cues if cue.kind is CueKind.COMMAND]
+        paths = [cue.value for cue in memory.cues if cue.kind is CueKind.PATH]
+        candidates = map(_command_candidate, commands) if commands else map(_path_candidate, paths)
+        for conditions, example in candidates:
+            guard = guard_from_draft(GuardDraft(**asdict(conditions), message=""), PERSON)
+            identity = guard_id(memory.project, conditions)
+            if identity not in known and CallView(example.as_fields(), "/project").matches(guard.as_fields()):
+                proposal = GuardProposal(
+                    **asdict(conditions),
+                    id=identity,
+                    example=example.command or " ".join(example.paths),
+                    correction=memory.text,
+                    memory=memory.id,
+                    date=memory.date,
+                    project=memory.project,
+                )
+                proposals.setdefault(identity, proposal)
+    return list(proposals.values())
+
+
+def _command_candidate(command: str) -> tuple[GuardConditions, PastCall]:
+    """Return the conditions for a command, whose options may come later, and a call that they match."""
+    words = command.split()
+    first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+    stem, options = " ".join(words[:first_option]), words[first_option:]
+    pattern = command if has_wildcard(command) else f"{stem} *" + "".join(f"{option} *" for option in options)
+    example = command.replace(" *", "").replace("*", "x").replace("?", "x")
+    return GuardConditions(command=pattern), PastCall(tool="Bash", kind="run", command=example)
+
+
+def _path_candidate(path: str) -> tuple[GuardConditions, PastCall]:
+    example = path.replace("**", "a").replace("*", "a").replace("?", "a").strip("/")
+    if "." not in example.rpartition("/")[2]:
+        example += "/example.txt"
+    return GuardConditions(paths=(path.rstrip("/"),)), PastCall(tool="Edit", kind="edit", paths=(example,))
+
+
+# -- rules and past calls ------------------------------------------------------------------------------------------------
+
+
+class CheckedRule(Struct, frozen=True, kw_only=True):
+    """A rule with the conditions of the calls that it is about, or events, and what a matching call shows."""
+
+    id: str
+    """Of the memory, or file and line."""
+    text: str
+    date: str = ""
+    """Earlier calls do not count."""
+    is_line: bool = False
+    may_rest: bool = False
+    checks: tuple[tuple[str, GuardConditions | str], ...] = ()
+
+
+class RuleBalance(Serializable, Struct, frozen=True, kw_only=True):
+    """A rule, and how many past calls applied to it, followed it, broke it, and were opposed by the user."""
+
+    id: str
+    text: str
+    date: str
+    is_line: bool
+    checkable: bool
+    forbids: bool
+    applies: int
+    followed: int
+    broken: int
+    corrected: int
+    last_broken: str
+    rests: bool
+    """True if nobody broke it for a long time: it could be shown only when a call is about it."""
+
+
+def checked_rules(memories: Iterable[StandingRule]) -> Iterator[CheckedRule]:
+    """Yield the user's own rules with what can be checked of them."""
+    for memory in memories:
+        if memory.may_become_guard and memory.type in _TYPES | {"decision"}:
+            yield CheckedRule(
+                id=memory.id,
+                text=memory.text,
+                date=memory.date,
+                may_rest=memory.type in _TYPES,
+                checks=tuple(_checks_of(memory, is_forbidding=memory.is_prohibition)),
+            )
+
+
+def read_instructions(root: str) -> Iterator[CheckedRule]:
+    """Yield the lines of a project's instructions for agents; equal ones once."""
+    seen = set()
+    for name in _INSTRUCTION_FILES:
+        in_fence = False
+        try:
+            lines = (Path(root) / name).read_bytes()[:_MAX_INSTRUCTION_BYTES].decode("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        for number, line in enumerate(lines, 1):
+            text = line.replace("**", "").strip().lstrip("-*+> ")
+            if text.startswith(("```", "~~~")):
+                in_fence = not in_fence
+            elif text and not in_fence and text not in seen and not text.startswith(("#", "<", "|", "@")):
+                seen.add(text)
+                checks = [check for sentence in text.split(". ") for check in _sentence_checks(sentence)]
+                yield CheckedRule(id=f"{name}:{number}", text=text, is_line=True, checks=tuple(checks))
+
+
+def check_rules(
+    rules: Sequence[CheckedRule], calls: Sequence[PastCall], today: date
+) -> list[tuple[RuleBalance, list[ReplayHit]]]:
+    """Compare all rules with all calls in one pass; return the balance of each rule, and its calls, oldest first."""
+    hits: list[list[ReplayHit]] = [[] for _ in rules]
+    by_program: dict[str, list[_Check]] = {}
+    """Checks by the program that a call must run; with an empty name those for any call."""
+    for number, rule in enumerate(rules):
+        for verdict, conditions in rule.checks:
+            program = "" if isinstance(conditions, str) else conditions.command.partition(" ")[0].lower()
+            by_program.setdefault(program, []).append((number, verdict, conditions))
+    days = [rule.date[:16] for rule in rules]
+    for call in calls:
+        if call.stopped:
+            continue
+        said_at, view = _local_minute(call.at), CallView(call.as_fields(), call.directory or "/")
+        events = command_events(list(map(command_variants, split_command(call.command)))) if call.command else []
+        shown: dict[int, tuple[str, GuardConditions | str]] = {}
+        for program in {"", *(text.partition(" ")[0] for text in view.texts)}:
+            for number, verdict, conditions in by_program.get(program, ()):
+                is_hit = (
+                    conditions in events if isinstance(conditions, str) else view.matches(conditions.condition_fields())
+                )
+                if (
+                    is_hit
+                    and days[number] <= said_at
+                    and _WEIGHT[verdict] > _WEIGHT.get(shown.get(number, ("none",))[0], 0)
+                ):
+                    shown[number] = verdict, conditions
+        for number, (verdict, conditions) in shown.items():
+            why = "rejected" if call.rejected else ""
+            if verdict == BROKEN and not isinstance(conditions, str):
+                why = reaction_to(conditions, call, rules[number].text)
+            hits[number].append(ReplayHit(call=call, corrected=bool(why), why=why, verdict=verdict))
+    recent = (today - timedelta(days=REST_DAYS)).isoformat()
+    is_observed = sum(call.at >= recent for call in calls) >= MIN_RECENT_CALLS
+    return [
+        (_balance(rule, found, recent if is_observed else ""), sorted(found, key=lambda hit: hit.call.at))
+        for rule, found in zip(rules, hits, strict=True)
+    ]
+
+
+def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> None:
+    """Keep the balances of a project for the inbox, which cannot wait for a pass over all calls."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomic(folder / f"{project_key(project)}.rules", json.encode(rules), durable=False)
+
+
+def read_balances(folder: Path, project: str) -> dict[str, RuleBalance]:
+    """Return the balances of a project as they were saved last, by rule."""
+    try:
+        data = (folder / f"{project_key(project)}.rules").read_bytes()
+        return {rule.id: rule for rule in json.decode(data, type=list[RuleBalance])}
+    except (OSError, ValidationError, DecodeError):
+        return {}
+
+
+def _balance(rule: CheckedRule, hits: Sequence[ReplayHit], recent: str) -> RuleBalance:
+    """Return the balance of a rule; with `recent`, it may rest if it is older, and was not broken since."""
+    last = max((hit.call.at for hit in hits if hit.verdict == BROKEN), default="")
+    forbids = any(verdict == BROKEN for verdict, _ in rule.checks)
+    return RuleBalance(
+        id=rule.id,
+        text=rule.text,
+        date=rule.date,
+        is_line=rule.is_line,
+        checkable=bool(rule.checks),
+        forbids=forbids,
+        applies=len(hits),
+        followed=sum(hit.verdict == FOLLOWED for hit in hits),
+        broken=sum(hit.verdict == BROKEN for hit in hits),
+        corrected=sum(hit.corrected for hit in hits),
+        last_broken=last,
+        rests=rule.may_rest and forbids and last < recent and rule.date < recent,
+    )
+
+
+def _checks_of(rule: StandingRule, *, is_forbidding: bool) -> Iterator[tuple[str, GuardConditions | str]]:
+    chosen, replaced = find_choices(rule.text)
+    values = {kind: [cue.value for cue in rule.cues if cue.kind is kind] for kind in CueKind}
+    for command in values[CueKind.COMMAND]:
+        is_broken = is_forbidding or command in replaced
+        yield BROKEN if is_broken else APPLIES, _command_candidate(command)[0]
+    yield from ((FOLLOWED, _command_candidate(command)[0]) for command in chosen)
+    verdict = BROKEN if is_forbidding and not values[CueKind.COMMAND] else APPLIES
+    yield from ((verdict, _path_candidate(path)[0]) for path in values[CueKind.PATH])
+    yield from ((APPLIES, event) for event in values[CueKind.EVENT])
+
+
+def _sentence_checks(sentence: str) -> Iterator[tuple[str, GuardConditions | str]]:
+    """Yield the checks of what stands in code in a sentence. It forbids only if it says nothing else: no place, no purpose."""
+    parts = sentence.split("`")
+    literals = [
+        cue
+        for cue in derive_cues(sentence)
+        if cue.kind in _LITERAL_KINDS and any(cue.value in code for code in parts[1::2])
+    ]
+    rule = StandingRule(id="", type="", text=sentence, date="", origin="", own=False, project="", cues=tuple(literals))
+    joined = all(part.strip(" ,/") in ("", "or", "and", "nor") for part in parts[2:-1:2])
+    is_whole = len(parts[0].split()) <= _MAX_OPENER_WORDS and joined and parts[-1].strip()[:1] in ("", *".,;:!()-–—")
+    yield from _checks_of(rule, is_forbidding=is_whole and rule.is_prohibition)
+
+
+def _local_minute(at: str) -> str:
+    """Return a time as memories are dated; empty for an unknown one."""
+    moment = parse_iso_time(at)
+    return "" if moment is None else moment.astimezone().isoformat()[:16]
