@@ -2,10 +2,11 @@
 
 A label file has lines `digest TAB label TAB second reader TAB subject TAB repository`. The digest is the first 16 hex
 digits of SHA-256 of channel, a newline, and the text with its white space squeezed. A statement of lorelog may be
-shortened or redacted, so it is found by its beginning among the texts of the transcripts.
+shortened or redacted, so it is found by its beginning among the texts of the transcripts: a long one if it is the same.
 
 `verdicts.tsv` has what a language model answered besides the label when it read the guide, the statement and what stood
-before it: cues, a wording (the label's subject if it has none), whether it forbids, and the digests of those it replaces.
+before it: cues, a wording (the label's subject if it has none, else the statement's beginning), whether it forbids, and
+the digests of those it replaces.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.delivery.timeline import Session
+from msgspec.structs import replace
 
 from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict, check_verdict
 from lorelog.services.review.statements import Statement
 
-_KEY_CHARS = 60
+_KEY_CHARS = (1_000, 60)
+_WORDING_CHARS = 240
 _VERDICTS = Path(__file__).with_name("verdicts.tsv")
 
 
@@ -52,18 +55,22 @@ class RecordedJudge:
     def learn(self, sessions: Sequence[Session]) -> None:
         """Note the digests of what users said in sessions, under the beginnings of the texts."""
         for channel, text in (said for session in sessions for said in session.said):
-            self.texts.setdefault((channel, _key(text)), digest_of(channel, text))
+            for key in _keys(text):
+                self.texts.setdefault((channel, key), digest_of(channel, text))
 
     def judge(self, statements: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> Iterator[dict[str, Verdict]]:
         """Yield the verdicts of all statements that are labelled; the others are called `other`."""
         verdicts = {}
         for number, statement in enumerate(statements, 1):
-            digest = self.texts.get((statement.channel, _key(statement.text)), "")
+            found = (self.texts.get((statement.channel, key), "") for key in _keys(statement.text))
+            digest = next(filter(None, found), "")
             label, subject = self.labels.get(digest, ("", ""))
             self.unknown += not label
             label, subject = self._disturb(digest, label or "other", subject)
             verdict = self._answer(number, digest, label, subject, rules)
-            checked = check_verdict(verdict, statement, len(rules))
+            checked = check_verdict(verdict, statement, len(rules)) or check_verdict(
+                replace(verdict, wording=_squeeze(statement.text)[:_WORDING_CHARS]), statement, len(rules)
+            )
             verdicts[statement.id] = checked or Verdict(n=number, label="other")
             if checked is not None and checked.wording:
                 self.filed[checked.wording] = digest
@@ -95,8 +102,10 @@ def _read_rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def _key(text: str) -> str:
-    return _squeeze(text)[:_KEY_CHARS]
+def _keys(text: str) -> list[str]:
+    """Return the beginnings of a text under which it is found, the longest first. Hosts mark images differently."""
+    bare = _squeeze(text.replace("[image]", "").replace(" → ", " -> "))
+    return [bare[:length] for length in _KEY_CHARS]
 
 
 def _squeeze(text: str) -> str:

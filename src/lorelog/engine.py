@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
     from lorelog.services.guards.replay import ReplaySources
-    from lorelog.services.guards.rules import StandingRule
     from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from lorelog.services.review.reviewer import Reviewer
     from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecallSources
+    from lorelog.services.standing.rules import StandingRule
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -168,15 +168,11 @@ class Engine(ProjectScope):
 
     def standing_rules(self) -> list[StandingRule]:
         """Return the standing memories, newest first, with what judges said of them."""
-        from lorelog.light.delivery_files import DeliveryFiles
-        from lorelog.services.guards.rules import read_standing_memories
         from lorelog.services.review.filing import ReviewLog
+        from lorelog.services.standing.rules import read_standing_memories
 
-        project = self.place.project.id
         filed = ReviewLog(self.place.tenant_folder).by_memory()
-        forbidding = frozenset(memory for memory, entry in filed.items() if entry.forbids)
-        files = DeliveryFiles(str(self.place.tenant_folder), project)
-        return read_standing_memories(files.standing, project, forbidding)
+        return read_standing_memories(self.place, frozenset(id_ for id_, entry in filed.items() if entry.forbids))
 
     def forgetter(self) -> Forgetter:
         """Return what erases text permanently."""

@@ -210,3 +210,22 @@ def test_an_agent_that_was_woken_for_nothing_leaves_no_memory() -> None:
     woken = TurnDigest("Read HEARTBEAT.md", ("HEARTBEAT_OK",))
     assert make_note(woken) == ""
     assert "make deploy" in make_note(replace(woken, actions=(ToolAction("exec", command="make deploy"),)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("Tests fail now. Failure output:{code}Single session:{code}", "Tests fail now."),
+        ("## Diagram\n\n- Single session:{code}It works since the lock is gone.", "It works since the lock is gone."),
+        ("Committed as `6fe5d8cb`:{code}", "Committed as `6fe5d8cb`."),
+        (
+            "It matches too much because the prefix of a name is taken for the whole name:{code}",
+            "It matches too much because the prefix of a name is taken for the whole name.",
+        ),
+    ],
+)
+def test_code_that_is_left_out_takes_its_headline_along(answer: str, outcome: str) -> None:
+    """No headline stays without the code below it, unless it is all there is, or a sentence that says something."""
+    digest = TurnDigest("why?", (answer.format(code="\n```\na\nb\nc\nd\n```\n"),))
+
+    assert f"- Outcome: {outcome}" in make_note(digest).splitlines()

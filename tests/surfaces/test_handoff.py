@@ -82,14 +82,14 @@ def pending(home: Path, project: Path) -> Path:
 
 
 def test_a_handoff_says_what_the_next_agent_needs(project: Path, tmp_path: Path, shell: Shell) -> None:
-    """Goal, state, decisions, files, open questions and the failing command of a captured session are printed as Markdown."""
+    """Goal, state, rules, files, open questions and the failing command of a captured session are printed as Markdown."""
     with Lorelog(project=project) as memory:
         capture(memory, tmp_path, dam_session(project))
         reply = memory.handoff("codex")
     assert reply.goal == "Make the dam hold more water: it leaks at the left bank."
     assert reply.last_request == "Run the tests."
     assert reply.state.startswith("One test still fails: the gate has three boards.")
-    assert reply.decisions == ("preference: From now on always use willow.",)
+    assert (reply.rules, reply.decisions) == (("From now on always use willow. (2026-03-05)",), ())
     assert reply.files == ("dam.c",)
     assert reply.questions == ("Should the gate have three boards or four?",)
     assert "`pytest tests/test_dam.py`" in reply.failing
@@ -105,7 +105,7 @@ def test_a_handoff_says_what_the_next_agent_needs(project: Path, tmp_path: Path,
     printed = shell("handoff", "--to", "codex")
     assert (printed.status, printed.out, printed.err) == (0, reply.text, "")
     assert reply.text.startswith("# Handoff to codex\n")
-    for part in (reply.goal, reply.state, reply.failing, *reply.decisions, *reply.files, *reply.questions):
+    for part in (reply.goal, reply.state, reply.failing, *reply.rules, *reply.files, *reply.questions):
         assert part in reply.text
 
 
@@ -131,7 +131,7 @@ def test_a_command_that_succeeded_later_is_not_failing(project: Path, tmp_path: 
 
 
 def test_decisions_of_the_day_and_open_tasks_are_handed_over(project: Path, tmp_path: Path) -> None:
-    """Decisions by hand on the session's day are in the handoff, corrections are not, and open tasks are."""
+    """Decisions that stand are in the handoff, rules are not among them, and open tasks are questions."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     lines = claude_turn("u1", "Plan the dam at the upper pond.", "It is planned.", timestamp=now)
     with Lorelog(project=project) as memory:
@@ -141,7 +141,8 @@ def test_decisions_of_the_day_and_open_tasks_are_handed_over(project: Path, tmp_
         memory.add("no, the other pond", type="correction")
         memory.task.start("close the weir before winter")
         reply = memory.handoff()
-    assert reply.decisions == ("decision: Use willow, because oak rots.",)
+    assert [line.rpartition(" (")[0] for line in reply.decisions] == ["Use willow, because oak rots."]
+    assert [line.rpartition(" (")[0] for line in reply.rules] == ["no, the other pond"]
     assert any("close the weir" in question for question in reply.questions)
 
 

@@ -150,6 +150,36 @@ def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tm
     assert "Which wood? → Willow" in shown
 
 
+def test_every_command_shows_the_same_rules_and_decisions(project: Path, tmp_path: Path, shell: Shell) -> None:
+    """Brief, context, handoff, status and session start show what was filed, with its reason, and no unfiled correction; counts agree."""
+    with Lorelog(project=project) as memory:
+        captured = memory.capture(
+            host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True
+        )
+        ids = {item.text: item.id for item in memory.review.list(kind="statement").items}
+        decide(memory, ids["willow for nests"], "statement", "rule")
+        decide(memory, ids["Which wood? → Willow"], "statement", "decision")
+        rule = "willow for nests (said on 2099-03-05 at a rejection, approved by you)"
+        decision = "Which wood? → Willow (said on 2099-03-05 as an answer, approved by you)"
+        told = memory.handoff()
+        brief = memory.context.brief_project().brief
+        context = memory.context.agent_context().text
+        status = memory.call("session.status", {})
+    assert (told.rules, told.decisions) == (brief.rules, brief.standing_decisions) == ((rule,), (decision,))
+    assert rule in shell("brief").out
+    for said in (rule, decision):
+        words, reason = said[:-1].split(" (")
+        assert f"{reason}: {words}\n" in context
+    assert "semantic_candidate" not in context
+    shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
+    assert (rule in shown, f"decided: {decision}" in shown) == (True, True)
+    for text in (told.text, context, shell("brief").out):
+        assert "the other nest" not in text
+    assert (status["rules"], status["decisions"]) == (1, 1)
+    assert [(host["today"], host["statements"]) for host in status["hosts"]] == [(2, captured.statements)]
+    assert f"2 turns, {captured.statements} statements" in shell("status").out
+
+
 _JUDGE = """
 import json, sys
 prompt = sys.stdin.read()

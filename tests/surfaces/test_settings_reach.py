@@ -401,7 +401,6 @@ SHOWN = [
     SettingEffect("cache.answers_ttl_s", 60.0, _repeats, 2, 0),
     SettingEffect("cache.similar", 0.9, _near_repeats, 0, 1),
     SettingEffect("cache.hot", True, _hot_hits, 0, 7),
-    SettingEffect("cache.hot_bytes", 1, _hot_hits, 7, 0, {"cache.hot": True}),
     SettingEffect("capture.enabled", False, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.skip", True, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.session_headings", True, _session_headings, 0, 2),

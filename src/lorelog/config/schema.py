@@ -616,9 +616,6 @@ SETTINGS: tuple[Setting, ...] = (
         limits=(0, 1),
     ),
     Setting("cache.hot", False, "Keep frequently found memories, with their words, in memory until the next write."),
-    Setting(
-        "cache.hot_bytes", 16_000_000, "Maximum size of these memories in bytes, estimated.", limits=(1, 4_000_000_000)
-    ),
     # A long-running process that listens and watches is the user's choice, too.
     Setting(
         "daemon.warm",

@@ -182,7 +182,6 @@ class CacheOptions(Struct, frozen=True):
     similar: float = 0.0
     """Minimum cosine to reuse the reply of a query with the same wording; 0 requires the identical query."""
     hot: bool = False
-    hot_bytes: int = 16_000_000
 
 
 WARM_MODES = ("auto", "off", "required")

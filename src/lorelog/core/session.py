@@ -258,6 +258,9 @@ class HostCaptures(Serializable, Struct, frozen=True):
     """ISO, UTC; empty if nothing was captured yet."""
     captured: int
     today: int
+    """Turns that were written today, whenever they were held."""
+    statements: int
+    """Statements of the user that were written today."""
 
 
 class SessionStatus(Serializable, Struct, frozen=True):
@@ -271,6 +274,9 @@ class SessionStatus(Serializable, Struct, frozen=True):
     failed: int
     """Events that were set aside after failures."""
     tokens_today: int = 0
+    rules: int = 0
+    """The user's rules that stand in this project."""
+    decisions: int = 0
 
 
 def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:

@@ -33,7 +33,8 @@ MAX_JOURNALS = 30
 _TAIL_BYTES = 65_536
 """Bytes read from the end of a journal: about a hundred turns."""
 _MAX_OWN_BYTES = 1_000_000
-_MAX_REASON_CHARS = 80
+_MAX_REASON_CHARS, _MAX_RULE_CHARS, _MAX_NAME_CHARS = 80, 240, 40
+FOREIGN_LABEL = "came with the repository"
 _COMMENT_END = "-->"
 _ZERO_WIDTH_JOINER, _REPLACEMENT_CHAR = "\u200d", "\ufffd"
 """The joiner combines two characters; the replacement stands for invalid bytes."""
@@ -245,6 +246,34 @@ def when_said(memory: Mapping[str, Any]) -> str:
     """Return when and how a memory was said and who filed it, if it was filed; otherwise its day."""
     reason = clean_line(str(memory.get("reason") or ""))[:_MAX_REASON_CHARS]
     return reason or clean_line(str(memory.get("date") or ""))[:10]
+
+
+def describe_memory(memory: Mapping[str, Any], max_chars: int = _MAX_RULE_CHARS) -> str:
+    """Return a standing memory on one line: with its reason or day, or as a quotation if it is not from here."""
+    text, label, when = (
+        shorten_line(clean_line(str(memory["text"])), max_chars),
+        foreign_label(memory),
+        when_said(memory),
+    )
+    if label:
+        text = text.replace('"', "'")
+        return f'{label}: "{text}"'
+    return f"{text} ({when})" if when else text
+
+
+def foreign_label(memory: Mapping[str, Any]) -> str:
+    """Return whose words a memory is, if it was not written on this machine, or is from a tool or an import; else ''."""
+    origin, writer = foreign_origin_label(str(memory.get("origin") or "")), str(memory.get("writer") or "")
+    if origin or memory.get("own") is True:
+        return origin
+    return f"{clean_line(writer)[:_MAX_NAME_CHARS]}'s rule, quoted" if writer else f"{FOREIGN_LABEL}, quoted"
+
+
+def foreign_origin_label(origin: str) -> str:
+    """Return the label of text from an untrusted origin; empty for other text."""
+    sources = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}
+    source = FOREIGN_LABEL if origin == "repository" else sources.get(origin, "")
+    return f"{source}, quoted" if source else ""
 
 
 def shorten_line(text: str, max_chars: int) -> str:

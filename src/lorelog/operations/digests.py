@@ -175,6 +175,10 @@ class BriefView(OperationReply, frozen=True, kw_only=True):
     """Tasks, failures, decisions and evidence of a project."""
 
     overview: str
+    rules: tuple[str, ...]
+    """Rules that stand, each with its reason, or quoted as another person's."""
+    standing_decisions: tuple[str, ...]
+    """Decisions that stand and are not records."""
     active_tasks: tuple[BriefTask, ...]
     completed_tasks: tuple[BriefTask, ...]
     failures: tuple[DigestItemInfo, ...]
@@ -251,8 +255,10 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
     ),
 )
 def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:
-    """Summarize a project for a newcomer on one page: tasks, failures, decisions, evidence."""
-    scope = engine.records()
+    """Summarize a project for a newcomer on one page: rules that stand, tasks, failures, decisions, evidence."""
+    from lorelog.services.standing.rules import read_standing_rules
+
+    scope, standing = engine.records(), read_standing_rules(engine.place)
     content = build_brief(
         scope.records.tables(),
         scope.records.trust,
@@ -264,6 +270,8 @@ def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -
     libraries = {name: tuple(map(item_info, getattr(content, name))) for name in ("failures", "decisions", "evidence")}
     view = BriefView(
         overview=content.overview,
+        rules=tuple(rule.line for rule in standing.rules[: request.k]),
+        standing_decisions=tuple(decision.line for decision in standing.decisions[: request.k]),
         active_tasks=_brief_tasks(content.active),
         completed_tasks=_brief_tasks(content.completed),
         related_projects=content.related,

@@ -38,7 +38,8 @@ from lorelog.services.guards.replay import (
     format_verdict,
     replay,
 )
-from lorelog.services.guards.rules import (
+from lorelog.services.standing.inbox import InboxItem
+from lorelog.services.standing.rules import (
     GuardProposal,
     RuleBalance,
     check_rules,
@@ -47,7 +48,6 @@ from lorelog.services.guards.rules import (
     read_instructions,
     save_balances,
 )
-from lorelog.services.standing.inbox import InboxItem
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
@@ -281,7 +281,7 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
             raise UsageError(
                 f"{request.memory!r} is not one of the standing corrections and preferences", hint=own_words
             )
-        if not found[0].may_become_guard:
+        if not found[0].is_users:
             raise UsageError(
                 f"{request.memory!r} came with a repository, an import, a tool or an agent and cannot become a guard",
                 hint=f"if you agree with it, {own_words}",

@@ -343,6 +343,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.light.session_start import RecentJournals, render_open_tasks
+    from lorelog.services.standing.rules import read_standing_rules
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:
@@ -356,7 +357,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     files = DeliveryFiles(str(place.tenant_folder), place.project.id)
     journals = RecentJournals(place.project.id, (str(place.journals),), today.isoformat(), deletions, files.own)
     tasks = [line.removeprefix("- [ ] ") for line in render_open_tasks(deletions, place.project.id)]
-    handoff = make_handoff(journals, session=request.session, tasks=tasks)
+    handoff = make_handoff(journals, read_standing_rules(place), session=request.session, tasks=tasks)
     text = redact(render_handoff(handoff, request.to), engine.defaults.capture.patterns).text
     if request.inject and not handoff.is_own:
         raise UsageError(

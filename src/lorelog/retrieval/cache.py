@@ -277,7 +277,7 @@ class HotChunkCache:
     Both are in order of last use, so recent chunks stay, and those both recent and frequent stay longest.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int = 16_000_000) -> None:
         register_cache(self)
         self._max_bytes = max_bytes
         self._lock = Lock()
@@ -390,7 +390,7 @@ class Caches(NamedTuple):
         """Return the caches that the options enable."""
         return cls(
             AnswerCache(options) if options.answers else None,
-            HotChunkCache(options.hot_bytes) if options.hot else None,
+            HotChunkCache() if options.hot else None,
             CostCache() if options.answers or options.hot else None,
         )
 

@@ -171,15 +171,16 @@ def test_one_document(tmp_path: Path) -> None:
     assert (exchanges(turns), stats.session) == ([("Hi", "Hello")], "thread-00")
 
 
-def test_what_is_asked_meanwhile_belongs_to_the_turn(tmp_path: Path) -> None:
-    """A message sent during a turn is part of that turn's request."""
+def test_what_is_typed_meanwhile_is_a_turn_of_its_own(tmp_path: Path) -> None:
+    """Each message sent during a turn is kept as its own, with the work that follows it, under the turn's name."""
     records = new_turn("t1", "Build it", "Built.", [])
-    records.insert(-3, codex("response_item", codex_message("user", "use make", "t1", ["user.text"])))
-    records.insert(-3, codex("event_msg", {"type": "user_message", "message": "use make"}))
+    for text in ("use make", "and ninja"):
+        records.insert(-3, codex("response_item", codex_message("user", text, "t1", ["user.text"])))
+        records.insert(-3, codex("event_msg", {"type": "user_message", "message": text}))
 
-    assert exchanges(read(write_lines(tmp_path / "rollout.jsonl", [META, *records]))[0]) == [
-        ("Build it\n\nuse make", "Built.")
-    ]
+    turns = read(write_lines(tmp_path / "rollout.jsonl", [META, *records]))[0]
+    assert [request for request, _ in exchanges(turns)] == ["Build it", "use make", "and ninja"]
+    assert [turn.id for turn in turns] == ["t1", "t1#2", "t1#3"]
 
 
 def test_a_subagents_rollout_is_marked(tmp_path: Path) -> None:

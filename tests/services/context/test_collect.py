@@ -233,7 +233,7 @@ def test_nothing_is_told_twice(memory: Lorelog) -> None:
 def test_the_same_text_is_told_once(memory: Lorelog) -> None:
     """Of memories with the same text, and of a summary and its sentences, an agent reads one."""
     memory.add("otters sleep in the kelp forest", type="fact")
-    memory.add("Otters sleep in the kelp forest.", type="preference")
+    memory.add("Otters sleep in the kelp forest.", type="note")
     memory.add("Summary: Otters sleep in the kelp forest. They are counted at dawn.", type="summary")
 
     text = memory.context.agent_context([], k=5, token_budget=3000).text.lower()

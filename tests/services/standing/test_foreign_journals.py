@@ -15,9 +15,10 @@ import pytest
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
-from lorelog.services.guards.rules import propose_guards, read_standing_memories
+from lorelog.services.places.workspace import Workspace, find_project
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.services.standing.ownership import untracked_files
+from lorelog.services.standing.rules import propose_guards, read_standing_memories
 from lorelog.surfaces.hook import handle_hook
 from lorelog.surfaces.hook.context import _format_hit
 from lorelog.wiring import open_engine, resolve_location
@@ -87,7 +88,7 @@ def own_rules(home: Path, project: Path) -> list[str]:
 
 
 def guards(home: Path, project: Path) -> list[str]:
-    memories = read_standing_memories(files(home, project).standing, str(project.resolve()))
+    memories = read_standing_memories(Workspace(find_project(str(project)), home, "default"))
     return [proposal.as_guard().message for proposal in propose_guards(memories, frozenset())]
 
 

@@ -222,10 +222,11 @@ class CodexReader:
         if not self._requests.is_new(text, channel):
             self._turn.add_alias(item.get("id"))
             return
-        # With a turn id, a request made meanwhile belongs to that turn; without one, it starts the next turn.
-        named = as_object(item.get("internal_chat_message_metadata_passthrough")).get("turn_id")
-        if self._turn.request and not (self._turn.identity and (named or self._turn.identity) == self._turn.identity):
+        if self._turn.request:  # typed while the agent works: a turn of its own, under the same name
+            identity, replies = self._turn.identity, self._replies
             yield from self.flush()
+            self._start(identity, record.get("timestamp"))
+            self._replies = replies
         if not self._turn.request and not self._turn.time:
             self._turn.set_start_time(record.get("timestamp"))
         self._turn.add_request(text)

@@ -33,6 +33,7 @@ _COMMENT_OR_IMAGE = re.compile(r"<!--.*?(?:-->|\Z)|\bdata:[\w/+.-]+;base64,[A-Za
 _MAX_CODE_LINES = 3
 """More lines of code are useless on one line."""
 _MAX_CODE_CHARS = 200
+_MAX_HEADLINE_CHARS = 60
 _MAX_NESTED_BLOCKS = 4
 _MIN_PIECE_CHARS = 40
 _MIN_CUT_PIECE_CHARS = 160
@@ -98,20 +99,37 @@ def is_block_line(line: str) -> bool:
     return line.lstrip().startswith("|") or any(pattern.match(line) for pattern in patterns)
 
 
-def split_pieces(text: str) -> Iterator[Piece]:
-    """Yield the list items, table rows, short code and paragraphs of a text; longer code is left out."""
-    text = _strip_invisible(text).replace("\0", "")
-    for is_code, lines in _split_code(text.splitlines()):
-        if is_code:
-            code = " ".join(" ".join(lines).replace("`", "'").split())
-            if code:
-                yield False, f"`{shorten_text(code, _MAX_CODE_CHARS)}`"
+def split_pieces(text: str) -> list[Piece]:
+    """Return the list items, table rows, short code and paragraphs of a text; longer code is left out with its headline."""
+    pieces: list[Piece] = []
+    dropped = ""
+    for is_code, lines in _split_code(_strip_invisible(text).replace("\0", "").splitlines()):
+        if not is_code:
+            pieces += _prose_pieces(lines)
+        elif len(lines) > _MAX_CODE_LINES:
+            dropped = _drop_headline(pieces) or dropped
+        elif code := " ".join(" ".join(lines).replace("`", "'").split()):
+            pieces.append((False, f"`{shorten_text(code, _MAX_CODE_CHARS)}`"))
+    return pieces or ([(False, dropped)] if dropped else [])
+
+
+def _drop_headline(pieces: list[Piece]) -> str:
+    """Remove and return what only announces what follows; a longer sentence says something, and ends there."""
+    dropped = ""
+    while pieces and pieces[-1][1].endswith(":"):
+        is_item, text = pieces.pop()
+        *said, last = split_sentences(text) or [text]
+        if len(last) > _MAX_HEADLINE_CHARS:
+            said.append(f"{last[:-1]}.")
         else:
-            yield from _prose_pieces(lines)
+            dropped = f"{last[:-1]}."
+        if said:
+            pieces.append((is_item, " ".join(said)))
+    return dropped
 
 
 def _split_code(lines: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
-    """Yield runs of lines outside of code blocks and, with True, the code of each block of few lines.
+    """Yield runs of lines outside of code blocks and, with True, the code of each block.
 
     A fence with a language inside a block begins a nested one: agents show Markdown that contains fences. A block that
     is never closed counts as prose: losing text is worse than showing code.
@@ -126,9 +144,7 @@ def _split_code(lines: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
             continue
         yield False, prose
         prose = []
-        code = [line for line in lines[index + 1 : end] if line.strip() and not _FENCE.match(line)]
-        if len(code) <= _MAX_CODE_LINES:
-            yield True, code
+        yield True, [line for line in lines[index + 1 : end] if line.strip() and not _FENCE.match(line)]
         index = end + 1
     yield False, prose
 

@@ -1,6 +1,6 @@
 """Collects the items of the context file, the best of each section in turns, and renders it within a token budget.
 
-Memories that match the queries come first in each turn, then decisions in force, failures, open tasks and hot memories:
+Rules that stand come first. Memories that match the queries come first in each turn, then decisions in force, failures, open tasks and hot memories:
 with a small budget an agent sees one of each before a second of any.
 
 The budget includes the heading, the contract and the line that counts omitted items. Items are included whole, the most
@@ -18,13 +18,14 @@ from itertools import zip_longest
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from lorelog.core.document import short_hash
 from lorelog.core.errors import ModelUnavailable, UsageError, plural
 from lorelog.core.query import Hit
-from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust
+from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
 from lorelog.core.serializable import Serializable
-from lorelog.light.delivery_files import escape_tags
+from lorelog.light.delivery_files import escape_tags, when_said
 from lorelog.records.digests import (
     DigestItem,
     DigestRole,
@@ -37,9 +38,11 @@ from lorelog.records.tables import Task
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.context.relevance import ContextScope, dedupe_hits, hot_hits, newest_hits
 from lorelog.services.records.store import RecordStore
+from lorelog.services.standing.rules import StandingRule, read_standing_rules
 
 MARKDOWN, JSON = "markdown", "json"
 SECTIONS = {
+    "rules": "Rules that stand",
     "memories": "Memories",
     "decisions": "Decisions in force",
     "failures": "Failures to avoid",
@@ -53,7 +56,14 @@ EMPTY_TEXT = "Nothing is remembered for this yet."
 MAX_ITEM_CHARS = 600
 """Length limit of an item's text; the rest can be read with its id."""
 _MAX_QUERY_CHARS = 100
-_NAMES = {"memories": "memory", "decisions": "decision", "failures": "failure", "tasks": "task", "hot": "hot memory"}
+_NAMES = {
+    "rules": "rule",
+    "memories": "memory",
+    "decisions": "decision",
+    "failures": "failure",
+    "tasks": "task",
+    "hot": "hot memory",
+}
 
 CountTokens = Callable[[str], int]
 
@@ -81,11 +91,14 @@ class ContextItem(Struct, frozen=True, kw_only=True):
         return f"{self.id}:{self.hash[:12]}"
 
     @property
+    def known_tier(self) -> str:
+        """The trust tier, unless nothing is known."""
+        return "" if self.trust_tier == TrustTier.CANDIDATE else self.trust_tier
+
+    @property
     def source(self) -> str:
         """Origin of a tainted text; a text that is only based on a tainted one has another origin itself."""
-        if self.origin in UNTRUSTED_ORIGINS or self.origin == REPOSITORY_ORIGIN:
-            return self.origin
-        return "a tool's or an import's text"
+        return "a tool's or an import's text" if self.origin in {"", "user", "agent"} else self.origin
 
     @property
     def display_text(self) -> str:
@@ -173,13 +186,18 @@ def build_agent_context(
     # A record has the same citation in every section.
     ids = [hit.grounding[0].record for hits in by_rank for hit in hits if hit.grounding]
     records = {record.id: record for record in scope.record_scope.records.tables().by_ids(ids)} if ids else {}
+    standing = read_standing_rules(workspace)
+    ruled = {rule.id for rule in (*standing.rules, *standing.decisions)}
+    by_rank = [[hit for hit in hits if not (hit.anchor and hit.anchor.memory in ruled)] for hits in by_rank]
     memories = [[_item_of_hit(hit, "memories", records) for hit in hits] for hits in by_rank]
     shown = {hit.id for hits in by_rank for hit in hits}
     hot = [_item_of_hit(hit, "hot", {}) for hit in hot_hits(scope, MAX_PER_SECTION) if hit.id not in shown]
     has_records = scope.record_scope.records.exists()
     others = _collect_records(scope, " ".join(queries), set(records)) if has_records else ([], [], [])
-    sections = (*others, hot)
-    ordered: list[ContextItem] = []  # by usefulness: a rank of memories, one of each other section, and so on
+    decided = [*(_item_of_rule(rule, "decisions") for rule in standing.decisions[:MAX_PER_SECTION]), *others[0]]
+    sections = (decided, *others[1:], hot)
+    # By usefulness: rules, a rank of memories, one of each other section, and so on.
+    ordered = [_item_of_rule(rule, "rules") for rule in standing.rules[:MAX_PER_SECTION]]
     for turn in range(max(len(memories), *map(len, sections))):
         ordered += memories[turn] if turn < len(memories) else ()
         ordered += [section[turn] for section in sections if turn < len(section)]
@@ -237,6 +255,21 @@ def _drop_repeats(items: Sequence[ContextItem]) -> list[ContextItem]:
         kept.append(item)
         texts.append(text)
     return kept
+
+
+def _item_of_rule(rule: StandingRule, section: str) -> ContextItem:
+    return ContextItem(
+        section=section,
+        id=rule.id,
+        hash=short_hash(rule.text),
+        kind="rule" if section == "rules" else "decision",
+        trust_tier=str(TrustTier.CANDIDATE),
+        date=when_said(asdict(rule)),
+        text=rule.text,
+        origin=rule.origin if rule.is_users else rule.writer or REPOSITORY_ORIGIN,
+        tainted=not rule.is_users,
+        stale="may be out of date" if rule.is_stale else "",
+    )
 
 
 def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> ContextItem:
@@ -418,7 +451,7 @@ def _render_json(header: ContextHeader, items: Sequence[ContextItem], left: Sequ
 
 
 def _render_line(item: ContextItem) -> str:
-    parts = (_sanitize(item.kind), item.trust_tier, _sanitize(item.date), _sanitize(item.stale))
+    parts = (_sanitize(item.kind), item.known_tier, _sanitize(item.date), _sanitize(item.stale))
     label = ", ".join(filter(None, parts))
     if not item.tainted:
         return f"- `{_render_citation(item)}` {label}: {item.display_text}"
@@ -435,7 +468,7 @@ def _render_entry(item: ContextItem) -> str:
         "section": item.section,
         "citation": item.citation_id,
         "kind": _sanitize(item.kind),
-        "tier": item.trust_tier,
+        "tier": item.known_tier,
         "date": item.date,
         "quoted_from": item.source if item.tainted else "",
         "stale": _sanitize(item.stale),

@@ -8,7 +8,6 @@ from functools import cached_property
 from msgspec import Struct
 
 from lorelog.core.serializable import Serializable
-from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.cues.cue import CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
 from lorelog.services.guards.replay import PastCall, ReplaySources, replay
@@ -26,6 +25,7 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import MAX_RULES, Judge, KnownRule, Verdict
 from lorelog.services.review.statements import Statement, StatementSource
+from lorelog.services.standing.rules import read_standing_memories
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -64,9 +64,8 @@ class Reviewer:
 
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
-        files = DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id)
-        standing = [memory for memory in read_standing(files.standing) if memory.get("own")]
-        return [KnownRule(str(memory["id"]), str(memory["text"])) for memory in standing[:MAX_RULES]]
+        standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
+        return [KnownRule(memory.id, memory.text) for memory in standing[:MAX_RULES]]
 
     def run(self, judge: Judge, name: str, statements: Sequence[Statement]) -> ReviewReport:
         """Let a judge file statements. Raise ModelError if it fails; the batches before stay filed."""

@@ -72,6 +72,7 @@ from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions.capture_db import (
     DONE,
     EMPTY,
+    STATEMENT_TEXTS,
     WRITING,
     CaptureDatabase,
     CaptureRow,
@@ -513,7 +514,7 @@ class _SessionCapture:
     def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
         turn, event = draft.turn, self._event
         when = draft.when.isoformat("T", "seconds")
-        counts = (turn.text_count, turn.call_count)
+        counts = (turn.text_count, turn.call_count) if draft.is_note else (STATEMENT_TEXTS, 0)
         return CaptureRow(
             draft.memory, event.host, event.session, turn.turn.id, when, str(journal), *counts, state, entry
         )
@@ -576,4 +577,8 @@ def session_status(workspace: Workspace) -> SessionStatus:
         with suppress(OSError):
             failed += reason.stat().st_mtime >= earliest
     spent = Receipts.of_tenant(workspace.tenant_folder).spent_today()
-    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent)
+    from lorelog.services.standing.rules import read_standing_rules
+
+    standing = read_standing_rules(workspace)
+    counts = [sum(rule.is_users for rule in some) for some in (standing.rules, standing.decisions)]
+    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts)

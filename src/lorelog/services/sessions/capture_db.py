@@ -64,6 +64,9 @@ WRITING, DONE, EMPTY, FORGOTTEN = "writing", "done", "empty", "forgotten"
 """States of a turn: being written to a journal, written, without content to remember, or erased permanently."""
 
 
+STATEMENT_TEXTS = -1
+
+
 class CaptureRow(Struct, frozen=True):
     """State of a turn, or of a later part of it."""
 
@@ -74,7 +77,7 @@ class CaptureRow(Struct, frozen=True):
     time: str
     journal: str
     texts: int
-    """Number of the assistant's texts that were captured."""
+    """Number of the assistant's texts that were captured; STATEMENT_TEXTS of a statement of the user."""
     calls: int
     """Number of tool calls that were captured."""
     state: str
@@ -204,16 +207,17 @@ class CaptureDatabase:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def status(self, since: float) -> tuple[HostCaptures, ...]:
-        """Return the captures of each host: in total, and since a time."""
+        """Return the captures of each host: in total, and since a time, by when they were written."""
         rows = self._fetch(
             "SELECT h.host, h.epoch, h.last_event, h.last_capture, count(DISTINCT t.session || ' ' || t.turn),"
-            " count(DISTINCT iif(t.captured_at >= ?, t.session || ' ' || t.turn, NULL)) FROM hosts h"
+            " count(DISTINCT iif(t.captured_at >= ?, t.session || ' ' || t.turn, NULL)),"
+            " count(iif(t.captured_at >= ? AND t.texts = ?, 1, NULL)) FROM hosts h"
             " LEFT JOIN turns t ON t.host = h.host AND t.state = ? GROUP BY h.host ORDER BY h.host",
-            *(since, DONE),
+            *(since, since, STATEMENT_TEXTS, DONE),
         )
         return tuple(
-            HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), count, today)
-            for host, first, last, captured, count, today in rows
+            HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), *counts)
+            for host, first, last, captured, *counts in rows
         )
 
     def shown_memories(self, host: str, session: str) -> frozenset[str]:

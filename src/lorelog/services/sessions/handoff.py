@@ -17,8 +17,9 @@ from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
 from lorelog.light.session_start import RecentJournals, parse_note
+from lorelog.services.standing.rules import StandingRules
 
-_MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
+_MAX_FILES, _MAX_RULES, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15
 """A shorter request ("go on") says little; the next longer one is the goal."""
 
@@ -36,8 +37,10 @@ class Handoff(Serializable, Struct, frozen=True, kw_only=True):
     last_request: str
     state: str
     """The outcome of the last turn."""
+    rules: tuple[str, ...]
+    """The rules that stand in the project, each with its reason."""
     decisions: tuple[str, ...]
-    """Decisions and preferences of the session, and those added by hand on its days."""
+    """The decisions that stand in the project, each with its reason."""
     files: tuple[str, ...]
     questions: tuple[str, ...]
     """Open tasks and questions."""
@@ -47,7 +50,9 @@ class Handoff(Serializable, Struct, frozen=True, kw_only=True):
     """True if it was captured on this machine, and did not come with the repository."""
 
 
-def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence[str] = ()) -> Handoff:
+def make_handoff(
+    journals: RecentJournals, standing: StandingRules, *, session: str = "", tasks: Sequence[str] = ()
+) -> Handoff:
     """Return the handoff of a session by its id or the beginning of it. Raise NotFound.
 
     By default it is the newest session that was captured on this machine: a repository may come with notes of its own.
@@ -68,25 +73,14 @@ def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence
             hint="'lorelog hosts install' captures sessions; 'lorelog backfill' reads earlier ones",
         )
     entries = [entry for entry in reversed(everything) if entry.anchor.get("session") == chosen]
-    first, last = entries[0].day, entries[-1].day
-    added = [
-        entry
-        for entry in reversed(everything)
-        if entry.is_own and not entry.anchor.get("session") and first <= entry.day <= last
-    ]
-    return _describe(entries, [*added, *entries], tasks)
+    return _describe(entries, standing, tasks)
 
 
-def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tasks: Sequence[str]) -> Handoff:
-    """Return the handoff of a session's entries, oldest first; `stated` are the entries that may state decisions."""
+def _describe(entries: Sequence[RecentEntry], standing: StandingRules, tasks: Sequence[str]) -> Handoff:
+    """Return the handoff of a session's entries, oldest first."""
     turns = [parse_note(entry.raw) for entry in entries if entry.anchor.get("type", "turn") in ("turn", "plan")]
     asked = [line for turn in turns for line in turn["request"][:1]]
     outcomes = [" ".join(turn["outcome"] or turn["text"]) for turn in turns if turn["outcome"] or turn["text"]]
-    decisions = [
-        f"{entry.anchor['type']}: {_line(entry.raw[0].strip().removeprefix('- '))}"
-        for entry in stated
-        if entry.anchor.get("type") in ("decision", "preference") and entry.raw
-    ]
     files = [name.strip() for turn in reversed(turns) for line in turn["files"] for name in line.split(",")]
     sentences = outcomes[-1].replace("? ", "?\n").replace(". ", ".\n").split("\n") if outcomes else []
     questions = [line for line in map(_line, sentences) if line.endswith("?")]
@@ -100,7 +94,8 @@ def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tas
         goal=_line(next((line for line in asked if len(line) >= _MIN_GOAL_CHARS), asked[0] if asked else "")),
         last_request=_line(asked[-1]) if asked else "",
         state=_line(outcomes[-1]) if outcomes else "",
-        decisions=tuple(dict.fromkeys(decisions))[-_MAX_DECISIONS:],
+        rules=tuple(rule.line for rule in standing.rules[:_MAX_RULES]),
+        decisions=tuple(decision.line for decision in standing.decisions[:_MAX_RULES]),
         files=tuple(dict.fromkeys(filter(None, files)))[:_MAX_FILES],
         questions=tuple(dict.fromkeys([*questions, *_open_boxes(entries), *tasks]))[:_MAX_QUESTIONS],
         failing=_line(_find_failure(turns)),
@@ -149,7 +144,7 @@ def render_handoff(handoff: Handoff, to: str = "") -> str:
     for label, text in (("Goal", handoff.goal), ("Last request", handoff.last_request), ("State", handoff.state)):
         lines += [f"**{label}:** {text}", ""] if text else []
     lines += [f"**Failing:** {handoff.failing}", ""] if handoff.failing else []
-    for label, items in (("Decisions", handoff.decisions), ("Open", handoff.questions)):
+    for label, items in (("Rules", handoff.rules), ("Decisions", handoff.decisions), ("Open", handoff.questions)):
         lines += [f"**{label}:**", "", *(f"- {item}" for item in items), ""] if items else []
     lines += [f"**Files:** {', '.join(handoff.files)}", ""] if handoff.files else []
     lines += ['Older memory: `lorelog search "…"`.']

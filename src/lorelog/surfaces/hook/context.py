@@ -13,13 +13,20 @@ import time
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.paths import is_below
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, read_start, shorten_line, when_said
+from lorelog.light.delivery_files import (
+    CLOSING_TAG,
+    OPENING_TAG,
+    clean_line,
+    foreign_origin_label,
+    read_start,
+    shorten_line,
+    when_said,
+)
 from lorelog.light.delivery_log import estimate_tokens, prompted_memories
 from lorelog.light.quick_json import dumps, loads
 from lorelog.light.session_start import (
     STALE_VERDICTS,
     RecentJournals,
-    foreign_origin_label,
     is_agents_note,
     is_users_word,
     render_session_start,

@@ -14,7 +14,7 @@ import time
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
 from lorelog.light.cue_table import match_cues
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, when_said
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, foreign_label, when_said
 from lorelog.light.quick_json import dumps
 from lorelog.surfaces.hook.settings import HookContext
 
@@ -239,13 +239,10 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
     if match.get("type") == "failure":
         return f"- {text} ({reason})"
     note = f"(memory {match.get('id')}; {reason})"
-    if match.get("own") is not True:
-        return f"- Came with the repository, quoted: {dumps(text, ensure_ascii=False)} {note}"
+    label = foreign_label(match)
+    if label:
+        return f"- {label[0].upper()}{label[1:]}: {dumps(text, ensure_ascii=False)} {note}"
     origin = str(match.get("origin") or "")
-    if origin in {"tool", "import"}:
-        return (
-            f"- From {'a tool' if origin == 'tool' else 'an import'}, quoted: {dumps(text, ensure_ascii=False)} {note}"
-        )
     if match.get("reason"):
         return f"- A rule of the user, {when_said(match)}: {text} {note}"
     said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"

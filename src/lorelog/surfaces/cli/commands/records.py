@@ -259,10 +259,10 @@ def _format_item_badge(item: Json) -> str:
 
 
 def show_brief(reply: Json, args: argparse.Namespace) -> None:
-    """Summarize this project's tasks, failures, decisions and evidence for a newcomer.
+    """Summarize this project's rules, tasks, failures, decisions and evidence for a newcomer.
 
-    The summary is compiled from records. Every sentence cites its records and has a trust badge; 'lorelog show ID'
-    shows a record.
+    Rules and decisions that stand come first, each with its reason. The rest is compiled from records: every sentence cites its
+    records and has a trust badge; 'lorelog show ID' shows a record.
 
     examples:
       lorelog brief
@@ -270,10 +270,16 @@ def show_brief(reply: Json, args: argparse.Namespace) -> None:
       lorelog brief --json
     """
     digest, brief = reply["artifact"], reply["brief"]
-    if not digest["lines"]:
-        print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
+    standing = {"Rules that stand": brief["rules"], "Decisions that stand": brief["standing_decisions"]}
+    if not digest["lines"] and not any(standing.values()):
+        print(
+            "Nothing is recorded here yet: no task, no decision, no rule. Use 'lorelog task start \"…\"', or 'lorelog review'."
+        )
         return
     print(one_line(brief["overview"]))
+    for title, lines in standing.items():
+        for line in [f"\n{stylize(title, 'bold')}", *(f"  {one_line(line)}" for line in lines)] if lines else ():
+            print(line)
     items = {item["artifact_id"]: item for name in ("failures", "decisions", "evidence") for item in brief[name]}
     ids = short_record_ids(digest["related_artifact_ids"])
     section = _OVERVIEW

@@ -52,7 +52,6 @@ examples:
 """Help of commands with verbs."""
 _MAX_DAYS = 7
 _MAX_PROBLEMS = 5
-_COUNTED_TYPES = ("correction", "decision")
 _MAX_COUNTED = 1000
 _COUNTS = ("calls", "failed", "tokens in", "tokens out")
 _LINE_WIDTH = 79
@@ -123,13 +122,11 @@ def _read_hosts(_: object) -> list[Json]:
 
 
 def _read_captured(call: Callable[..., Any]) -> dict[str, int]:
-    """Return the turns captured today in all projects, and this project's new memories of the types that matter most."""
+    """Return the turns and statements written today in all projects, and what stands in this project."""
     sessions = call("session.status")
-    memories = call("memory.list", since="today", types=list(_COUNTED_TYPES), limit=_MAX_COUNTED)["memories"]
-    # A file's time says nothing about its notes.
-    types = [memory["type"] for memory in memories if memory["date_source"] == "text"]
-    counts = {f"{name}s": types.count(name) for name in _COUNTED_TYPES}
-    return {"turns": sum(host["today"] for host in sessions["hosts"]), **counts, "waiting": sessions["waiting"]}
+    turns, statements = (sum(host[name] for host in sessions["hosts"]) for name in ("today", "statements"))
+    standing = {name: sessions[name] for name in ("rules", "decisions", "waiting")}
+    return {"turns": turns, "statements": statements, **standing}
 
 
 def _read_delivered(call: Callable[..., Any]) -> dict[str, int]:
@@ -196,9 +193,13 @@ def _format_parts(status: Json) -> Iterator[tuple[str, str]]:
     if captured is None:
         yield "captured", unknown
     else:
-        counts = [plural(captured[f"{noun}s"], noun) for noun in ("turn", *_COUNTED_TYPES)]
+        counts, standing = (
+            ", ".join(plural(captured[f"{noun}s"], noun) for noun in nouns)
+            for nouns in (("turn", "statement"), ("rule", "decision"))
+        )
         waiting = f"; {plural(captured['waiting'], 'event')} waiting" if captured["waiting"] else ""
-        yield "captured", f"today: {', '.join(counts)}{waiting}"
+        yield "captured", f"written today: {counts}{waiting}"
+        yield "standing", f"{standing} of yours"
     yield from _format_spending(status["delivered"], status["cost"], unknown)
 
 

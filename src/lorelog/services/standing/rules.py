@@ -1,33 +1,38 @@
-"""Rules compared with past calls, and the guards that they suggest.
+"""The rules and decisions that stand, as every command shows them, what agents did about them, and the guards that they suggest.
 
-A rule is a standing memory, or a line of CLAUDE.md or AGENTS.md. It applies to the calls that have its commands, paths and events. A call
-breaks it if it has what the rule forbids: a judge said so, the rule begins with a prohibition, or it names what to use in its place. A
+All read the file that hooks read, and word a rule the same way: with when and how the user said it, or quoted, as another person's.
+
+Rules, and the lines of CLAUDE.md and AGENTS.md, are compared with past calls. A rule applies to the calls that have its commands, paths and
+events. A call breaks it if it has what the rule forbids: a judge said so, the rule begins with a prohibition, or names what to use in its place. A
 call follows it if it runs a command that the rule says to use. What a rule means beyond that is not guessed: of a line only
-what stands there in code counts, and a line that names neither command nor path cannot be checked.
+what stands in code counts, and a line that names neither command nor path there cannot be checked.
 
-Candidates for guards come from rules that forbid a command or a file. A rule with a condition ("never run npm without asking") gives none,
-because a pattern cannot check it. Only the user switches a candidate on, after a replay over past calls. Only memories that were
-written on this machine count: what came with a repository, an import or a tool never becomes a guard.
+A guard is proposed from a rule that forbids a command or a file, by the rule's cues. A rule with a condition
+("never run npm without asking") gives none, because a pattern cannot check it. Only the user switches a proposal on, after a replay over past
+calls. What came with a repository, an import or a tool, and what an agent wrote, never becomes a guard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 
-from msgspec import DecodeError, Struct, ValidationError, json
+import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
 from lorelog.light.cue_table import command_events
-from lorelog.light.delivery_files import is_iso_date, project_key, read_standing
+from lorelog.light.delivery_files import DeliveryFiles, describe_memory, is_iso_date, project_key, read_standing
 from lorelog.light.guard_check import PERSON, CallView
+from lorelog.light.session_start import RULE_TYPES, STALE_VERDICTS
 from lorelog.light.shell_command import command_variants, split_command, word_set
 from lorelog.light.wildcard import has_wildcard
-from lorelog.services.cues.cue import Cue, CueKind, read_cues
+from lorelog.services.cues.cue import CueKind, read_cues
 from lorelog.services.cues.derive import derive_cues, find_choices
 from lorelog.services.guards.guard_log import (
     MAX_MESSAGE_CHARS,
@@ -38,11 +43,13 @@ from lorelog.services.guards.guard_log import (
     guard_id,
 )
 from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
+from lorelog.services.places.workspace import Workspace
 
+DECISION = "decision"
 BROKEN, FOLLOWED, APPLIES = "broken", "followed", ""
 """What a call that matches a rule shows."""
 MIN_BROKEN = 3
-"""Breaks from which on a rule is proposed as a guard."""
+"""Breaks that are named where a rule is proposed as a guard."""
 REST_DAYS, MIN_RECENT_CALLS = 90, 200
 """A rule that nobody broke for so long, in so many calls, needs not be shown at every session start."""
 _INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
@@ -52,31 +59,52 @@ _LITERAL_KINDS = (CueKind.COMMAND, CueKind.PATH)
 _WEIGHT = {BROKEN: 3, FOLLOWED: 2, APPLIES: 1}
 _Check = tuple[int, str, GuardConditions | str]
 """Number of a rule, what a matching call shows, and conditions or an event."""
-_TYPES = frozenset({"correction", "preference"})
 _PROHIBITIONS = ("never ", "don't ", "dont ", "do not ", "no ")
 _REMINDERS = ("forget", "worry", "hesitate", "mind")
 _CONDITIONS = word_set("without unless until till before after when while if except only yet but")
 
 
-class StandingRule(Struct, frozen=True, kw_only=True):
-    """A memory as the file of standing memories has it."""
+class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
+    """A memory that stands."""
 
     id: str
-    type: str
     text: str
-    date: str
-    origin: str
-    own: bool
+    type: str = ""
+    date: str = ""
+    origin: str = ""
+    own: bool = False
     """True if it was written on this machine; False if it came with a repository or an import."""
-    project: str
-    cues: tuple[Cue, ...] = ()
+    writer: str = ""
+    """Who wrote one that is not own, if that is known."""
+    reason: str = ""
+    """When and how the user said it, and who filed it; empty if it was added by hand."""
+    verdict: str = ""
+    """The freshness of the code that it names."""
+    project: str = ""
+    cues: tuple[str, ...] = ()
     forbids: bool = False
     """True if a judge said that it forbids what its cues name."""
 
     @property
-    def may_become_guard(self) -> bool:
+    def since(self) -> str:
+        """Since when it holds: a filed rule since it was said."""
+        said = self.reason.removeprefix("said on ")[:10]
+        return said if is_iso_date(said) else self.date
+
+    @property
+    def is_users(self) -> bool:
         """False for text that is not the user's own word."""
         return self.own and self.origin in {"", "user"}
+
+    @property
+    def is_stale(self) -> bool:
+        """True if the code that it names has changed."""
+        return self.verdict in STALE_VERDICTS
+
+    @property
+    def line(self) -> str:
+        """The rule as every surface words it."""
+        return ("may be out of date: " if self.is_stale else "") + describe_memory(asdict(self))
 
     @property
     def is_prohibition(self) -> bool:
@@ -116,31 +144,45 @@ class GuardProposal(GuardConditions, frozen=True, kw_only=True):
         return guard_from_draft(draft, PERSON)
 
 
-def read_standing_memories(
-    files: Sequence[str], project: str, forbidding: frozenset[str] = frozenset()
-) -> list[StandingRule]:
-    """Return the memories of the project's file and of the global one, newest first; unreadable lines are skipped."""
+class StandingRules(Struct, frozen=True):
+    """The rules and decisions that stand in a project: the user's, newest first, then those of others; none that agents noted."""
+
+    rules: tuple[StandingRule, ...]
+    decisions: tuple[StandingRule, ...]
+
+
+def read_standing_memories(workspace: Workspace, forbidding: frozenset[str] = frozenset()) -> list[StandingRule]:
+    """Return all memories that stand in a project, with the global ones, newest first; unreadable lines are skipped.
+
+    `forbidding` are those of which a judge said that they forbid something.
+    """
     memories: list[StandingRule] = []
-    for file, owner in zip(files, (project, ""), strict=True):
+    files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing
+    for file, project in zip(files, (workspace.project.id, ""), strict=True):
         for entry in read_standing((file,)):
-            texts = {name: str(entry.get(name) or "") for name in ("id", "type", "text", "date", "origin")}
-            cues = entry.get("cues")
-            known = read_cues(map(str, cues)) if isinstance(cues, list) else ()
-            said = str(entry.get("reason") or "").removeprefix("said on ")[:10]
-            texts["date"] = said if is_iso_date(said) else texts["date"]  # a filed rule holds since it was said
-            forbids, own = texts["id"] in forbidding, entry.get("own") is True
-            memories.append(StandingRule(**texts, own=own, project=owner, cues=known, forbids=forbids))
+            with suppress(msgspec.ValidationError):
+                more = {"project": project, "forbids": entry.get("id") in forbidding}
+                memories.append(msgspec.convert(entry | more, StandingRule))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
+
+
+def read_standing_rules(workspace: Workspace) -> StandingRules:
+    """Return what stands in a project, for the commands that show it."""
+    shown = [memory for memory in read_standing_memories(workspace) if memory.origin != "agent"]
+    shown.sort(key=lambda memory: not memory.is_users)
+    decisions = tuple(memory for memory in shown if memory.type == DECISION)
+    return StandingRules(tuple(memory for memory in shown if memory.type in RULE_TYPES), decisions)
 
 
 def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> list[GuardProposal]:
     """Return proposals, newest rule first, without those whose guards exist already (`known` ids)."""
     proposals: dict[str, GuardProposal] = {}
     for memory in memories:
-        if memory.type not in _TYPES or not memory.may_become_guard or not memory.is_prohibition:
+        if memory.type not in RULE_TYPES or not memory.is_users or not memory.is_prohibition:
             continue
-        commands = [cue.value for cue in memory.cues if cue.kind is CueKind.COMMAND]
-        paths = [cue.value for cue in memory.cues if cue.kind is CueKind.PATH]
+        cues = read_cues(memory.cues)
+        commands = [cue.value for cue in cues if cue.kind is CueKind.COMMAND]
+        paths = [cue.value for cue in cues if cue.kind is CueKind.PATH]
         candidates = map(_command_candidate, commands) if commands else map(_path_candidate, paths)
         for conditions, example in candidates:
             guard = guard_from_draft(GuardDraft(**asdict(conditions), message=""), PERSON)
@@ -213,12 +255,12 @@ class RuleBalance(Serializable, Struct, frozen=True, kw_only=True):
 def checked_rules(memories: Iterable[StandingRule]) -> Iterator[CheckedRule]:
     """Yield the user's own rules with what can be checked of them."""
     for memory in memories:
-        if memory.may_become_guard and memory.type in _TYPES | {"decision"}:
+        if memory.is_users and memory.type in (*RULE_TYPES, DECISION):
             yield CheckedRule(
                 id=memory.id,
                 text=memory.text,
-                date=memory.date,
-                may_rest=memory.type in _TYPES,
+                date=memory.since,
+                may_rest=memory.type in RULE_TYPES,
                 checks=tuple(_checks_of(memory, is_forbidding=memory.is_prohibition)),
             )
 
@@ -287,15 +329,15 @@ def check_rules(
 def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> None:
     """Keep the balances of a project for the inbox, which cannot wait for a pass over all calls."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomic(folder / f"{project_key(project)}.rules", json.encode(rules), durable=False)
+    write_atomic(folder / f"{project_key(project)}.rules", msgspec.json.encode(rules), durable=False)
 
 
 def read_balances(folder: Path, project: str) -> dict[str, RuleBalance]:
     """Return the balances of a project as they were saved last, by rule."""
     try:
         data = (folder / f"{project_key(project)}.rules").read_bytes()
-        return {rule.id: rule for rule in json.decode(data, type=list[RuleBalance])}
-    except (OSError, ValidationError, DecodeError):
+        return {rule.id: rule for rule in msgspec.json.decode(data, type=list[RuleBalance])}
+    except (OSError, msgspec.DecodeError):
         return {}
 
 
@@ -321,7 +363,7 @@ def _balance(rule: CheckedRule, hits: Sequence[ReplayHit], recent: str) -> RuleB
 
 def _checks_of(rule: StandingRule, *, is_forbidding: bool) -> Iterator[tuple[str, GuardConditions | str]]:
     chosen, replaced = find_choices(rule.text)
-    values = {kind: [cue.value for cue in rule.cues if cue.kind is kind] for kind in CueKind}
+    values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
     for command in values[CueKind.COMMAND]:
         is_broken = is_forbidding or command in replaced
         yield BROKEN if is_broken else APPLIES, _command_candidate(command)[0]
@@ -339,7 +381,7 @@ def _sentence_checks(sentence: str) -> Iterator[tuple[str, GuardConditions | str
         for cue in derive_cues(sentence)
         if cue.kind in _LITERAL_KINDS and any(cue.value in code for code in parts[1::2])
     ]
-    rule = StandingRule(id="", type="", text=sentence, date="", origin="", own=False, project="", cues=tuple(literals))
+    rule = StandingRule(id="", text=sentence, cues=tuple(map(str, literals)))
     joined = all(part.strip(" ,/") in ("", "or", "and", "nor") for part in parts[2:-1:2])
     is_whole = len(parts[0].split()) <= _MAX_OPENER_WORDS and joined and parts[-1].strip()[:1] in ("", *".,;:!()-–—")
     yield from _checks_of(rule, is_forbidding=is_whole and rule.is_prohibition)

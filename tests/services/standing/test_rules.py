@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.services.cues.derive import derive_cues
-from lorelog.services.guards.rules import (
+from lorelog.services.places.workspace import Project, Workspace
+from lorelog.services.standing.rules import (
     StandingRule,
     propose_guards,
     read_standing_memories,
@@ -44,7 +46,7 @@ UNCLEAR = [
 
 def memory(text: str, **fields: Any) -> StandingRule:
     values = {"id": text, "type": "correction", "date": "2026-03-05", "origin": "user", "own": True, "project": "/p"}
-    return StandingRule(text=text, cues=derive_cues(text), **{**values, **fields})
+    return StandingRule(text=text, cues=tuple(map(str, derive_cues(text))), **{**values, **fields})
 
 
 @pytest.mark.parametrize(("text", "pattern"), CLEAR.items())
@@ -87,8 +89,11 @@ def test_damaged_standing_files_are_read_as_far_as_possible(tmp_path: Path) -> N
         json.dumps({"id": "b", "text": "never edit .env", "type": "correction"}),
         json.dumps({"id": 1, "text": "x"}),
     ]
-    (tmp_path / "p").write_text("\n".join(lines), "utf-8")
+    workspace = Workspace(Project("/p", "/p", "p", git=False), tmp_path, "default")
+    standing = Path(DeliveryFiles(str(workspace.tenant_folder), "/p").standing[0])
+    standing.parent.mkdir(parents=True)
+    standing.write_text("\n".join(lines), "utf-8")
 
-    memories = read_standing_memories((str(tmp_path / "p"), str(tmp_path / "none")), "/p")
+    memories = read_standing_memories(workspace)
 
-    assert [(memory.id, memory.may_become_guard) for memory in memories] == [("a", True), ("b", False)]
+    assert [(memory.id, memory.is_users) for memory in memories] == [("a", True), ("b", False)]
