@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
@@ -43,7 +43,6 @@ from lorelog.services.standing.rules import (
     GuardProposal,
     RuleBalance,
     check_rules,
-    checked_rules,
     propose_guards,
     read_instructions,
     save_balances,
@@ -144,7 +143,7 @@ class GuardDetails(Guard, frozen=True, kw_only=True):
 
 
 class GuardHit(OperationReply, frozen=True, kw_only=True):
-    """A past call that a guard matches."""
+    """A past call that a guard or a rule matches, and what it shows of the rule."""
 
     at: str
     host: str
@@ -154,11 +153,6 @@ class GuardHit(OperationReply, frozen=True, kw_only=True):
     corrected: bool
     why: str
     statement: str
-
-
-class RuleCall(GuardHit, frozen=True, kw_only=True):
-    """A past call that a rule is about."""
-
     verdict: str
 
 
@@ -167,7 +161,7 @@ class RulesReply(ReplyItems[RuleBalance], OperationReply, frozen=True, kw_only=T
 
     rules: tuple[RuleBalance, ...]
     total: int
-    calls: tuple[RuleCall, ...]
+    calls: tuple[GuardHit, ...]
     notes: tuple[str, ...]
 
 
@@ -228,7 +222,8 @@ def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> R
     is guessed: lines that name neither a command nor a path in code are not checkable.
     """
     calls, notes = engine.past_calls(call.environment).calls(call.progress or _ignore)
-    rules = [*checked_rules(engine.standing_rules()), *read_instructions(engine.place.project.root)]
+    rules = [rule for rule in engine.standing_rules() if rule.is_users]
+    rules += read_instructions(engine.place.project.root)
     checked = check_rules(rules, calls, datetime.now().astimezone().date())
     balances = sorted((rule for rule, _ in checked), key=lambda rule: (-rule.broken, -rule.corrected, -rule.applies))
     save_balances(engine.place.cache_folder / "delivery", engine.place.project.id, balances)
@@ -236,11 +231,11 @@ def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> R
     found = [pair for pair in found if pair[0].id == request.id] or found
     if request.id and len(found) != 1:
         raise NotFound(f"{request.id[:100]!r} is not one of the rules", hint="'lorelog rules' lists them")
-    shown = [(hit, {"verdict": hit.verdict}) for _, hits in found for hit in reversed(hits)][: request.limit]
+    shown = [hit for _, hits in found for hit in reversed(hits)][: request.limit]
     return RulesReply(
         rules=tuple(rule for rule, _ in found) or tuple(balances),
         total=len(calls),
-        calls=tuple(_hit_reply(hit, RuleCall, **more) for hit, more in shown),
+        calls=tuple(_hit_reply(hit) for hit in shown),
         notes=notes,
     )
 
@@ -426,12 +421,9 @@ def _ignore(stage: str, done: int, total: int) -> None:
     """Report no progress."""
 
 
-_HitT = TypeVar("_HitT", bound=GuardHit)
-
-
-def _hit_reply(hit: ReplayHit, kind: type[_HitT], **more: str) -> _HitT:
+def _hit_reply(hit: ReplayHit) -> GuardHit:
     texts = {"call": format_hit(hit), "statement": format_statement(hit), "session_id": hit.call.session}
-    return reply_from(hit.call, kind, corrected=hit.corrected, why=hit.why, **texts, **more)
+    return reply_from(hit.call, GuardHit, corrected=hit.corrected, why=hit.why, verdict=hit.verdict, **texts)
 
 
 def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
@@ -468,6 +460,6 @@ def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay
         refused = ""
     except UsageError as error:
         refused = error.message
-    hits = tuple(_hit_reply(hit, GuardHit) for hit in list(reversed(report.hits))[:limit])
+    hits = tuple(_hit_reply(hit) for hit in list(reversed(report.hits))[:limit])
     verdict, count = format_verdict(report), len(report.hits)
     return reply_from(report, GuardReplay, id=guard.id, verdict=verdict, hit_count=count, hits=hits, refused=refused)

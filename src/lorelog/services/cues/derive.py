@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from lorelog.language.lexicon import lexicon
 from lorelog.light.shell_command import split_command, word_set
@@ -77,45 +76,35 @@ def _find_commands(text: str) -> list[str]:
     chosen: dict[str, bool] = {}
     """Commands to use, and whether they stand in code."""
     others: dict[str, None] = {}
-    for command in _named_commands(text):
-        if not command.is_chosen:
-            others[" ".join(command.words)] = None
+    for command, in_code, is_chosen, _ in _named_commands(text):
+        if is_chosen:
+            chosen[command if in_code else command.partition(" ")[0]] = in_code
         else:
-            chosen[" ".join(command.words) if command.in_code else command.words[0]] = command.in_code
+            others[command] = None
     for name, in_code in chosen.items() if not others else ():
         alternatives = sorted(_FAMILY_OF.get(name, frozenset()) - chosen.keys())
         others |= dict.fromkeys(alternatives or ([name] if in_code else []))
     return list(others)
 
 
-class _NamedCommand(NamedTuple):
-    """A command in a text."""
-
-    words: list[str]
-    in_code: bool
-    is_chosen: bool
-    is_replaced: bool
-    """True if another one is named in its place: the second of "use pnpm, not npm"."""
-
-
-def _named_commands(text: str) -> Iterator[_NamedCommand]:
+def _named_commands(text: str) -> Iterator[tuple[str, bool, bool, bool]]:
+    """Yield each command: its words, whether it stands in code, is to be used, and is what another one is used for."""
     position, instead = 0, -2
     while named := _NAMED.search(text, position):
         words = _code_words(named[1]) if named[1] else _prose_words(named[2], named[3])
         position = named.end() if named[1] else named.end(2)
         before = text[max(0, named.start() - 20) : named.start()].replace("\u2019", "'")
         preferred = _PREFERRED.match(text, position)
-        is_chosen = bool(_CHOSEN.search(before) or preferred)
         if words:
-            yield _NamedCommand(words, bool(named[1]), is_chosen, named.start() - 1 == instead)
+            is_chosen = bool(_CHOSEN.search(before) or preferred)
+            yield " ".join(words), bool(named[1]), is_chosen, named.start() - 1 == instead
             instead = preferred.end() if preferred else -2
 
 
 def find_choices(text: str) -> tuple[list[str], list[str]]:
     """Return the commands that a text says to use, and those that it names directly as what they replace."""
-    named = [(" ".join(command.words), command) for command in _named_commands(text[:MAX_TEXT_CHARS])]
-    chosen = [words for words, command in named if command.is_chosen]
-    return chosen, [words for words, command in named if command.is_replaced]
+    named = list(_named_commands(text[:MAX_TEXT_CHARS]))
+    return [command for command, _, is_chosen, _ in named if is_chosen], [each[0] for each in named if each[3]]
 
 
 def _code_words(span: str) -> list[str]:

@@ -27,7 +27,14 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
 from lorelog.light.cue_table import command_events
-from lorelog.light.delivery_files import DeliveryFiles, describe_memory, is_iso_date, project_key, read_standing
+from lorelog.light.delivery_files import (
+    DeliveryFiles,
+    describe_memory,
+    is_iso_date,
+    project_key,
+    read_standing,
+    read_start,
+)
 from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.session_start import RULE_TYPES, STALE_VERDICTS
 from lorelog.light.shell_command import command_variants, split_command, word_set
@@ -46,19 +53,14 @@ from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
 from lorelog.services.places.workspace import Workspace
 
 DECISION = "decision"
-BROKEN, FOLLOWED, APPLIES = "broken", "followed", ""
-"""What a call that matches a rule shows."""
-MIN_BROKEN = 3
-"""Breaks that are named where a rule is proposed as a guard."""
+BROKEN, FOLLOWED, APPLIES = "broken", "followed", "is about"
+"""What a matching call shows of a rule. The first of the alphabet counts if there are several."""
 REST_DAYS, MIN_RECENT_CALLS = 90, 200
 """A rule that nobody broke for so long, in so many calls, needs not be shown at every session start."""
+LINE = "line"
+"""Type of a line of instructions."""
 _INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
 _MAX_INSTRUCTION_BYTES = 200_000
-_MAX_OPENER_WORDS = 3
-_LITERAL_KINDS = (CueKind.COMMAND, CueKind.PATH)
-_WEIGHT = {BROKEN: 3, FOLLOWED: 2, APPLIES: 1}
-_Check = tuple[int, str, GuardConditions | str]
-"""Number of a rule, what a matching call shows, and conditions or an event."""
 _PROHIBITIONS = ("never ", "don't ", "dont ", "do not ", "no ")
 _REMINDERS = ("forget", "worry", "hesitate", "mind")
 _CONDITIONS = word_set("without unless until till before after when while if except only yet but")
@@ -221,109 +223,125 @@ def _path_candidate(path: str) -> tuple[GuardConditions, PastCall]:
 # -- rules and past calls ------------------------------------------------------------------------------------------------
 
 
-class CheckedRule(Struct, frozen=True, kw_only=True):
-    """A rule with the conditions of the calls that it is about, or events, and what a matching call shows."""
-
-    id: str
-    """Of the memory, or file and line."""
-    text: str
-    date: str = ""
-    """Earlier calls do not count."""
-    is_line: bool = False
-    may_rest: bool = False
-    checks: tuple[tuple[str, GuardConditions | str], ...] = ()
-
-
 class RuleBalance(Serializable, Struct, frozen=True, kw_only=True):
     """A rule, and how many past calls applied to it, followed it, broke it, and were opposed by the user."""
 
     id: str
+    """Of the memory, or file and line."""
     text: str
-    date: str
+    since: str
+    """Earlier calls do not count."""
     is_line: bool
     checkable: bool
     forbids: bool
-    applies: int
-    followed: int
-    broken: int
-    corrected: int
-    last_broken: str
-    rests: bool
+    applies: int = 0
+    followed: int = 0
+    broken: int = 0
+    corrected: int = 0
+    last_broken: str = ""
+    rests: bool = False
     """True if nobody broke it for a long time: it could be shown only when a call is about it."""
 
 
-def checked_rules(memories: Iterable[StandingRule]) -> Iterator[CheckedRule]:
-    """Yield the user's own rules with what can be checked of them."""
-    for memory in memories:
-        if memory.is_users and memory.type in (*RULE_TYPES, DECISION):
-            yield CheckedRule(
-                id=memory.id,
-                text=memory.text,
-                date=memory.since,
-                may_rest=memory.type in RULE_TYPES,
-                checks=tuple(_checks_of(memory, is_forbidding=memory.is_prohibition)),
-            )
-
-
-def read_instructions(root: str) -> Iterator[CheckedRule]:
-    """Yield the lines of a project's instructions for agents; equal ones once."""
-    seen = set()
+def read_instructions(root: str) -> list[StandingRule]:
+    """Return the lines of a project's instructions for agents as rules; equal ones once, without those in fences."""
+    found: dict[str, StandingRule] = {}
     for name in _INSTRUCTION_FILES:
+        lines = read_start(f"{root}/{name}", _MAX_INSTRUCTION_BYTES).decode("utf-8", "replace").splitlines()
         in_fence = False
-        try:
-            lines = (Path(root) / name).read_bytes()[:_MAX_INSTRUCTION_BYTES].decode("utf-8", "replace").splitlines()
-        except OSError:
-            continue
         for number, line in enumerate(lines, 1):
             text = line.replace("**", "").strip().lstrip("-*+> ")
-            if text.startswith(("```", "~~~")):
-                in_fence = not in_fence
-            elif text and not in_fence and text not in seen and not text.startswith(("#", "<", "|", "@")):
-                seen.add(text)
-                checks = [check for sentence in text.split(". ") for check in _sentence_checks(sentence)]
-                yield CheckedRule(id=f"{name}:{number}", text=text, is_line=True, checks=tuple(checks))
+            in_fence ^= text.startswith(("```", "~~~"))
+            if text and not in_fence and not text.startswith(("#", "<", "|", "@", "```", "~~~")):
+                found.setdefault(text, StandingRule(id=f"{name}:{number}", text=text, type=LINE))
+    return list(found.values())
 
 
 def check_rules(
-    rules: Sequence[CheckedRule], calls: Sequence[PastCall], today: date
+    rules: Sequence[StandingRule], calls: Iterable[PastCall], today: date
 ) -> list[tuple[RuleBalance, list[ReplayHit]]]:
     """Compare all rules with all calls in one pass; return the balance of each rule, and its calls, oldest first."""
-    hits: list[list[ReplayHit]] = [[] for _ in rules]
-    by_program: dict[str, list[_Check]] = {}
+    checks = [list(_checks_of(rule)) for rule in rules]
+    by_program: dict[str, list[tuple[int, str, GuardConditions | str]]] = {}
     """Checks by the program that a call must run; with an empty name those for any call."""
-    for number, rule in enumerate(rules):
-        for verdict, conditions in rule.checks:
-            program = "" if isinstance(conditions, str) else conditions.command.partition(" ")[0].lower()
-            by_program.setdefault(program, []).append((number, verdict, conditions))
-    days = [rule.date[:16] for rule in rules]
+    for number, verdict, conditions in ((number, *check) for number, some in enumerate(checks) for check in some):
+        program = "" if isinstance(conditions, str) else conditions.command.partition(" ")[0].lower()
+        by_program.setdefault(program, []).append((number, verdict, conditions))
+    hits: list[list[ReplayHit]] = [[] for _ in rules]
+    recent, recent_calls = (today - timedelta(days=REST_DAYS)).isoformat(), 0
     for call in calls:
-        if call.stopped:
-            continue
-        said_at, view = _local_minute(call.at), CallView(call.as_fields(), call.directory or "/")
-        events = command_events(list(map(command_variants, split_command(call.command)))) if call.command else []
-        shown: dict[int, tuple[str, GuardConditions | str]] = {}
-        for program in {"", *(text.partition(" ")[0] for text in view.texts)}:
+        moment, view = parse_iso_time(call.at), CallView(call.as_fields(), call.directory or "/")
+        minute = moment.astimezone().isoformat()[:16] if moment else ""  # as memories are dated
+        recent_calls += minute >= recent
+        events = command_events(list(map(command_variants, split_command(call.command))))
+        found: dict[int, tuple[str, GuardConditions | str]] = {}
+        for program in {"", *(text.partition(" ")[0] for text in view.texts)} if not call.stopped else ():
             for number, verdict, conditions in by_program.get(program, ()):
-                is_hit = (
-                    conditions in events if isinstance(conditions, str) else view.matches(conditions.condition_fields())
-                )
-                if (
-                    is_hit
-                    and days[number] <= said_at
-                    and _WEIGHT[verdict] > _WEIGHT.get(shown.get(number, ("none",))[0], 0)
+                is_better = rules[number].since[:16] <= minute and verdict < found.get(number, ("~",))[0]
+                if is_better and (
+                    conditions in events if isinstance(conditions, str) else view.matches(asdict(conditions))
                 ):
-                    shown[number] = verdict, conditions
-        for number, (verdict, conditions) in shown.items():
+                    found[number] = verdict, conditions
+        for number, (verdict, conditions) in found.items():
             why = "rejected" if call.rejected else ""
             if verdict == BROKEN and not isinstance(conditions, str):
                 why = reaction_to(conditions, call, rules[number].text)
             hits[number].append(ReplayHit(call=call, corrected=bool(why), why=why, verdict=verdict))
-    recent = (today - timedelta(days=REST_DAYS)).isoformat()
-    is_observed = sum(call.at >= recent for call in calls) >= MIN_RECENT_CALLS
+    is_observed = recent_calls >= MIN_RECENT_CALLS
     return [
-        (_balance(rule, found, recent if is_observed else ""), sorted(found, key=lambda hit: hit.call.at))
-        for rule, found in zip(rules, hits, strict=True)
+        (
+            _balance(rule, {verdict for verdict, _ in checks[number]}, hits[number], recent if is_observed else ""),
+            hits[number],
+        )
+        for number, rule in enumerate(rules)
     ]
+
+
+def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], recent: str) -> RuleBalance:
+    """Return the balance of a rule; it may rest if it is older than `recent`, and was not broken since."""
+    hits.sort(key=lambda hit: hit.call.at)
+    broken = [hit.call.at for hit in hits if hit.verdict == BROKEN]
+    may_rest = BROKEN in verdicts and rule.type in RULE_TYPES and rule.since < recent
+    return RuleBalance(
+        id=rule.id,
+        text=rule.text,
+        since=rule.since,
+        is_line=rule.type == LINE,
+        checkable=bool(verdicts),
+        forbids=BROKEN in verdicts,
+        applies=len(hits),
+        followed=sum(hit.verdict == FOLLOWED for hit in hits),
+        broken=len(broken),
+        corrected=sum(hit.corrected for hit in hits),
+        last_broken="".join(broken[-1:]),
+        rests=may_rest and "".join(broken[-1:]) < recent,
+    )
+
+
+def _checks_of(rule: StandingRule) -> Iterator[tuple[str, GuardConditions | str]]:
+    """Yield what a matching call shows of a rule, with the conditions, or the event.
+
+    Of a line, each sentence is read, and only what stands in code. It forbids if it says nothing else: no place, no purpose.
+    """
+    if rule.type == LINE:
+        for sentence in rule.text.split(". "):
+            parts = sentence.split("`")
+            cues = [cue for cue in derive_cues(sentence) if any(cue.value in code for code in parts[1::2])]
+            is_joined = all(part.strip(" ,/") in ("", "or", "and", "nor") for part in parts[2:-1:2])
+            is_whole = is_joined and len(parts[0].split()) <= 3 and parts[-1].strip()[:1] in ("", *".,;:!()-–—")
+            kind = "" if is_whole else DECISION
+            named = StandingRule(id="", text=sentence, type=kind, cues=tuple(map(str, cues)))
+            yield from _checks_of(named)
+        return
+    chosen, replaced = find_choices(rule.text)
+    values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
+    forbids = rule.is_prohibition and rule.type != DECISION
+    for command in values[CueKind.COMMAND]:
+        yield BROKEN if forbids or command in replaced else APPLIES, _command_candidate(command)[0]
+    yield from ((FOLLOWED, _command_candidate(command)[0]) for command in chosen)
+    verdict = BROKEN if forbids and not values[CueKind.COMMAND] else APPLIES
+    yield from ((verdict, _path_candidate(path)[0]) for path in values[CueKind.PATH])
+    yield from ((APPLIES, event) for event in values[CueKind.EVENT])
 
 
 def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> None:
@@ -334,60 +352,7 @@ def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> N
 
 def read_balances(folder: Path, project: str) -> dict[str, RuleBalance]:
     """Return the balances of a project as they were saved last, by rule."""
-    try:
+    with suppress(OSError, msgspec.DecodeError):
         data = (folder / f"{project_key(project)}.rules").read_bytes()
         return {rule.id: rule for rule in msgspec.json.decode(data, type=list[RuleBalance])}
-    except (OSError, msgspec.DecodeError):
-        return {}
-
-
-def _balance(rule: CheckedRule, hits: Sequence[ReplayHit], recent: str) -> RuleBalance:
-    """Return the balance of a rule; with `recent`, it may rest if it is older, and was not broken since."""
-    last = max((hit.call.at for hit in hits if hit.verdict == BROKEN), default="")
-    forbids = any(verdict == BROKEN for verdict, _ in rule.checks)
-    return RuleBalance(
-        id=rule.id,
-        text=rule.text,
-        date=rule.date,
-        is_line=rule.is_line,
-        checkable=bool(rule.checks),
-        forbids=forbids,
-        applies=len(hits),
-        followed=sum(hit.verdict == FOLLOWED for hit in hits),
-        broken=sum(hit.verdict == BROKEN for hit in hits),
-        corrected=sum(hit.corrected for hit in hits),
-        last_broken=last,
-        rests=rule.may_rest and forbids and last < recent and rule.date < recent,
-    )
-
-
-def _checks_of(rule: StandingRule, *, is_forbidding: bool) -> Iterator[tuple[str, GuardConditions | str]]:
-    chosen, replaced = find_choices(rule.text)
-    values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
-    for command in values[CueKind.COMMAND]:
-        is_broken = is_forbidding or command in replaced
-        yield BROKEN if is_broken else APPLIES, _command_candidate(command)[0]
-    yield from ((FOLLOWED, _command_candidate(command)[0]) for command in chosen)
-    verdict = BROKEN if is_forbidding and not values[CueKind.COMMAND] else APPLIES
-    yield from ((verdict, _path_candidate(path)[0]) for path in values[CueKind.PATH])
-    yield from ((APPLIES, event) for event in values[CueKind.EVENT])
-
-
-def _sentence_checks(sentence: str) -> Iterator[tuple[str, GuardConditions | str]]:
-    """Yield the checks of what stands in code in a sentence. It forbids only if it says nothing else: no place, no purpose."""
-    parts = sentence.split("`")
-    literals = [
-        cue
-        for cue in derive_cues(sentence)
-        if cue.kind in _LITERAL_KINDS and any(cue.value in code for code in parts[1::2])
-    ]
-    rule = StandingRule(id="", text=sentence, cues=tuple(map(str, literals)))
-    joined = all(part.strip(" ,/") in ("", "or", "and", "nor") for part in parts[2:-1:2])
-    is_whole = len(parts[0].split()) <= _MAX_OPENER_WORDS and joined and parts[-1].strip()[:1] in ("", *".,;:!()-–—")
-    yield from _checks_of(rule, is_forbidding=is_whole and rule.is_prohibition)
-
-
-def _local_minute(at: str) -> str:
-    """Return a time as memories are dated; empty for an unknown one."""
-    moment = parse_iso_time(at)
-    return "" if moment is None else moment.astimezone().isoformat()[:16]
+    return {}
