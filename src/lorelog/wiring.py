@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from operator import methodcaller
@@ -85,11 +85,16 @@ def make_summarizer(
 
 
 def open_language_model(
-    settings: Settings, home: Path, environment: Mapping[str, str], workspace: Workspace, named: str = ""
+    settings: Settings,
+    home: Path,
+    environment: Mapping[str, str],
+    workspace: Workspace,
+    named: str = "",
+    said_to: Sequence[str] = (),
 ) -> MeteredLlm | None:
     """Return the language model for everything except notes; None if there is none.
 
-    `named` is `provider` or `provider/model`, and overrides the settings.
+    `named` is `provider` or `provider/model`, and overrides the settings. `said_to` are the agents that the work is about.
     """
     environment = {**os.environ, **environment}
     options = _with_named_provider(named, settings.language_options(environment))
@@ -98,7 +103,8 @@ def open_language_model(
     from lorelog.models.chat import open_language_model
 
     options = _resolve_language_options(options, home, environment)
-    return _make_metered_llm(cast("LanguageModel", open_language_model(options, "", environment)), options, workspace)
+    model = open_language_model(options, "", environment, said_to)
+    return _make_metered_llm(cast("LanguageModel", model), options, workspace)
 
 
 def check_language_models(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -162,18 +163,19 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
 def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
 
-    Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
+    `host` is the agent to which most of it was said, if its program is found, else the first that is. Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
     """
     if call.agent and request.judge:
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
     named = request.judge or engine.defaults.review_judge
-    model = None if named == "none" else engine.deps.language("" if named == "llm" else named)
+    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
+    statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
+    said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
+    model = None if named == "none" else engine.deps.language("" if named == "llm" else named, said_to)
     if model is None:
         raise UsageError(
             "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
         )
-    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
-    statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
     with call.yield_write_slot():
         return reviewer.run(Judge(model.ask), model.model, statements)
 
