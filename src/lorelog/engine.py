@@ -168,11 +168,12 @@ class Engine(ProjectScope):
 
     def standing_rules(self) -> list[StandingRule]:
         """Return the standing memories, newest first, with what judges said of them."""
-        from lorelog.services.review.filing import ReviewLog
+        from lorelog.services.review.filing import PERSON, ReviewLog
         from lorelog.services.standing.rules import read_standing_memories
 
         filed = ReviewLog(self.place.tenant_folder).by_memory()
-        return read_standing_memories(self.place, frozenset(id_ for id_, entry in filed.items() if entry.forbids))
+        by_judge = {id_: entry.forbids for id_, entry in filed.items() if entry.forbids or entry.judge != PERSON}
+        return read_standing_memories(self.place, by_judge)
 
     def forgetter(self) -> Forgetter:
         """Return what erases text permanently."""

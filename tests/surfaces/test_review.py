@@ -222,7 +222,7 @@ def test_a_guard_is_approved_or_refused(project: Path) -> None:
         (guard,) = memory.guard.list().guards
         assert (guard.command, guard.state, guard.action) == ("npm *", "on", "block")
         assert memory.review.list(kind="guard").total_count == 0
-        assert memory.guard.propose().proposals == ()
+        assert memory.guard.list().proposals == ()
         memory.guard.enable(id=found["command 'terraform apply *'"])
         assert len(memory.guard.list().guards) == 2
 

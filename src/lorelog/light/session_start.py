@@ -141,7 +141,7 @@ def render_session_start(journals: RecentJournals, files: DeliveryFiles, budget:
     if not (standing or cued or tasks or journals.days):
         return ShownMemory()
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
-    own = [memory for memory in fresh if is_users_word(memory)]
+    own = [memory for memory in fresh if is_users_word(memory) and not memory.get("cue_only")]
     rules = _cued_and_standing(
         [memory for memory in cued if is_users_word(memory)],
         [memory for memory in own if memory["type"] in RULE_TYPES],

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
-from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.errors import NotFound, UsageError, plural
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.ingest.redaction.redact import redact
@@ -40,15 +40,18 @@ from lorelog.services.guards.replay import (
 )
 from lorelog.services.standing.inbox import InboxItem
 from lorelog.services.standing.rules import (
+    REST_DAYS,
     GuardProposal,
     RuleBalance,
     check_rules,
     propose_guards,
+    read_balances,
     read_instructions,
     save_balances,
 )
 
 OPERATIONS = OperationFamily()
+RESTING = "resting"
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
 _CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 
@@ -360,10 +363,39 @@ def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
         for guard in guards
         if not guard.by_person and guard.state != "retired"
     ]
+    balances = _saved_balances(engine)
     for proposal in _proposals(engine):
         item = _guard_item(proposal.as_guard(), "user", proposal.correction)
-        items.append(structs.replace(item, date=proposal.date, example=proposal.example))
+        rule = balances.get(proposal.memory)
+        broken = (
+            f"agents broke it {plural(rule.broken, 'time')}, last on {rule.last_broken[:10]}"
+            if rule and rule.broken
+            else ""
+        )
+        items.append(structs.replace(item, date=proposal.date, example=proposal.example, about=broken))
     return items
+
+
+def resting_items(engine: Engine) -> list[InboxItem]:
+    """Return the rules that nobody broke for long, as `guard.rules` found them last, and that no person has decided about."""
+    standing, lifecycle = {rule.id: rule for rule in engine.standing_rules()}, engine.lifecycle_index()
+    return [
+        InboxItem(
+            id=rule.id,
+            kind=RESTING,
+            type=standing[rule.id].type,
+            text=rule.text,
+            about=f"no agent broke it in {REST_DAYS} days",
+            date=rule.since,
+            project=standing[rule.id].project,
+        )
+        for rule in _saved_balances(engine).values()
+        if rule.rests and rule.id in standing and not lifecycle.is_reviewed(rule.id)
+    ]
+
+
+def _saved_balances(engine: Engine) -> dict[str, RuleBalance]:
+    return read_balances(engine.place.cache_folder / "delivery", engine.place.project.id)
 
 
 def refuse_guard(engine: Engine, identity: str) -> str:
@@ -382,13 +414,10 @@ def _guard_item(guard: Guard, origin: str, text: str) -> InboxItem:
         kind="guard",
         type="guard",
         text=text,
-        about="",
         origin=origin,
         date=guard.created,
         project=guard.project,
-        session="",
         source=guard.memory,
-        becomes_rule=False,
         deletes=True,
         conditions=describe_conditions(guard),
         action=guard.action,

@@ -14,7 +14,14 @@ from lorelog.core.errors import ModelUnavailable, NotFound, UsageError
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
+from lorelog.operations.guard import (
+    RESTING,
+    GuardEnableRequest,
+    enable_guard,
+    guard_items,
+    refuse_guard,
+    resting_items,
+)
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
@@ -31,15 +38,13 @@ STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
 _ABSENT = "who files what the user said is decided in the page, the shell or Python"
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
-_Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard"]
+_Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "resting"]
 
 
 class ReviewListRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which items to list."""
 
-    kind: Annotated[
-        Literal["", "statement", "proposal", "rule", "summary", "import", "guard"], about("Only this kind.")
-    ] = ""
+    kind: Annotated[Literal["", _Kind], about("Only this kind.")] = ""
     limit: Annotated[int, about("Maximum number of items, newest first.", ge=1, le=_MAX_STATEMENTS)] = 200
 
 
@@ -106,7 +111,7 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     """List what waits for somebody's word, newest first.
 
     What you said in conversations and nobody has filed yet, rules that a judge or an agent proposes, summaries, text from imports
-    and repositories, guards of agents, and guards that your rules suggest.
+    and repositories, guards of agents, guards that your rules suggest, and rules that nobody broke for long.
     """
     from lorelog.services.standing.ownership import Ownership
 
@@ -122,7 +127,9 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         items += (_proposal_item(entry) for entry in reviewer.log.waiting())
     if request.kind in ("", GUARD):
         items += guard_items(engine, all_projects=request.all_projects)
-    if request.kind not in (STATEMENT, PROPOSAL, GUARD):
+    if request.kind in ("", RESTING):
+        items += resting_items(engine)
+    if request.kind not in (STATEMENT, PROPOSAL, GUARD, RESTING):
         items += inbox.items(projects, today)
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
@@ -140,7 +147,8 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
 def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestContext) -> ReviewDecideReply:
     """File statements, and approve or refuse what was proposed; `text` may word a rule differently.
 
-    A rule is written as your own memory. A guard is switched on or removed. A summary, and imported text that is not a rule, leaves the
+    A rule is written as your own memory. A guard is switched on or removed. A resting rule is shown only when a call or a prompt is
+    about it, or, refused, as before. A summary, and imported text that is not a rule, leaves the
     list and stays as it is; refused, it is deleted, which can be undone. An agent may file statements if you ask it to: its
     verdicts are checked like those of a judge. Everything else is decided by a person.
     """
@@ -187,13 +195,10 @@ def _statement_item(statement: Statement) -> InboxItem:
         type=statement.channel,
         text=statement.text,
         about=statement.before,
-        origin="user",
         date=statement.date,
         project=statement.project,
         session=statement.session,
-        source="",
         becomes_rule=True,
-        deletes=False,
     )
 
 
@@ -204,13 +209,8 @@ def _proposal_item(entry: ReviewEntry) -> InboxItem:
         type=entry.label,
         text=entry.wording,
         about=f"{entry.explain()}; it waits because {entry.reason}",
-        origin="user",
         date=entry.at,
-        project="",
-        session="",
-        source="",
         becomes_rule=True,
-        deletes=False,
         conditions=", ".join(entry.cues),
     )
 
@@ -259,14 +259,14 @@ def _decide_one(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> I
         return _decision(verdict, enabled.guard.id, enabled.notes)
     if verdict.kind == GUARD:
         return _decision(verdict, refuse_guard(engine, verdict.id))
-    item, lifecycle = _find_item(engine, verdict), engine.lifecycle()
-    if is_approved and item.becomes_rule:
+    lifecycle, item = engine.lifecycle(), None if verdict.kind == RESTING else _find_item(engine, verdict)
+    if item and is_approved and item.becomes_rule:
         added = lifecycle.supersede(item.id, NewMemory(verdict.text.strip() or item.text, item.type, origin="user"))
         return _decision(verdict, added.memory, added.notes)
-    if not is_approved and item.deletes:
+    if item and not is_approved and item.deletes:
         engine.memories().delete(item.id)
         return _decision(verdict, item.id)
-    lifecycle.mark_reviewed(item.id)
+    lifecycle.mark_reviewed(verdict.id, cue_only=is_approved and item is None)
     return _decision(verdict)
 
 

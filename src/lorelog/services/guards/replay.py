@@ -64,6 +64,8 @@ _MAX_TRANSCRIPTS = 500
 _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
+_MAX_REMARK_CHARS = 300
+"""A longer prompt is a new task: it has the words of a rule by chance."""
 _MAX_SHOWN_CHARS = 200
 _WORD = re.compile(r"[\w./-]+")
 _CORRECTION = re.compile(
@@ -236,7 +238,9 @@ class _CallCollector:
                 self._take_result(block)
         if holder.get("role") == "user" and not record.get("isMeta") and not record.get("isSidechain"):
             text = message_text(holder.get("content"), ("text", "input_text")).strip()
-            if text and not text.startswith(("<", "[Request interrupted", "# AGENTS.md")):
+            if text and not text.startswith(
+                ("<", "[Request interrupted", "# AGENTS.md", "This session is being continued")
+            ):
                 yield from self.flush(text)
 
     def flush(self, statement: str = "") -> Iterator[PastCall]:
@@ -478,7 +482,7 @@ def reaction_to(conditions: GuardConditions, call: PastCall, correction: str) ->
     """Return how the user reacted to a call: rejected, corrected, or empty. `correction` is the text of the rule."""
     if call.rejected:
         return "rejected"
-    if not call.statement:
+    if not call.statement or len(call.statement) > _MAX_REMARK_CHARS:
         return ""
     wanted, words = _words(correction), _words(call.statement)
     if wanted and len(wanted & words) >= _MIN_COMMON_WORDS * len(wanted):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from datetime import date
 from functools import cached_property
 
 from msgspec import Struct
 
 from lorelog.core.serializable import Serializable
-from lorelog.services.cues.cue import CueKind, read_cues
-from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
-from lorelog.services.guards.replay import PastCall, ReplaySources, replay
+from lorelog.services.guards.replay import PastCall, ReplaySources
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import (
     FILED,
-    PERSON,
     SAME,
     WAITING,
     Filing,
@@ -25,7 +23,7 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import MAX_RULES, Judge, KnownRule, Verdict
 from lorelog.services.review.statements import Statement, StatementSource
-from lorelog.services.standing.rules import read_standing_memories
+from lorelog.services.standing.rules import StandingRule, check_rules, read_standing_memories
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -105,14 +103,6 @@ class Reviewer:
         return self._calls.calls()[0]
 
     def _replay(self, cues: Sequence[str], wording: str) -> PastCalls:
-        hits: dict[int, bool] = {}
-        for cue in read_cues(cues):
-            if cue.kind == CueKind.COMMAND:
-                draft = GuardDraft(message=wording, command=f"{cue.value}*")
-            elif cue.kind == CueKind.PATH:
-                draft = GuardDraft(message=wording, paths=(cue.value,))
-            else:
-                continue
-            for hit in replay(guard_from_draft(draft, PERSON), self._past_calls, wording).hits:
-                hits[id(hit.call)] = hits.get(id(hit.call), False) or hit.corrected
-        return PastCalls(len(hits), sum(hits.values()))
+        rule = StandingRule(id="", text=wording, cues=tuple(cues), forbids=True)
+        ((balance, _),) = check_rules([rule], self._past_calls, date.today())
+        return PastCalls(balance.broken, balance.corrected)

@@ -14,10 +14,12 @@ calls. What came with a repository, an import or a tool, and what an agent wrote
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -84,8 +86,8 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     """The freshness of the code that it names."""
     project: str = ""
     cues: tuple[str, ...] = ()
-    forbids: bool = False
-    """True if a judge said that it forbids what its cues name."""
+    forbids: bool | None = None
+    """Whether it forbids what its cues name; None if no judge was asked."""
 
     @property
     def since(self) -> str:
@@ -111,8 +113,8 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     @property
     def is_prohibition(self) -> bool:
         """True if it forbids something without a condition."""
-        if self.forbids:
-            return True
+        if self.forbids is not None:
+            return self.forbids
         text = self.text.lower().replace("\u2019", "'").removeprefix("please ")
         for opener in ("from now on", "going forward", "remember: "):
             text = text.removeprefix(opener).lstrip(" ,:")
@@ -153,17 +155,19 @@ class StandingRules(Struct, frozen=True):
     decisions: tuple[StandingRule, ...]
 
 
-def read_standing_memories(workspace: Workspace, forbidding: frozenset[str] = frozenset()) -> list[StandingRule]:
+def read_standing_memories(
+    workspace: Workspace, judged: Mapping[str, bool] = MappingProxyType({})
+) -> list[StandingRule]:
     """Return all memories that stand in a project, with the global ones, newest first; unreadable lines are skipped.
 
-    `forbidding` are those of which a judge said that they forbid something.
+    `judged` says of those that a judge filed whether they forbid something.
     """
     memories: list[StandingRule] = []
     files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing
     for file, project in zip(files, (workspace.project.id, ""), strict=True):
         for entry in read_standing((file,)):
             with suppress(msgspec.ValidationError):
-                more = {"project": project, "forbids": entry.get("id") in forbidding}
+                more = {"project": project, "forbids": judged.get(entry["id"])}
                 memories.append(msgspec.convert(entry | more, StandingRule))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
 
@@ -262,12 +266,14 @@ def check_rules(
 ) -> list[tuple[RuleBalance, list[ReplayHit]]]:
     """Compare all rules with all calls in one pass; return the balance of each rule, and its calls, oldest first."""
     checks = [list(_checks_of(rule)) for rule in rules]
-    by_program: dict[str, list[tuple[int, str, GuardConditions | str]]] = {}
+    by_program: dict[str, list[tuple[int, str, GuardConditions | str, dict[str, Any]]]] = {}
     """Checks by the program that a call must run; with an empty name those for any call."""
     for number, verdict, conditions in ((number, *check) for number, some in enumerate(checks) for check in some):
-        program = "" if isinstance(conditions, str) else conditions.command.partition(" ")[0].lower()
-        by_program.setdefault(program, []).append((number, verdict, conditions))
+        fields = {"command": "", "event": conditions} if isinstance(conditions, str) else conditions.condition_fields()
+        program = fields["command"].partition(" ")[0].lower()
+        by_program.setdefault(program, []).append((number, verdict, conditions, fields))
     hits: list[list[ReplayHit]] = [[] for _ in rules]
+    since = [rule.since[:16] for rule in rules]
     recent, recent_calls = (today - timedelta(days=REST_DAYS)).isoformat(), 0
     for call in calls:
         moment, view = parse_iso_time(call.at), CallView(call.as_fields(), call.directory or "/")
@@ -276,11 +282,9 @@ def check_rules(
         events = command_events(list(map(command_variants, split_command(call.command))))
         found: dict[int, tuple[str, GuardConditions | str]] = {}
         for program in {"", *(text.partition(" ")[0] for text in view.texts)} if not call.stopped else ():
-            for number, verdict, conditions in by_program.get(program, ()):
-                is_better = rules[number].since[:16] <= minute and verdict < found.get(number, ("~",))[0]
-                if is_better and (
-                    conditions in events if isinstance(conditions, str) else view.matches(asdict(conditions))
-                ):
+            for number, verdict, conditions, fields in by_program.get(program, ()):
+                is_better = since[number] <= minute and verdict < found.get(number, ("~",))[0]
+                if is_better and (fields["event"] in events if "event" in fields else view.matches(fields)):
                     found[number] = verdict, conditions
         for number, (verdict, conditions) in found.items():
             why = "rejected" if call.rejected else ""
@@ -312,7 +316,7 @@ def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], rece
         applies=len(hits),
         followed=sum(hit.verdict == FOLLOWED for hit in hits),
         broken=len(broken),
-        corrected=sum(hit.corrected for hit in hits),
+        corrected=sum(hit.corrected for hit in hits if hit.verdict != FOLLOWED),
         last_broken="".join(broken[-1:]),
         rests=may_rest and "".join(broken[-1:]) < recent,
     )
@@ -321,21 +325,23 @@ def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], rece
 def _checks_of(rule: StandingRule) -> Iterator[tuple[str, GuardConditions | str]]:
     """Yield what a matching call shows of a rule, with the conditions, or the event.
 
-    Of a line, each sentence is read, and only what stands in code. It forbids if it says nothing else: no place, no purpose.
+    Of a line, only what stands in code is read, by sentence, and only if it says what to use or not to use: most lines describe. A
+    sentence of a line forbids if it says nothing else: no place, no purpose.
     """
     if rule.type == LINE:
+        found: list[tuple[str, GuardConditions | str]] = []
         for sentence in rule.text.split(". "):
             parts = sentence.split("`")
-            cues = [cue for cue in derive_cues(sentence) if any(cue.value in code for code in parts[1::2])]
-            is_joined = all(part.strip(" ,/") in ("", "or", "and", "nor") for part in parts[2:-1:2])
+            cues = [str(cue) for cue in derive_cues(sentence) if any(cue.value in code for code in parts[1::2])]
+            is_joined = all(part.strip(" ,/;") in ("", "or", "and", "nor", "use", "run") for part in parts[2:-1:2])
             is_whole = is_joined and len(parts[0].split()) <= 3 and parts[-1].strip()[:1] in ("", *".,;:!()-–—")
-            kind = "" if is_whole else DECISION
-            named = StandingRule(id="", text=sentence, type=kind, cues=tuple(map(str, cues)))
-            yield from _checks_of(named)
+            named = StandingRule(id="", text=sentence, cues=tuple(cues), forbids=None if is_whole else False)
+            found += _checks_of(named)
+        yield from found if any(verdict != APPLIES for verdict, _ in found) else ()
         return
     chosen, replaced = find_choices(rule.text)
     values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
-    forbids = rule.is_prohibition and rule.type != DECISION
+    forbids = rule.is_prohibition
     for command in values[CueKind.COMMAND]:
         yield BROKEN if forbids or command in replaced else APPLIES, _command_candidate(command)[0]
     yield from ((FOLLOWED, _command_candidate(command)[0]) for command in chosen)
