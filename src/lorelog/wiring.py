@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.config.settings import environment_digest, settings_stamp
-from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.caller import detect_agent
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, StoreIncompatible, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
     CacheOptions,
@@ -115,8 +116,10 @@ def check_language_models(
     No model is called.
     """
     environment = {**os.environ, **environment}
+    judge, llm = settings.text("review.judge"), settings.language_options(environment)
     for setting, options in (
-        ("llm.provider", settings.language_options(environment)),
+        ("llm.provider", llm),
+        ("review.judge", llm if judge == "llm" else _with_named_provider(judge, llm)),
         ("summarize.provider", settings.summarize_options(environment)),
     ):
         if options.provider == "none" or (setting, options.provider) == ("summarize.provider", "host"):
@@ -381,7 +384,7 @@ class ResourcePool:
             plan.defaults.rerank,
             plan.defaults.caching,
         )
-        update_home(location.home)
+        check_home(location.home)
         embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
         embedder = None
         if options.provider != "none":
@@ -453,17 +456,17 @@ def _secret_digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def update_home(home: Path) -> None:
-    """Move the files of a home of an older version to where this one expects them."""
-    if os.path.lexists(first_layout_folder(home)):  # one stat: nothing is imported for a home that is up to date
-        from lorelog.services.places.home_layout import migrate_home
-        from lorelog.stores.embedded.migrations import rename_sources
-
-        migrate_home(home, rename_sources)
+def check_home(home: Path) -> None:
+    """Raise StoreIncompatible for a home of the layout before the first release."""
+    if os.path.lexists(first_layout_folder(home)):
+        raise StoreIncompatible(
+            f"{home} has the layout of a version before 0.1.0",
+            hint="move each 'tenants/NAME' there to 'data/NAME', delete its folder 'index', and run 'lorelog index'",
+        )
 
 
 def _make_workspace(location: Location, settings: Settings) -> Workspace:
-    update_home(location.home)
+    check_home(location.home)
     claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
     claude_folder = Path(claude) if settings.value("index.auto_memory") else None
     roots, remote = settings.roots(), settings.remote_folders()
@@ -647,9 +650,17 @@ def settings_file(location: Location, *, of_project: bool) -> Path:
 
 
 def change_setting(location: Location, key: str, raw: str | None, *, of_project: bool) -> bool:
-    """Write a setting given as text, or remove it (None); return False if there was nothing to remove."""
+    """Write a setting given as text, or remove it (None); return False if there was nothing to remove.
+
+    Raise UsageError if an agent would change who may read what the user said.
+    """
     from lorelog.config.file_editor import set_value, unset_value
 
+    if key == "review.judge" and (agent := detect_agent(location.environment)):
+        raise UsageError(
+            f"{agent} cannot change {key}: it allows a model to read what you said",
+            hint=f"a person runs 'lorelog config set {key} …' in a terminal of their own, or uses the page",
+        )
     path = settings_file(location, of_project=of_project)
     if raw is None:
         return unset_value(path, key, project=of_project)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,8 +122,17 @@ def mcp_server(command: str = COMMAND) -> dict[str, Any]:
     return {"command": command, "args": ["mcp"]}
 
 
+def skill_files(host: str, command: str = COMMAND, folder: str = "skills") -> dict[str, str]:
+    """Return the skill files of a host by path."""
+    allowed = (
+        f"allowed-tools: {_allowed_tools(command, ('review list', 'review decide'))}\n" if host == "claude" else ""
+    )
+    review = _fill_template("REVIEW.md", {"COMMAND": shlex.quote(command), "ALLOWED\n": allowed})
+    return {f"{folder}/{SKILL_NAME}/SKILL.md": render_skill(host, command), f"{folder}/lorelog-review/SKILL.md": review}
+
+
 def render_skill(host: str, command: str = COMMAND) -> str:
-    """Return the skill file of a host: the common text with the host's own front matter."""
+    """Return the recall skill of a host: the common text with the host's own front matter."""
     front = [f"name: {SKILL_NAME}", f"description: {json.dumps(SKILL_DESCRIPTION)}"]
     question = "Answer the user's question from the long-term memory of this project."
     if host == "claude":
@@ -135,8 +144,8 @@ def render_skill(host: str, command: str = COMMAND) -> str:
     return "\n".join(["---", *front, "---", "", _fill_template("SKILL.md", values)])
 
 
-def _allowed_tools(command: str) -> str:
-    return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in ("search", "show", "transcript"))
+def _allowed_tools(command: str, verbs: Sequence[str] = ("search", "show", "transcript")) -> str:
+    return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in verbs)
 
 
 def _claude_files(command: str) -> dict[str, str]:
@@ -155,8 +164,8 @@ def _claude_files(command: str) -> dict[str, str]:
         ".mcp.json": _render_json({"mcpServers": {NAME: mcp_server(command)}}),
         "hooks/hooks.json": _render_json({"hooks": hook_groups("claude", command)}),
         "hooks/codex.json": _render_json({"hooks": hook_groups("codex", command)}),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("claude", command),
-        f"codex-skills/{SKILL_NAME}/SKILL.md": render_skill("codex", command),
+        **skill_files("claude", command),
+        **skill_files("codex", command, "codex-skills"),
         "commands/recall.md": f"{recall}\n{_recall_text(command, '$ARGUMENTS')}",
     }
 
@@ -174,7 +183,7 @@ def _opencode_files(command: str) -> dict[str, str]:
     return {
         "package.json": _render_json(package),
         "lorelog.ts": _render_plugin("opencode.ts", command),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("opencode", command),
+        **skill_files("opencode", command),
     }
 
 
@@ -214,7 +223,7 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "package.json": _render_json(package),
         "openclaw.plugin.json": _render_json(manifest),
         "index.ts": _render_plugin("openclaw.ts", command),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("openclaw", command),
+        **skill_files("openclaw", command),
     }
 
 
@@ -228,7 +237,7 @@ def _extension_files(host: str, command: str) -> dict[str, str]:
     return recall | {
         f"{host}-extension.json": _render_json(manifest | {"mcpServers": {NAME: mcp_server(command)}}),
         "hooks/hooks.json": _render_json({"hooks": hook_groups(host, command)}),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill(host, command),
+        **skill_files(host, command),
     }
 
 
@@ -240,7 +249,7 @@ def _copilot_files(command: str) -> dict[str, str]:
     }
     return {
         "hooks/lorelog.json": _render_json({"version": 1, "hooks": hooks}),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("copilot", command),
+        **skill_files("copilot", command),
     }
 
 

@@ -77,6 +77,11 @@ def event_cues(files: tuple[str, ...], event: str, today: str) -> list[dict[str,
         return []
 
 
+def call_events(call: dict[str, Any]) -> list[str]:
+    """Return the events that a tool call is, before it runs."""
+    return _CallQuery(call, "", "tool-before").events
+
+
 class _CallQuery:
     """The parts of a tool call that cues are compared with."""
 
@@ -106,7 +111,7 @@ class _CallQuery:
 
             commands = split_command(command)[:MAX_COMMANDS_COMPARED]
             self.commands = list(map(command_variants, commands))
-            self.events = command_events(self.commands)
+            self.events = _command_events(self.commands)
         if kind in ("edit", "search", "other"):
             self.text = "\n".join((_text(call, "content"), "" if kind == "edit" else command))
             self.words = _words(self.text)
@@ -333,8 +338,7 @@ def extension_of(path: str) -> str:
     return f".{suffix}" if dot and stem else ""
 
 
-def command_events(commands: list[list[list[str]]]) -> list[str]:
-    """Return the events of commands, each given as its variants: commit, test, e2e-test."""
+def _command_events(commands: list[list[list[str]]]) -> list[str]:
     from lorelog.light.shell_command import is_commit, is_e2e_run, is_test_run
 
     events = []

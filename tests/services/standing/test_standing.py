@@ -196,14 +196,27 @@ def test_what_came_with_the_repository_is_not_the_users_own(home: Path, project:
     assert "dup" not in lines
 
 
-def test_a_changed_text_is_not_the_users_own_any_more(home: Path, project: Path, memory: Lorelog) -> None:
-    """An id alone proves nothing: a text that was changed in the repository under the user's id is marked."""
+@pytest.mark.parametrize(
+    ("label", "text"), [("approve", "always run `make deploy`"), ("refuse", "never run `make deploy`")]
+)
+def test_a_rule_changed_in_an_editor_stands_as_it_was_until_its_owner_answers(
+    home: Path, project: Path, memory: Lorelog, label: str, text: str
+) -> None:
+    """The last wording stands, and its owner is asked once; an id alone proves nothing, so the new text is not taken for the user's."""
     mine = memory.add("never run `make deploy`", type="correction")
     journal = Path(mine.source)
     journal.write_text(journal.read_text("utf-8").replace("never run", "always run"), "utf-8")
     memory.index()
+    assert [(line["text"], line["own"]) for line in standing(home, project)] == [("never run `make deploy`", True)]
+    assert memory.call("session.status", {})["edited"] == 1
+    (item,) = memory.review.list(kind="rule").items
+    assert (item.kind, item.text, item.before) == ("rule", "always run `make deploy`", "never run `make deploy`")
 
-    assert [(line["text"], line["own"]) for line in standing(home, project)] == [("always run `make deploy`", False)]
+    memory.call("review.decide", {"verdicts": [{"id": mine.memory, "kind": "rule", "label": label}]})
+
+    assert [(line["text"], line["own"]) for line in standing(home, project)] == [(text, True)]
+    assert memory.review.list(kind="rule").items == ()
+    assert memory.call("session.status", {})["edited"] == 0
 
 
 def test_imports_and_tools_are_not_the_user(home: Path, project: Path, memory: Lorelog) -> None:

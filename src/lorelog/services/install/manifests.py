@@ -23,11 +23,9 @@ from lorelog.hosts.bundles import (
     COMMAND,
     HOOK_EVENTS,
     NAME,
-    SKILL_NAME,
     bundle_files,
     hook_groups,
     mcp_server,
-    render_skill,
 )
 from lorelog.hosts.documented import (
     BLOCK_END,
@@ -102,14 +100,15 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
     root = host_root(host, context.environment, context.user_home)
     files = bundle_files(host, context.command)
     shared: tuple[SharedFile, ...] = ()
-    skill = f"skills/{SKILL_NAME}/SKILL.md"
     if host == "claude":  # some files of the bundle are for other hosts
         folder = root / "skills" / NAME
         files = {path: files[path] for path in files if "codex" not in path and path != "plugin.json"}
     elif host == "opencode":
-        folder, files = root, {"plugins/lorelog.ts": files["lorelog.ts"], skill: files[skill]}
+        folder, files["plugins/lorelog.ts"] = root, files.pop("lorelog.ts")
+        del files["package.json"]
     elif host == "codex":
-        folder, files = root, {skill: render_skill("codex", context.command).encode()}
+        folder, skills = root, [path for path in files if path.startswith("codex-skills/")]
+        files = {path.removeprefix("codex-"): files[path] for path in skills}
         shared = (_codex_hooks(root, context), _codex_config(root, context))
     elif host == "copilot":
         folder, server = root, {"type": "local", **mcp_server(context.command), "tools": ["*"]}

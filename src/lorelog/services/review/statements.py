@@ -7,6 +7,7 @@ its journal entry. All text is redacted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 
 from msgspec import Struct
@@ -87,6 +88,11 @@ class StatementSource(Struct, frozen=True, kw_only=True):
                     break
         return found
 
+    def count_open(self, projects: tuple[str, ...] | None, filed: Container[str] = ()) -> Counter[str]:
+        """Return the number of open statements by project; conversations are not read."""
+        words = ((stored.project, _words_of_entry(stored)[0]) for stored, _ in self._open_entries(projects, filed))
+        return Counter(project for project, text in words if text and not text.startswith(_HOST_COMMANDS))
+
     def _open_entries(
         self, projects: tuple[str, ...] | None, filed: Container[str]
     ) -> Iterator[tuple[StoredChunk, Anchor]]:
@@ -117,8 +123,9 @@ class StatementSource(Struct, frozen=True, kw_only=True):
     def _words_of_turns(
         self, turns: Sequence[ParsedTurn], host: str, session: str
     ) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        secrets: dict[str, str] = {}
         for turn in turns:
-            clean = turn_redactor(turn.digest, self.redact)
+            clean = turn_redactor(turn.digest, self.redact, secrets)
             request = strip_injected_context(turn.digest.request)
             yield turn_memory_id(host, session, turn.turn.id), (clean(request), clean(turn.digest.asked), host)
             for said in turn.digest.statements:

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import FileStamp, SourceFile
-from lorelog.core.errors import NotFound, SourceError, StoreError, StoreUnwritable
+from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Progress, Store
@@ -39,9 +40,9 @@ from lorelog.core.session import (
     HostCaptures,
     SessionStatus,
     TurnSummarizer,
-    is_unique_turn_id,
     turn_memory_id,
 )
+from lorelog.ingest.redaction.redact import RedactText, known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import (
     TAILS,
     Conversation,
@@ -54,6 +55,8 @@ from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light import spool
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import prompted_memories
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
@@ -84,11 +87,10 @@ from lorelog.services.sessions.capture_db import (
 from lorelog.services.sessions.due_turns import (
     CLOCK_SLACK_S,
     capture_stragglers,
-    is_outdated,
     note_open_session,
     select_finished,
 )
-from lorelog.services.traces.tables import TracedTurn, record_turns
+from lorelog.services.traces.tables import TURN, TracedTurn, TraceFilter, record_turns
 from lorelog.services.usage.signs import note_usage
 
 if TYPE_CHECKING:
@@ -111,6 +113,8 @@ _OPEN_TURN_S = 24 * 3600.0
 """Age after which a turn without an end counts as abandoned."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
 _FAILURE_SHOWN_S = 7 * 86_400.0
+_MAX_BRANCH_CALLS = 300
+"""Calls of a branch among which its last test run is looked for."""
 
 YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
@@ -144,8 +148,6 @@ class Backfill(Struct, frozen=True):
     """First ISO day; empty for all."""
     dry_run: bool = False
     """Report the turns without writing them."""
-    upgrade: bool = False
-    """Replace unedited notes of an older version."""
 
 
 class _TurnDraft(Struct, frozen=True, kw_only=True):
@@ -159,8 +161,6 @@ class _TurnDraft(Struct, frozen=True, kw_only=True):
     text: str
     type: str = "turn"
     """Memory type: `turn` for a note, else the kind of a statement of the user."""
-    supersedes: tuple[str, ...] = ()
-    """Notes of an older version that this one replaces."""
 
     @property
     def is_note(self) -> bool:
@@ -199,7 +199,31 @@ def capture_session(
         reply = _SessionCapture(event, context, captures, start, backfill).run(progress)
         if backfill is None and not reply.waiting:
             note_open_session(event, project, captures)
+            with suppress(LorelogError, OSError):
+                _note_state(event, context)
         return reply
+
+
+def _note_state(event: HookEvent, context: CaptureContext) -> None:
+    """Write what hooks tell about this session: what fails on its branch, and, before a compaction, its state."""
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.sessions.handoff import render_card, write_open_ends
+    from lorelog.services.standing.rules import read_standing_rules
+
+    project = context.workspace.project.id
+    files = DeliveryFiles(str(context.workspace.tenant_folder), project)
+    Path(files.open_ends).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if event.moment == "compact" and event.transcript:
+        turns = open_conversation(event.transcript, event.session).turns(TranscriptStats())
+        main = [turn for turn in turns if not turn.turn.sidechain]
+        invoked = prompted_memories(files.log, event.host, event.session)
+        rules = [rule for rule in read_standing_rules(context.workspace).rules if rule.is_users and not rule.is_stale]
+        rules.sort(key=lambda rule: rule.id not in invoked)
+        card = render_card(main, rules, lambda text: redact(text, context.options.patterns).text, event.directory)
+        write_atomic(Path(files.state_card(event.session)), card.encode(), durable=False)
+    if (traces := context.traces()) is not None and traces.options.enabled:
+        of_branch = TraceFilter(projects=(project,), source=TURN, branch=event.branch, limit=_MAX_BRANCH_CALLS)
+        write_open_ends(Path(files.open_ends), event, traces.tables().calls(of_branch)[0])
 
 
 class _SessionCapture:
@@ -218,6 +242,7 @@ class _SessionCapture:
         self._notes: list[str] = []
         self._is_late = False
         self._tail: TranscriptTail | None = None
+        self._clean: RedactText = self._redact
         self._done: Sequence[ParsedTurn] = ()
         """The finished turns of the tail."""
         self._written: list[_TurnDraft] = []
@@ -245,7 +270,7 @@ class _SessionCapture:
             captured = [
                 _to_captured_turn(draft, journal, 0)
                 for draft, journal in zip(drafts, journals, strict=True)
-                if draft.text and draft.is_note and not draft.supersedes
+                if draft.text and draft.is_note
             ]
             return replace(self._reply(captured), skipped=total - len(captured))
         with self._captures.exclusive():
@@ -261,8 +286,7 @@ class _SessionCapture:
 
     def _reply(self, captured: Sequence[CapturedTurn]) -> CaptureReply:
         statements = sum(not draft.is_note for draft in self._written)
-        upgraded = sum(draft.is_note and bool(draft.supersedes) for draft in self._written)
-        return CaptureReply(tuple(captured), statements=statements, upgraded=upgraded)
+        return CaptureReply(tuple(captured), statements=statements)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -272,6 +296,7 @@ class _SessionCapture:
             return CaptureReply(notes=("the event names no transcript",))
         try:
             conversation, head, turns, earlier = self._open()
+            self._clean = self._session_redactor(turns)
         except (NotFound, SourceError) as error:
             if self._age < MISSING_WAIT_S and self._backfill is None and self._event.moment in _RETRY_MOMENTS:
                 return CaptureReply(waiting=True)
@@ -295,8 +320,7 @@ class _SessionCapture:
         path, session = self._event.transcript, self._event.session
         if self._backfill is None:
             key = (str(self._context.workspace.tenant_folder), path, session)
-            last = self._captures.last_turn(self._event.host, session)
-            self._tail = TAILS.open(key, self._event.turn, last if is_unique_turn_id(last) else "")
+            self._tail = TAILS.open(key, self._event.turn)
         if self._tail is None:
             conversation = open_conversation(path, session)
             head = read_conversation_head(conversation)
@@ -325,34 +349,15 @@ class _SessionCapture:
     def _drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
         """Yield what is missing of a turn: its note or the new part of it, and the user's statements."""
         notes = list(self._note_drafts(turn))
-        if not notes and self._backfill is not None and self._backfill.upgrade:
-            notes = list(self._upgrade_drafts(turn))
         yield from notes
         keyed = ((self._memory(turn, f"statement {item.key}"), item) for item in turn.digest.statements)
         missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
         row = self._captures.find(self._memory(turn)) if missing and not notes else None
         if not missing or (row and row.state == DONE and not has_entry(Path(row.journal), row.memory)):
             return  # somebody removed the note of the turn from its journal
-        clean = turn_redactor(turn.digest, self._redact)
+        clean = turn_redactor(turn.digest, self._clean)
         for memory, statement in missing.items():
             yield self._draft(turn, memory, format_statement(statement, clean), type_=statement.kind)
-
-    def _upgrade_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
-        """Yield the note that replaces the notes of an older version, if those are unedited."""
-        written: list[CaptureRow] = []
-        row = self._captures.find(self._memory(turn))
-        while row is not None:  # its note, and its later parts
-            written += [row] if row.state != EMPTY else []
-            row = self._captures.find(self._memory(turn, f"{row.texts} {row.calls}"))
-        if not written or any(row.state == WRITING for row in written):
-            return
-        number = 1
-        while (row := self._captures.find(self._memory(turn, f"upgrade {number}"))) is not None:
-            written, number = [row], number + 1
-        text = self._note(turn, goes_on=False)
-        if is_outdated([(Path(row.journal), row.memory) for row in written], text, turn.digest, self._redact):
-            draft = self._draft(turn, self._memory(turn, f"upgrade {number}"), text)
-            yield replace(draft, supersedes=tuple(row.memory for row in written))
 
     def _note_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
         """Yield the part of a turn's note to write: all of it, its new part, or nothing."""
@@ -384,11 +389,16 @@ class _SessionCapture:
         digest = turn.digest
         if not turn.text_count and not digest.failed and all(action.failed for action in digest.actions):
             digest = replace(digest, interrupted=True)  # the agent did not get to say or do anything
-        return make_note(digest, self._redact, self._summary(turn), self._event.directory, goes_on=goes_on)
+        return make_note(digest, self._clean, self._summary(turn), self._event.directory, goes_on=goes_on)
+
+    def _session_redactor(self, turns: Sequence[ParsedTurn]) -> RedactText:
+        """Return a function that removes every secret recognised in the conversation so far, in this turn or before."""
+        secrets = self._tail.secrets if self._tail is not None else {}
+        for turn in turns:
+            turn_redactor(turn.digest, self._redact, secrets)
+        return known_value_redactor((), self._redact, secrets)
 
     def _redact(self, text: str) -> str:
-        from lorelog.ingest.redaction.redact import redact
-
         return redact(text, self._context.options.patterns).text
 
     def _summary(self, turn: ParsedTurn) -> str:
@@ -397,7 +407,7 @@ class _SessionCapture:
         summarizer = self._context.summarizer()
         if summarizer is None:
             return ""
-        clean = turn_redactor(turn.digest, self._redact)
+        clean = turn_redactor(turn.digest, self._clean)
         note = make_note(turn.digest, clean, "", self._event.directory)
         answer = "\n\n".join(clean(text) for text in turn.digest.assistant_texts)[:_MAX_SUMMARY_INPUT_CHARS]
         text = f"{note}\n\nThe assistant's words:\n{answer}"
@@ -451,7 +461,6 @@ class _SessionCapture:
                 id=draft.memory,
                 source=(fields[0], ("turn", to_anchor_word(draft.turn.turn.id)), *fields[1:]),
                 at=draft.when,
-                supersedes=draft.supersedes,
             )
             for draft in drafts
         ]
@@ -467,16 +476,16 @@ class _SessionCapture:
         traced = [
             TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
             for draft in drafts
-            if draft.is_note and not draft.supersedes
+            if draft.is_note
         ]
         project = self._context.workspace.project.id
         if (traces := self._context.traces()) is not None and traces.options.enabled:
-            record_turns(traces.tables, self._event, project, traced, self._redact)
+            record_turns(traces.tables, self._event, project, traced, self._clean)
         self._written += drafts
         return [
             _to_captured_turn(draft, entry.path, entry.start_line)
             for draft, entry in zip(drafts, entries, strict=True)
-            if draft.is_note and not draft.supersedes
+            if draft.is_note
         ]
 
     def _recover(self) -> Iterator[CapturedTurn]:
@@ -508,7 +517,7 @@ class _SessionCapture:
             return
         self._captures.save_rows(*(replace(row, state=DONE) for row in memories))
         for (row, memory), entry in zip(memories.items(), entries, strict=True):
-            if not entry.existed and memory.type == "turn" and not memory.supersedes:
+            if not entry.existed and memory.type == "turn":
                 yield CapturedTurn(row.turn, row.memory, row.journal, entry.start_line, row.time)
 
     def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
@@ -580,5 +589,6 @@ def session_status(workspace: Workspace) -> SessionStatus:
     from lorelog.services.standing.rules import read_standing_rules
 
     standing = read_standing_rules(workspace)
-    counts = [sum(rule.is_users for rule in some) for some in (standing.rules, standing.decisions)]
+    users = [[rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions)]
+    counts = (*map(len, users), sum(rule.edited for some in users for rule in some))
     return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts)

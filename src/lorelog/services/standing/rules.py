@@ -28,7 +28,7 @@ from msgspec.structs import asdict
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
-from lorelog.light.cue_table import command_events
+from lorelog.light.cue_table import call_events
 from lorelog.light.delivery_files import (
     DeliveryFiles,
     describe_memory,
@@ -39,7 +39,7 @@ from lorelog.light.delivery_files import (
 )
 from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.session_start import RULE_TYPES, STALE_VERDICTS
-from lorelog.light.shell_command import command_variants, split_command, word_set
+from lorelog.light.shell_command import word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import CueKind, read_cues
 from lorelog.services.cues.derive import derive_cues, find_choices
@@ -59,6 +59,8 @@ BROKEN, FOLLOWED, APPLIES = "broken", "followed", "is about"
 """What a matching call shows of a rule. The first of the alphabet counts if there are several."""
 REST_DAYS, MIN_RECENT_CALLS = 90, 200
 """A rule that nobody broke for so long, in so many calls, needs not be shown at every session start."""
+_Check = tuple[str, GuardConditions, str]
+"""What a matching call shows of a rule, and the conditions, or an event, that it matches by."""
 LINE = "line"
 """Type of a line of instructions."""
 _INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
@@ -82,6 +84,8 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     """Who wrote one that is not own, if that is known."""
     reason: str = ""
     """When and how the user said it, and who filed it; empty if it was added by hand."""
+    edited: bool = False
+    """True if its entry was changed outside lorelog: the last wording stands until the user answers."""
     verdict: str = ""
     """The freshness of the code that it names."""
     project: str = ""
@@ -99,6 +103,11 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     def is_users(self) -> bool:
         """False for text that is not the user's own word."""
         return self.own and self.origin in {"", "user"}
+
+    @property
+    def said_on(self) -> str:
+        """The day on which it was said, or else added."""
+        return self.reason.removeprefix("said on ")[:10] or self.date[:10]
 
     @property
     def is_stale(self) -> bool:
@@ -266,12 +275,11 @@ def check_rules(
 ) -> list[tuple[RuleBalance, list[ReplayHit]]]:
     """Compare all rules with all calls in one pass; return the balance of each rule, and its calls, oldest first."""
     checks = [list(_checks_of(rule)) for rule in rules]
-    by_program: dict[str, list[tuple[int, str, GuardConditions | str, dict[str, Any]]]] = {}
+    by_program: dict[str, list[tuple[int, _Check, dict[str, Any]]]] = {}
     """Checks by the program that a call must run; with an empty name those for any call."""
-    for number, verdict, conditions in ((number, *check) for number, some in enumerate(checks) for check in some):
-        fields = {"command": "", "event": conditions} if isinstance(conditions, str) else conditions.condition_fields()
-        program = fields["command"].partition(" ")[0].lower()
-        by_program.setdefault(program, []).append((number, verdict, conditions, fields))
+    for number, check in ((number, check) for number, some in enumerate(checks) for check in some):
+        program = check[1].command.partition(" ")[0].lower()
+        by_program.setdefault(program, []).append((number, check, check[1].condition_fields()))
     hits: list[list[ReplayHit]] = [[] for _ in rules]
     since = [rule.since[:16] for rule in rules]
     recent, recent_calls = (today - timedelta(days=REST_DAYS)).isoformat(), 0
@@ -279,26 +287,20 @@ def check_rules(
         moment, view = parse_iso_time(call.at), CallView(call.as_fields(), call.directory or "/")
         minute = moment.astimezone().isoformat()[:16] if moment else ""  # as memories are dated
         recent_calls += minute >= recent
-        events = command_events(list(map(command_variants, split_command(call.command))))
-        found: dict[int, tuple[str, GuardConditions | str]] = {}
+        events = call_events(call.as_fields()) if call.command else []
+        found: dict[int, _Check] = {}
         for program in {"", *(text.partition(" ")[0] for text in view.texts)} if not call.stopped else ():
-            for number, verdict, conditions, fields in by_program.get(program, ()):
-                is_better = since[number] <= minute and verdict < found.get(number, ("~",))[0]
-                if is_better and (fields["event"] in events if "event" in fields else view.matches(fields)):
-                    found[number] = verdict, conditions
-        for number, (verdict, conditions) in found.items():
+            for number, check, fields in by_program.get(program, ()):
+                is_better = since[number] <= minute and (number not in found or check[0] < found[number][0])
+                if is_better and (check[2] in events if check[2] else view.matches(fields)):
+                    found[number] = check
+        for number, (verdict, conditions, _) in found.items():
             why = "rejected" if call.rejected else ""
-            if verdict == BROKEN and not isinstance(conditions, str):
-                why = reaction_to(conditions, call, rules[number].text)
+            why = reaction_to(conditions, call, rules[number].text) if verdict == BROKEN else why
             hits[number].append(ReplayHit(call=call, corrected=bool(why), why=why, verdict=verdict))
-    is_observed = recent_calls >= MIN_RECENT_CALLS
-    return [
-        (
-            _balance(rule, {verdict for verdict, _ in checks[number]}, hits[number], recent if is_observed else ""),
-            hits[number],
-        )
-        for number, rule in enumerate(rules)
-    ]
+    recent = recent if recent_calls >= MIN_RECENT_CALLS else ""
+    verdicts = [{check[0] for check in some} for some in checks]
+    return [(_balance(*each, recent), each[2]) for each in zip(rules, verdicts, hits, strict=True)]
 
 
 def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], recent: str) -> RuleBalance:
@@ -322,14 +324,14 @@ def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], rece
     )
 
 
-def _checks_of(rule: StandingRule) -> Iterator[tuple[str, GuardConditions | str]]:
-    """Yield what a matching call shows of a rule, with the conditions, or the event.
+def _checks_of(rule: StandingRule) -> Iterator[_Check]:
+    """Yield the checks of a rule.
 
     Of a line, only what stands in code is read, by sentence, and only if it says what to use or not to use: most lines describe. A
     sentence of a line forbids if it says nothing else: no place, no purpose.
     """
     if rule.type == LINE:
-        found: list[tuple[str, GuardConditions | str]] = []
+        found: list[_Check] = []
         for sentence in rule.text.split(". "):
             parts = sentence.split("`")
             cues = [str(cue) for cue in derive_cues(sentence) if any(cue.value in code for code in parts[1::2])]
@@ -337,17 +339,17 @@ def _checks_of(rule: StandingRule) -> Iterator[tuple[str, GuardConditions | str]
             is_whole = is_joined and len(parts[0].split()) <= 3 and parts[-1].strip()[:1] in ("", *".,;:!()-–—")
             named = StandingRule(id="", text=sentence, cues=tuple(cues), forbids=None if is_whole else False)
             found += _checks_of(named)
-        yield from found if any(verdict != APPLIES for verdict, _ in found) else ()
+        yield from found if any(check[0] != APPLIES for check in found) else ()
         return
     chosen, replaced = find_choices(rule.text)
     values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
     forbids = rule.is_prohibition
     for command in values[CueKind.COMMAND]:
-        yield BROKEN if forbids or command in replaced else APPLIES, _command_candidate(command)[0]
-    yield from ((FOLLOWED, _command_candidate(command)[0]) for command in chosen)
+        yield BROKEN if forbids or command in replaced else APPLIES, _command_candidate(command)[0], ""
+    yield from ((FOLLOWED, _command_candidate(command)[0], "") for command in chosen)
     verdict = BROKEN if forbids and not values[CueKind.COMMAND] else APPLIES
-    yield from ((verdict, _path_candidate(path)[0]) for path in values[CueKind.PATH])
-    yield from ((APPLIES, event) for event in values[CueKind.EVENT])
+    yield from ((verdict, _path_candidate(path)[0], "") for path in values[CueKind.PATH])
+    yield from ((BROKEN if rule.forbids else APPLIES, GuardConditions(), event) for event in values[CueKind.EVENT])
 
 
 def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> None:
