@@ -40,7 +40,7 @@ STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
 _ABSENT = "who files what the user said is decided in the page, the shell or Python"
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
-_Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "resting"]
+_Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
 
 
 class ReviewListRequest(ScopedRequest, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     """`statement` of the user; `proposal` of a judge; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`;
-    `resting`: a rule that nobody broke for long."""
+    `rest`: a rule that nobody broke for long."""
     type: str
     text: str
     """As it would be approved."""
