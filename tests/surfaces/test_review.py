@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ from tests.surfaces.conftest import Shell
 from lorelog import Lorelog
 from lorelog.core.errors import LorelogError
 from lorelog.operations.review import ItemDecision
-from lorelog.services.review.judge import Verdict
+from lorelog.services.review.judge import GUIDE, Verdict
 from lorelog.surfaces.hook import handle_hook
 
 
@@ -244,33 +246,37 @@ def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path
     assert entry.reason in item.about
 
 
-_JUDGE = """
+_JUDGE = """#!{python}
 import json, sys
-prompt = sys.stdin.read()
-asked = json.loads(prompt[prompt.rindex('{"rules"'):])
+asked = json.load(sys.stdin)
 labels = {"willow for nests": "rule", "Which wood? → Willow": "decision"}
-print(json.dumps([
+answer = json.dumps([
     {"n": said["n"], "label": labels.get(said["said"], "instruction"), "wording": said["said"], "cues": ["command=nest"]}
     for said in asked["statements"]
-]))
+])
+print(json.dumps({"result": answer, "usage": {"input_tokens": 9, "output_tokens": 9}}))
 """
 
 
-def test_the_judge_of_the_settings_files_what_was_said(project: Path, tmp_path: Path, shell: Shell) -> None:
-    """Nobody is asked until review.judge names a model; then rules and decisions are filed, and nothing stays open."""
+def test_the_judge_of_the_settings_files_what_was_said(
+    project: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is asked until review.judge names a model; then the agent that was talked to files it, and nothing stays open."""
     with Lorelog(project=project) as memory:
         memory.capture(host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True)
     refused = shell("review", "run")
     assert (refused.status, "no language model may judge" in refused.err) == (2, True)
-    (tmp_path / "judge.py").write_text(_JUDGE, "utf-8")
-    shell("config", "set", "llm.command", f"{sys.executable} {tmp_path / 'judge.py'}")
-    shell("config", "set", "review.judge", "command")
+    for name, text in {"claude": _JUDGE.replace("{python}", sys.executable), "codex": "#!/bin/false\n"}.items():
+        (tmp_path / name).write_text(text, "utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    shell("config", "set", "review.judge", "host")
 
     outcome = shell("review", "run")
 
     assert outcome.status == 0
     assert "rule: willow for nests  [command=nest]" in outcome.out
-    assert "5 statements judged by" in outcome.err + outcome.out
+    assert "5 statements judged by claude/haiku" in outcome.err + outcome.out
     assert "Nothing waits" in shell("review", "list", "--kind", "statement").out
     assert "filed by" in str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
 
@@ -325,6 +331,39 @@ def test_an_agent_does_not_decide(project: Path, shell: Shell, monkeypatch: pyte
         outcome = shell("call", "review.decide", "--json", verdict)
         assert outcome.status == 2
         assert "cannot decide" in outcome.out
+
+
+def test_an_agent_files_statements_by_the_judges_guide(
+    project: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list brings an agent the guide and the standing rules; what it files is worded by the user where it says more."""
+    with Lorelog(project=project) as memory:
+        memory.capture(host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True)
+        assert memory.review.list(kind="statement").guide == ""
+        standing = memory.add("Nests are of reed.", type="preference").memory
+        shell("list")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    listed = json.loads(shell("review", "list", "--kind", "statement", "--json").out)
+    assert GUIDE.partition("Reply")[0] in listed["guide"]
+    said = next(item["id"] for item in listed["items"] if item["text"] == "willow for nests")
+    verdict = {
+        "id": said,
+        "label": "rule",
+        "text": "Alice wants willow by Friday.",
+        "forbids": True,
+        "cues": ["command=oak"],
+    }
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"verdicts": [verdict]})))
+
+    decided = json.loads(shell("review", "decide", "--json").out)["decisions"]
+
+    assert [entry["outcome"] for entry in decided] == ["filed"]
+    shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
+    assert "willow for nests (said on 2099-03-05 at a rejection, filed by Claude Code)" in shown
+    assert (
+        f"{standing}: Nests are of reed."
+        in json.loads(shell("review", "list", "--kind", "statement", "--json").out)["guide"]
+    )
 
 
 def test_only_an_item_of_that_kind_is_decided(project: Path) -> None:

@@ -23,6 +23,7 @@ from lorelog.core.options import (
     HOLD_MODES,
     LANGUAGE_PROVIDERS,
     RERANK_PROVIDERS,
+    SUBAGENT_MODES,
     SUMMARY_PROVIDERS,
     WARM_MODES,
 )
@@ -311,6 +312,13 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "tool runs and not with its result; the agent repeats the call if it agrees with the rule. `unseen` does so "
         "only if the session was not shown the rule yet, `always` each time it is shown, `off` never.",
         choices=HOLD_MODES,
+    ),
+    Setting(
+        "session.subagents",
+        "rules",
+        "What a subagent is shown when it starts: `rules` your corrections and preferences, `all` what a session is shown, "
+        "`none` nothing.",
+        choices=SUBAGENT_MODES,
     ),
     Setting(
         "summarize.provider",

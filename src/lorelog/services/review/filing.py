@@ -30,8 +30,8 @@ from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict
 from lorelog.services.review.statements import Statement
 
-FILED, SAME, WAITING, CLOSED, REFUSED = "filed", "same", "waiting", "closed", "refused"
-"""What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, or refused by a person."""
+FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
+"""What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""
 PERSON = "person"
 TYPES = {"rule": "preference", "decision": "decision"}
 """Types of the memories that are written, by label."""
@@ -61,7 +61,7 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     replaces: tuple[str, ...] = ()
     everywhere: bool = False
     reason: str = ""
-    """Why it waits."""
+    """Why it waits, or is closed although it is a rule."""
 
     def new_memory(self, wording: str = "") -> NewMemory:
         """Return the memory of a rule or decision, with the words it was made from."""
@@ -148,27 +148,32 @@ class Filing(Struct, frozen=True, kw_only=True):
     def file(
         self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
     ) -> list[ReviewEntry]:
-        """File the statements that have a verdict, oldest first, and return what became of them."""
-        filed = []
-        for statement in sorted(statements, key=lambda statement: statement.date):
-            verdict = verdicts.get(statement.id)
-            if verdict is not None:
-                entry = self._file_one(statement, verdict, rules)
-                self.log.add([entry])
-                filed.append(entry)
-        return filed
+        """File statements, the lasting ones oldest first, and return what became of them.
 
-    def _file_one(self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule]) -> ReviewEntry:
-        entry = ReviewEntry(
+        Those without a verdict are left to a person; no judge is asked about them again by itself.
+        """
+        lasting = {identity for identity, verdict in verdicts.items() if verdict.label in LASTING_LABELS}
+        entries = [self._close(said, verdicts.get(said.id)) for said in statements if said.id not in lasting]
+        known = self.log.entries()
+        self.log.add(entry for entry in entries if entry.outcome != UNDECIDED or entry.statement not in known)
+        for said in sorted(statements, key=lambda said: said.date):
+            if said.id in lasting:
+                entries.append(self._file_one(said, verdicts[said.id], rules))
+                self.log.add(entries[-1:])
+        return entries
+
+    def _close(self, statement: Statement, verdict: Verdict | None) -> ReviewEntry:
+        return ReviewEntry(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             statement=statement.id,
-            label=verdict.label,
+            label=verdict.label if verdict else "",
             judge=self.judge,
-            outcome=CLOSED,
+            outcome=CLOSED if verdict else UNDECIDED,
             said=f"on {statement.date[:10]} {_PLACES[statement.channel]}",
         )
-        if verdict.label not in LASTING_LABELS:
-            return entry
+
+    def _file_one(self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule]) -> ReviewEntry:
+        entry = self._close(statement, verdict)
         repeated = [rules[number - 1].id for number in verdict.same]
         if repeated:
             return replace(entry, outcome=SAME, memory=repeated[0])

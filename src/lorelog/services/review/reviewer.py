@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct
 
+from lorelog.core.errors import DailyLimitReached, ModelError
+from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
 from lorelog.light.cue_table import call_events
+from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
 from lorelog.services.guards.replay import PastCall, ReplaySources, replay
+from lorelog.services.llm.receipts import OUTCOME_DONE, OUTCOME_STARTED, CallUsage, Receipts
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import (
     FILED,
     PERSON,
     SAME,
+    UNDECIDED,
     WAITING,
     Filing,
     PastCalls,
@@ -25,12 +33,17 @@ from lorelog.services.review.filing import (
     ReviewLog,
     quote_words,
 )
-from lorelog.services.review.judge import MAX_RULES, Judge, KnownRule, Verdict
+from lorelog.services.review.judge import BATCH, MAX_RULES, PURPOSE_REVIEW, Judge, KnownRule, Verdict
 from lorelog.services.review.statements import Statement, StatementSource
+from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import read_standing_memories
 from lorelog.services.traces.remedies import command_shape
 
 _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
+
+TOKENS_PER_STATEMENT = 500
+"""320 on 2,275 statements of three teams, confirmations included, and the overhead of an agent's program."""
+_SHOWN = timedelta(days=30)
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -45,7 +58,68 @@ class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
     repeated: int
     """Statements that repeat a standing rule."""
     left: int
-    """Statements that are still open."""
+    """Statements that no judge was asked about yet."""
+    left_tokens: int = 0
+    """About what it needs for them."""
+    stopped: str = ""
+    """Why it ended before all statements that it was given."""
+
+
+class JudgeRun(Serializable, Struct, frozen=True, kw_only=True):
+    """What a judge did on one day."""
+
+    at: str
+    """When its last call ended."""
+    judge: str
+    calls: int
+    failures: int
+    statements: int
+    """Statements that it decided about."""
+    filed: int
+    tokens: int
+
+
+class JudgeState(Serializable, Struct, frozen=True, kw_only=True):
+    """Who may judge, what waits for it, and what it did."""
+
+    judge: str
+    """The setting review.judge."""
+    problem: str
+    """Why the last call failed; empty if it did not."""
+    open: int
+    """Statements that nobody has decided about."""
+    tokens: int
+    """About what a judge needs for them."""
+    runs: tuple[JudgeRun, ...]
+    """Newest first."""
+
+
+def tokens_per_statement(runs: Sequence[JudgeRun]) -> int:
+    """Return what a judge used for each statement so far, or usually does."""
+    statements = sum(run.statements for run in runs)
+    return sum(run.tokens for run in runs) // statements if statements >= BATCH else TOKENS_PER_STATEMENT
+
+
+def _sum_runs(calls: Sequence[CallUsage], entries: Iterable[ReviewEntry]) -> tuple[JudgeRun, ...]:
+    outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for entry in entries:
+        day = datetime.fromisoformat(entry.at).astimezone().date().isoformat()
+        outcomes[day, entry.judge][entry.outcome] += 1
+    days: defaultdict[tuple[str, str], list[CallUsage]] = defaultdict(list)
+    for usage in calls:
+        days[usage.day, usage.call.model].append(usage)
+    return tuple(
+        JudgeRun(
+            at=max(usage.at for usage in usages),
+            judge=key[1],
+            calls=len(usages),
+            failures=sum(usage.status not in (OUTCOME_DONE, OUTCOME_STARTED) for usage in usages),
+            statements=outcomes[key].total() - outcomes[key][UNDECIDED],
+            filed=outcomes[key][FILED],
+            tokens=sum(usage.tokens_in + usage.tokens_out for usage in usages),
+        )
+        for key, usages in sorted(days.items(), reverse=True)
+    )
 
 
 class Reviewer:
@@ -62,31 +136,81 @@ class Reviewer:
         self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
 
     def statements(
-        self, projects: tuple[str, ...] | None, limit: int, only: Container[str] | None = None
+        self, projects: tuple[str, ...] | None, limit: int, only: Container[str] | None = None, *, unasked: bool = False
     ) -> list[Statement]:
-        """Return the open statements, newest first; with `only`, those with these ids."""
-        return self._source.open_statements(projects, limit, self.log.entries(), only)
+        """Return the open statements, newest first: those with the ids of `only`, or those that no judge was asked about."""
+        return self._source.open_statements(projects, limit, self._decided(unasked=unasked), only)
+
+    def count_open(self, projects: tuple[str, ...] | None, *, unasked: bool = False) -> Counter[str]:
+        """Return the number of open statements by project."""
+        return self._source.count_open(projects, self._decided(unasked=unasked))
+
+    def _decided(self, *, unasked: bool) -> set[str]:
+        entries = self.log.entries().values()
+        return {entry.statement for entry in entries if unasked or entry.outcome != UNDECIDED}
 
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
         standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
         return [KnownRule(memory.id, memory.text, memory.said_on) for memory in standing[:MAX_RULES]]
 
-    def run(self, judge: Judge, name: str, statements: Sequence[Statement]) -> ReviewReport:
-        """Let a judge file statements. Raise ModelError if it fails; the batches before stay filed."""
+    def run(
+        self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
+    ) -> ReviewReport:
+        """Let a judge file statements. Raise LorelogError if it fails at once; finished batches stay filed."""
         entries: list[ReviewEntry] = []
-        rules = self.rules()
-        for verdicts in judge.judge(statements, rules):
-            entries += self.file(statements, verdicts, rules, name)
-            rules[:] = self.rules()  # the next batch may repeat or replace what was just filed
+        stopped = ""
+        try:
+            for start in range(0, len(statements), BATCH):
+                if progress is not None:
+                    progress("judging", start, len(statements))
+                batch, rules = statements[start : start + BATCH], self.rules()
+                for verdicts in judge.judge(batch, rules):
+                    entries += self.file(batch, verdicts, rules, name)
+        except (DailyLimitReached, ModelError) as error:
+            if not entries:
+                raise
+            stopped = error.message
+        outcomes = Counter(entry.outcome for entry in entries)
         return ReviewReport(
             judge=name,
-            judged=len(entries),
+            judged=len(entries) - outcomes[UNDECIDED],
             filed=tuple(entry for entry in entries if entry.outcome == FILED),
             waiting=tuple(entry for entry in entries if entry.outcome == WAITING),
-            repeated=sum(entry.outcome == SAME for entry in entries),
+            repeated=outcomes[SAME],
             left=len(statements) - len(entries),
+            stopped=stopped,
         )
+
+    def runs(self) -> tuple[JudgeRun, ...]:
+        """Return what judges did in the last weeks, newest first: a line for each day and judge."""
+        return _sum_runs(self._calls_of_judges(), self.log.entries().values())
+
+    def state(self, judge: str, projects: tuple[str, ...] | None) -> JudgeState:
+        """Return what waits for a judge, and what it did."""
+        runs, waiting = self.runs(), self.count_open(projects).total()
+        failed = self._last_failure()
+        return JudgeState(
+            judge=judge,
+            problem=f"{failed.call.model} did not answer ({failed.status})" if failed else "",
+            open=waiting,
+            tokens=waiting * tokens_per_statement(runs),
+            runs=runs,
+        )
+
+    def has_failed_within(self, seconds: float) -> bool:
+        """Return whether the last call of a judge failed, and not long ago."""
+        failed = self._last_failure()
+        return failed is not None and failed.at > (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+
+    def _last_failure(self) -> CallUsage | None:
+        last = max(self._calls_of_judges(), key=lambda usage: usage.at, default=None)
+        return last if last is not None and last.status not in (OUTCOME_DONE, OUTCOME_STARTED) else None
+
+    def _calls_of_judges(self) -> list[CallUsage]:
+        since = (datetime.now().astimezone().date() - _SHOWN).isoformat()
+        calls = Receipts.of_tenant(self._workspace.tenant_folder).usage_since(since).calls
+        return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
     def file(
         self,
@@ -104,7 +228,16 @@ class Reviewer:
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
         )
-        return filing.file(statements, verdicts, rules)
+        entries = filing.file(statements, verdicts, rules)
+        self.note_waiting()
+        return entries
+
+    def note_waiting(self) -> None:
+        """Write how many statements wait, for the start of the next session."""
+        project = self._workspace.project.id
+        count = self.count_open((project,)).total()
+        files = DeliveryFiles(str(self._workspace.tenant_folder), project)
+        replace_if_changed(Path(files.waiting), str(count).encode())
 
     @cached_property
     def _past_calls(self) -> list[PastCall]:

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import FileStamp, SourceFile
-from lorelog.core.errors import NotFound, SourceError, StoreError, StoreUnwritable
+from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Progress, Store
@@ -54,6 +55,8 @@ from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light import spool
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import prompted_memories
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
@@ -88,7 +91,7 @@ from lorelog.services.sessions.due_turns import (
     note_open_session,
     select_finished,
 )
-from lorelog.services.traces.tables import TracedTurn, record_turns
+from lorelog.services.traces.tables import TURN, TracedTurn, TraceFilter, record_turns
 from lorelog.services.usage.signs import note_usage
 
 if TYPE_CHECKING:
@@ -111,6 +114,8 @@ _OPEN_TURN_S = 24 * 3600.0
 """Age after which a turn without an end counts as abandoned."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
 _FAILURE_SHOWN_S = 7 * 86_400.0
+_MAX_BRANCH_CALLS = 300
+"""Calls of a branch among which its last test run is looked for."""
 
 YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
@@ -199,7 +204,31 @@ def capture_session(
         reply = _SessionCapture(event, context, captures, start, backfill).run(progress)
         if backfill is None and not reply.waiting:
             note_open_session(event, project, captures)
+            with suppress(LorelogError, OSError):
+                _note_state(event, context)
         return reply
+
+
+def _note_state(event: HookEvent, context: CaptureContext) -> None:
+    """Write what hooks tell about this session: what fails on its branch, and, before a compaction, its state."""
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.sessions.handoff import render_card, write_open_ends
+    from lorelog.services.standing.rules import read_standing_rules
+
+    project = context.workspace.project.id
+    files = DeliveryFiles(str(context.workspace.tenant_folder), project)
+    Path(files.open_ends).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if event.moment == "compact" and event.transcript:
+        turns = open_conversation(event.transcript, event.session).turns(TranscriptStats())
+        main = [turn for turn in turns if not turn.turn.sidechain]
+        invoked = prompted_memories(files.log, event.host, event.session)
+        rules = [rule for rule in read_standing_rules(context.workspace).rules if rule.is_users and not rule.is_stale]
+        rules.sort(key=lambda rule: rule.id not in invoked)
+        card = render_card(main, rules, lambda text: redact(text, context.options.patterns).text, event.directory)
+        write_atomic(Path(files.state_card(event.session)), card.encode(), durable=False)
+    if (traces := context.traces()) is not None and traces.options.enabled:
+        of_branch = TraceFilter(projects=(project,), source=TURN, branch=event.branch, limit=_MAX_BRANCH_CALLS)
+        write_open_ends(Path(files.open_ends), event, traces.tables().calls(of_branch)[0])
 
 
 class _SessionCapture:

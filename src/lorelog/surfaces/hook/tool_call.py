@@ -244,7 +244,8 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
         return f"- {label[0].upper()}{label[1:]}: {dumps(text, ensure_ascii=False)} {note}"
     origin = str(match.get("origin") or "")
     if match.get("reason"):
-        return f"- A rule of the user, {when_said(match)}: {text} {note}"
+        kind = "decision" if match.get("type") == "decision" else "rule"
+        return f"- A {kind} of the user, {when_said(match)}: {text} {note}"
     said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"
     return f"- {said}{f' on {date}' if date else ''}: {text} {note}"
 
@@ -306,10 +307,12 @@ def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
         return shown, seen
     agent = context.call.get("agent", "")
     for line in read_deliveries(session_log(context.files.log, context.event["host"], context.event["session"])):
-        memories = [memory for memory in line["memories"] if isinstance(memory, str)]
+        memories, is_own = line["memories"], line.get("agent", "") == agent
         if line.get("moment") == "session-start":
             shown, seen = set(), set() if agent else set(memories)
-        elif line.get("agent", "") == agent:
+        elif line.get("moment") == "subagent-start":
+            seen.update(memories if is_own else ())
+        elif is_own:
             shown.update(memories)
             seen.update(memories)
             shown.update((f"guard:{line.get('guard')}", str(line.get("cue") or "-")))
