@@ -107,7 +107,6 @@ class CaptureRequest(OperationRequest, frozen=True):
     everything: Annotated[bool, about("Capture all turns of the session, for backfilling.")] = False
     since: Annotated[Day, about("With everything: only turns from this day on.", max_length=40)] = ""
     dry_run: Annotated[bool, about("With everything: report the turns to capture, write nothing.")] = False
-    upgrade: Annotated[bool, about("With everything: replace notes of an older version that nobody edited.")] = False
 
 
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
@@ -211,7 +210,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     if not request.everything:
         return capture_turns(event, context, progress=call.progress)
     since = parse_past_day(request.since)
-    backfill = Backfill(since, dry_run=request.dry_run, upgrade=request.upgrade)
+    backfill = Backfill(since, dry_run=request.dry_run)
     return capture_turns(event, context, backfill, progress=call.progress)
 
 
