@@ -275,6 +275,8 @@ class SessionStatus(Serializable, Struct, frozen=True):
     rules: int = 0
     """The user's rules that stand in this project."""
     decisions: int = 0
+    edited: int = 0
+    """Of both, how many were changed outside lorelog: the user is asked about them."""
 
 
 def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:

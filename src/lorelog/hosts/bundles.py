@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from lorelog.hosts import claude, codex, copilot, gemini, qwen
 
 NAME = "lorelog"
 COMMAND = "lorelog"
-SKILL_NAME, REVIEW_SKILL_NAME = "memory-recall", "lorelog-review"
+SKILL_NAME = "memory-recall"
 DESCRIPTION = "Long-term memory for coding agents: every turn captured, the right one recalled"
 
 HOOK_TIMEOUT_S = 5
@@ -50,10 +50,6 @@ SKILL_DESCRIPTION = (
     "the answer may be in past work: questions about earlier decisions or their reasons ('why did we', 'we decided', "
     "'what did we agree'), 'last time', 'again', 'as before', 'remember when', an error or bug that was seen before, how "
     "something was set up, deployed or measured, preferences and conventions, or work continued from another session."
-)
-REVIEW_SKILL_DESCRIPTION = (
-    "Files what the user said to coding agents in this project as rules, decisions or nothing to keep, for later sessions. Use it "
-    "only when the user asks for it: 'file what I said', 'review my statements', '/lorelog-review'."
 )
 SEARCH_TOOL_DESCRIPTION = (
     "Recall what earlier sessions learned: decisions and why, fixes, pitfalls, preferences, facts. Call it before planning, "
@@ -128,13 +124,11 @@ def mcp_server(command: str = COMMAND) -> dict[str, Any]:
 
 def skill_files(host: str, command: str = COMMAND, folder: str = "skills") -> dict[str, str]:
     """Return the skill files of a host by path."""
-    front = ["---", f"name: {REVIEW_SKILL_NAME}", f"description: {json.dumps(REVIEW_SKILL_DESCRIPTION)}"]
-    front += [f"allowed-tools: {_allowed_tools(command, 'review list', 'review decide')}"] if host == "claude" else []
-    text = _fill_template("REVIEW.md", {"COMMAND": shlex.quote(command)})
-    return {
-        f"{folder}/{SKILL_NAME}/SKILL.md": render_skill(host, command),
-        f"{folder}/{REVIEW_SKILL_NAME}/SKILL.md": "\n".join([*front, "---", "", text]),
-    }
+    allowed = (
+        f"allowed-tools: {_allowed_tools(command, ('review list', 'review decide'))}\n" if host == "claude" else ""
+    )
+    review = _fill_template("REVIEW.md", {"COMMAND": shlex.quote(command), "ALLOWED\n": allowed})
+    return {f"{folder}/{SKILL_NAME}/SKILL.md": render_skill(host, command), f"{folder}/lorelog-review/SKILL.md": review}
 
 
 def render_skill(host: str, command: str = COMMAND) -> str:
@@ -143,17 +137,14 @@ def render_skill(host: str, command: str = COMMAND) -> str:
     question = "Answer the user's question from the long-term memory of this project."
     if host == "claude":
         # In a separate context, so that the search does not fill the conversation.
-        front += ["context: fork", f"allowed-tools: {_allowed_tools(command, *_RECALL_VERBS)}"]
+        front += ["context: fork", f"allowed-tools: {_allowed_tools(command)}"]
         question = "Answer this from the long-term memory of the project: $ARGUMENTS"
     tools_hint = _OPENCLAW_TOOLS_HINT if host == "openclaw" else _MCP_TOOLS_HINT
     values = {"QUESTION": question, "TOOLS": tools_hint, "COMMAND": shlex.quote(command)}
     return "\n".join(["---", *front, "---", "", _fill_template("SKILL.md", values)])
 
 
-_RECALL_VERBS = ("search", "show", "transcript")
-
-
-def _allowed_tools(command: str, *verbs: str) -> str:
+def _allowed_tools(command: str, verbs: Sequence[str] = ("search", "show", "transcript")) -> str:
     return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in verbs)
 
 
@@ -163,7 +154,7 @@ def _claude_files(command: str) -> dict[str, str]:
     `plugin.json` is the manifest of the Open Plugins format, for goose. Droid translates Claude Code's.
     """
     manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION, "author": {"name": NAME}}
-    recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command, *_RECALL_VERBS)})
+    recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command)})
     return {
         "plugin.json": _render_json(manifest),
         ".claude-plugin/plugin.json": _render_json(manifest),

@@ -177,6 +177,26 @@ def test_an_own_entry_that_somebody_changed_is_quoted(
     assert_quoted(lines, "swim")
 
 
+def test_a_rule_of_another_person_is_quoted_as_theirs_until_it_is_adopted(
+    home: Path, project: Path, memory: Lorelog
+) -> None:
+    """Git knows who committed a rule: it comes with that name, and as the user's own after approval in the inbox."""
+    entry = plant(project, "use `pnpm`, not `npm`")
+    entry.write_text(entry.read_text("utf-8").replace("session:s turn:t ", ""), "utf-8")  # added by hand
+    git(project, "add", "-f", ".lorelog/memory")
+    git(project, "commit", "-q", "-m", "x", "--author", "Ada <ada@x>")
+    memory.index()
+    quoted = 'Ada\'s rule, quoted: "use `pnpm`, not `npm`"'
+    assert f"- {quoted}" in start(home, project)
+    assert memory.context.brief_project().brief.rules == (quoted,)
+    assert "Ada's rule, quoted" in run(home, project, "npm install")["additionalContext"]
+
+    memory.call("review.decide", {"verdicts": [{"id": EVIL_ID, "kind": "import", "label": "approve"}]})
+
+    assert own_rules(home, project) == ["use `pnpm`, not `npm`"]
+    assert not any("Ada" in line for line in start(home, project))
+
+
 def test_a_note_does_not_become_a_rule(home: Path, project: Path, memory: Lorelog) -> None:
     """The user's own note under another type, or in a file with a type for all, is not the user's rule."""
     journal = Path(memory.add("use zebra, not npm", type="note", origin="agent").source)
@@ -326,7 +346,7 @@ def test_recalled_text_is_labelled(home: Path, project: Path, memory: Lorelog) -
 
     with open_engine(resolve_location(project=project)) as engine:
         prompt = UserPrompt("claude", "s1", "where is the otter")
-        found = recall_memories(prompt, SearchOptions(k=10), engine.recall_sources(), lambda: None)
+        found = recall_memories(prompt, SearchOptions(k=10), engine.recall_sources())
     origins = {hit.memory: hit.origin for hit in found}
     assert origins == {own.memory: "", EVIL_ID: "repository"}
     line = _format_hit(

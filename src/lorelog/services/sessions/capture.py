@@ -589,5 +589,6 @@ def session_status(workspace: Workspace) -> SessionStatus:
     from lorelog.services.standing.rules import read_standing_rules
 
     standing = read_standing_rules(workspace)
-    counts = [sum(rule.is_users for rule in some) for some in (standing.rules, standing.decisions)]
+    users = [[rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions)]
+    counts = (*map(len, users), sum(rule.edited for some in users for rule in some))
     return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts)
