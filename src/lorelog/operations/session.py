@@ -270,15 +270,11 @@ def _parse_time(text: str) -> float:
     "session.recall", errors=(ModelError, StoreUnwritable, StoreBusy), warms=True, absent={"mcp": _ABSENT_FOR_HOOKS}
 )
 def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext) -> RecallReply:
-    """Return the few memories that match a prompt, each at most once per session.
+    """Return the few memories that name what a prompt names, each at most once per session.
 
     For the hook that a host runs on every prompt. Use memory.search for replies that do not depend on the session.
     """
     from lorelog.services.sessions import recall
-
-    def check_cancelled() -> None:
-        if call.progress is not None:
-            call.progress("recall", 0, 0)
 
     prompt = recall.UserPrompt(request.host, request.session, request.prompt)
     session = engine.defaults.session
@@ -287,8 +283,7 @@ def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext
         k=session.hits if request.k is None else request.k,
         min_relevance=session.hits_relevance if request.min_relevance is None else request.min_relevance,
     )
-    hits = recall.recall_memories(prompt, options, engine.recall_sources(), check_cancelled)
-    return RecallReply(hits=tuple(hits))
+    return RecallReply(hits=recall.recall_memories(prompt, options, engine.recall_sources()))
 
 
 @OPERATIONS.declare("session.why", errors=(StoreUnwritable, StoreBusy), absent={"mcp": _ABSENT_WHY})
