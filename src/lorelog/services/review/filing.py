@@ -5,9 +5,10 @@ wording, with the words it was made from. It waits for a person instead, with th
 
 - it would replace a rule that a person added or approved,
 - most of the past calls that it is about were never opposed, or
-- it was made of repeated instructions.
+- it was made of repeated instructions, and the judge is not sure.
 
-A rule that repeats a standing one only counts for it. Nothing is written for what the judge could not decide.
+A rule that repeats a standing one only counts for it. What was said again is one entry with all its sources; a further repetition
+is added to them, whether the entry waits, stands or was refused, so that nobody is asked twice. Nothing is written for what the judge could not decide.
 """
 
 from __future__ import annotations
@@ -37,8 +38,17 @@ TYPES = {"rule": "preference", "decision": "decision"}
 """Types of the memories that are written, by label."""
 _MIN_HITS = 3
 """Past calls that a rule must match before their reactions count against it."""
-_MAX_QUOTE_CHARS = 400
+_MAX_QUOTE_CHARS, _MAX_QUOTED = 400, 6
 _PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
+
+
+class SourceStatement(Serializable, Struct, frozen=True):
+    """A statement that a repetition was made of."""
+
+    statement: str
+    session: str
+    said: str
+    words: str
 
 
 class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
@@ -62,6 +72,8 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     everywhere: bool = False
     reason: str = ""
     """Why it waits."""
+    sources: tuple[SourceStatement, ...] = ()
+    """Of what was said again, oldest first; `statement` is then an id of its own."""
 
     def new_memory(self, wording: str = "") -> NewMemory:
         """Return the memory of a rule or decision, with the words it was made from."""
@@ -73,6 +85,14 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
             supersedes=self.replaces,
             cues=self.cues,
         )
+
+    def with_sources(self, sources: Iterable[SourceStatement]) -> ReviewEntry:
+        """Return the entry with further sources, and a text that has their number, days and words."""
+        known = {source.statement: source for source in (*self.sources, *sources)}
+        every = sorted(known.values(), key=lambda source: source.said)
+        count = plural(len({source.session for source in every}), "session")
+        words = " · ".join(f"{source.said}: {source.words}" for source in every[-_MAX_QUOTED:])
+        return replace(self, sources=tuple(every), said=f"in {count}", words=words)
 
     def explain(self) -> str:
         """Return who said and who filed it, in a few words."""
@@ -112,6 +132,14 @@ class ReviewLog:
     def add(self, entries: Iterable[ReviewEntry]) -> None:
         """Append verdicts; they are on disk when this returns."""
         self._log.append(msgspec.to_builtins(entry) for entry in entries)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _said(statement: Statement) -> str:
+    return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
 
 
 def _quote(text: str) -> str:
@@ -157,29 +185,54 @@ class Filing(Struct, frozen=True, kw_only=True):
                 filed.append(entry)
         return filed
 
+    def file_again(
+        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[KnownRule]
+    ) -> list[ReviewEntry]:
+        """File what the user said again in these statements, oldest first, and return what became of it."""
+        known = self.log.entries()
+        owners = {source.statement: entry for entry in known.values() for source in entry.sources}
+        found = [entry for said in members if (entry := owners.get(said.id) or known.get(said.id))]
+        owner = next((entry for entry in found if entry.outcome != CLOSED), None)
+        standing = (owner.memory if owner is not None else "") or next((rules[n - 1].id for n in verdict.same), "")
+        sources = [SourceStatement(said.id, said.session, _said(said), _quote(said.text)) for said in members]
+        if standing:
+            new = [said for said in members if said.id not in known or known[said.id].outcome == CLOSED]
+            entries = [replace(self._entry(said.id, verdict, said), outcome=SAME, memory=standing) for said in new]
+        elif owner is not None:
+            entries = [replace(owner, at=_now()).with_sources(sources)]
+        else:
+            entry = self._entry(turn_memory_id("again", "", members[0].id), verdict).with_sources(sources)
+            doubt = "" if verdict.sure else "it may have been meant for the work at hand each time"
+            entries = [self._propose(entry, verdict, rules, doubt)]
+        self.log.add(entries)
+        return entries
+
     def _file_one(self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule]) -> ReviewEntry:
-        entry = ReviewEntry(
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            statement=statement.id,
-            label=verdict.label,
-            judge=self.judge,
-            outcome=CLOSED,
-            said=f"on {statement.date[:10]} {_PLACES[statement.channel]}",
-        )
+        entry = self._entry(statement.id, verdict, statement)
         if verdict.label not in LASTING_LABELS:
             return entry
-        repeated = [rules[number - 1].id for number in verdict.same]
-        if repeated:
-            return replace(entry, outcome=SAME, memory=repeated[0])
+        if verdict.same:
+            return replace(entry, outcome=SAME, memory=rules[verdict.same[0] - 1].id)
+        return self._propose(replace(entry, words=_quote(statement.text)), verdict, rules)
+
+    def _entry(self, identity: str, verdict: Verdict, statement: Statement | None = None) -> ReviewEntry:
+        said = "" if statement is None else _said(statement)
+        return ReviewEntry(
+            at=_now(), statement=identity, label=verdict.label, judge=self.judge, outcome=CLOSED, said=said
+        )
+
+    def _propose(
+        self, entry: ReviewEntry, verdict: Verdict, rules: Sequence[KnownRule], doubt: str = ""
+    ) -> ReviewEntry:
+        """Write the memory of a rule or decision, unless it waits for a person."""
         entry = replace(
             entry,
-            words=_quote(statement.text),
             wording=verdict.wording,
             cues=verdict.cues,
             replaces=tuple(rules[number - 1].id for number in verdict.replaces),
             everywhere=verdict.everywhere,
         )
-        reason = self._doubt(entry, forbids=verdict.forbids)
+        reason = self._doubt(entry, forbids=verdict.forbids) or doubt
         if reason:
             return replace(entry, outcome=WAITING, reason=reason)
         memory = self.add([entry.new_memory()], to_global=entry.everywhere)[0].memory

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import heapq
+import math
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct
 
@@ -23,9 +27,15 @@ from lorelog.services.review.filing import (
     ReviewEntry,
     ReviewLog,
 )
-from lorelog.services.review.judge import MAX_RULES, Judge, KnownRule, Verdict
-from lorelog.services.review.statements import Statement, StatementSource
+from lorelog.services.review.judge import LASTING_LABELS, MAX_RULES, Judge, KnownRule, Verdict, word_stems
+from lorelog.services.review.statements import REJECTION, Statement, StatementSource
 from lorelog.services.standing.rules import read_standing_memories
+
+STEERING_LABELS = frozenset({"remark", "instruction"})
+"""What is for the work at hand, unless it is said again."""
+NEIGHBOURS = 6
+"""Earlier statements that a new one is compared with; chosen on real repetitions, see docs/decisions/sessions.md."""
+MAX_EARLIER, _MAX_COMPARED_CHARS = 4_000, 400
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -41,6 +51,48 @@ class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
     """Statements that repeat a standing rule."""
     left: int
     """Statements that are still open."""
+
+
+def _is_short(statement: Statement) -> bool:
+    """Return whether a statement may be a repetition; longer ones are tasks and pasted text."""
+    return len(statement.text) <= _MAX_COMPARED_CHARS
+
+
+class _WordIndex:
+    """Texts by their words; rare words count more."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._words = {key: word_stems(text) for key, text in texts.items()}
+        counts = Counter(chain.from_iterable(self._words.values()))
+        self._weights = {word: math.log(1 + len(texts) / count) ** 2 for word, count in counts.items()}
+        self._lengths = {key: math.sqrt(self._weigh(words)) or 1.0 for key, words in self._words.items()}
+
+    def similarity(self, first: str, second: str) -> float:
+        """Return the cosine of two texts."""
+        shared = self._weigh(self._words[first] & self._words[second])
+        return shared / (self._lengths[first] * self._lengths[second])
+
+    def _weigh(self, words: Iterable[str]) -> float:
+        return sum(self._weights[word] for word in words)
+
+
+def nearest_earlier(new: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
+    """Return the earlier statements of other sessions that are nearest to new ones by their words, a few for each.
+
+    Words at a rejection are compared by the rejected call too: "rebase first" and "pull first" have only the push in common.
+    """
+    every = {said.id: said for said in (*earlier, *new)}
+    texts = _WordIndex({key: said.text for key, said in every.items()})
+    calls = _WordIndex({key: said.before if said.channel == REJECTION else "" for key, said in every.items()})
+    found: set[str] = set()
+    for said in new:
+        scores = {
+            key: texts.similarity(said.id, key) + calls.similarity(said.id, key)
+            for key, other in every.items()
+            if other.session != said.session and other.project == said.project and other.date <= said.date
+        }
+        found.update(key for key in heapq.nlargest(NEIGHBOURS, scores, key=scores.__getitem__) if scores[key])
+    return [every[key] for key in found.difference(said.id for said in new)]
 
 
 class Reviewer:
@@ -70,17 +122,39 @@ class Reviewer:
     def run(self, judge: Judge, name: str, statements: Sequence[Statement]) -> ReviewReport:
         """Let a judge file statements. Raise ModelError if it fails; the batches before stay filed."""
         entries: list[ReviewEntry] = []
+        judged = 0
         rules = self.rules()
         for verdicts in judge.judge(statements, rules):
-            entries += self.file(statements, verdicts, rules, name)
+            again = self._said_again(judge, [said for said in statements if said.id in verdicts], verdicts, rules)
+            filed = self.file(statements, verdicts, rules, name)
+            judged += len(filed)
+            entries += filed
+            for verdict, members in again:
+                entries += self._filing(name).file_again(verdict, members, rules)
         return ReviewReport(
             judge=name,
-            judged=len(entries),
+            judged=judged,
             filed=tuple(entry for entry in entries if entry.outcome == FILED),
             waiting=tuple(entry for entry in entries if entry.outcome == WAITING),
             repeated=sum(entry.outcome == SAME for entry in entries),
-            left=len(statements) - len(entries),
+            left=len(statements) - judged,
         )
+
+    def _said_again(
+        self, judge: Judge, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+    ) -> list[tuple[Verdict, list[Statement]]]:
+        """Return what these statements say again. It is asked before they are filed: if it fails, they stay open."""
+        new = [said for said in statements if verdicts[said.id].label in STEERING_LABELS and _is_short(said)]
+        entries = self.log.entries().values()
+        settled = {entry.statement for entry in entries if entry.outcome in (FILED, SAME)}
+        settled |= {entry.statement for entry in entries if entry.label not in STEERING_LABELS | LASTING_LABELS}
+        settled -= {source.statement for entry in entries for source in entry.sources}
+        earlier = nearest_earlier(new, [said for said in self._captured if said.id not in settled and _is_short(said)])
+        return [*judge.compare(new, earlier, rules)] if earlier else []
+
+    @cached_property
+    def _captured(self) -> list[Statement]:
+        return self._source.open_statements(None, MAX_EARLIER, in_full=False)
 
     def file(
         self,
@@ -90,15 +164,17 @@ class Reviewer:
         judge: str,
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model."""
+        return self._filing(judge).file(statements, verdicts, rules)
+
+    def _filing(self, judge: str) -> Filing:
         filed = self.log.by_memory()
-        filing = Filing(
+        return Filing(
             judge=judge,
             log=self.log,
             add=self._add,
             replay=self._replay,
             is_persons=lambda memory: memory not in filed,
         )
-        return filing.file(statements, verdicts, rules)
 
     @cached_property
     def _past_calls(self) -> list[PastCall]:
