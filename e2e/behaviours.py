@@ -222,9 +222,13 @@ def delivered(host: Host) -> None:
     host.world.model.script(rule, Step("Understood."))
     host.turn(f"From now on, use `pnpm run {program}` instead of `npm run {program}`, {rule}.")
     host.world.wait_for_entries(lambda entries: bool(of(entries, rule)), "the turn was not captured")
+    comes_with_call(host, rule, f"npm run {program}")
+
+
+def comes_with_call(host: Host, rule: str, command: str) -> None:
+    """A rule is in a request of the next session before the command that it is about, and again with it."""
     eventually(lambda: bool(cues_naming(host.world, rule)), "the rule has no cue", 45)
-    asked = mark("asking")
-    outcome = host.turn(tell(host, asked, host.run_shell(f"npm run {program}"), Step("Done.")))
+    outcome = host.turn(tell(host, mark("asking"), host.run_shell(command), Step("Done.")))
     before = [request for request in outcome.requests if request.tools and not request.results]
     after = [request for request in outcome.requests if request.results]
     holds(any(rule in request.text for request in before), "the rule is in no request before the call")
@@ -237,6 +241,35 @@ def delivered(host: Host) -> None:
 def cues_naming(world: World, word: str) -> list[Path]:
     """The files of cues in which a memory with the word stands."""
     return [path for path in world.memory_home.rglob("*.cues") if word.encode() in path.read_bytes()]
+
+
+@behaviour(
+    "judge", "the agent's own program files what was said, asked once and once more about the rule, and leaves nothing"
+)
+def judged(host: Host) -> None:
+    world, rule, program = host.world, mark("because"), mark("build")
+    world.model.script(rule, Step("Understood."))
+    host.turn(f"We use `pnpm run {program}` here, not `npm run {program}`, {rule}.")
+    world.wait_for_entries(lambda entries: bool(of(entries, rule)), "the turn was not captured")
+    holds(not cues_naming(world, rule), "the rule stands although nobody judged")
+    wording = f"Use `pnpm run {program}`, not `npm run {program}`, {rule}."
+    verdict = {"n": 1, "label": "rule", "wording": wording, "cues": [f"command=npm run {program}"], "forbids": True}
+    world.model.script('"statements": [', Step(json.dumps([verdict])), toolless=True)
+    (world.bin / host.name).symlink_to(host.installed.program)
+    captured, written, since = len(world.entries()), len(host.transcripts()), world.model.count
+    judge = {**host.environment(), "LORELOG_REVIEW_JUDGE": "host"}
+    report = json.loads(world.lorelog("review", "run", "--json", environment=judge))
+    asked = world.model.requests(since)
+    holds(len(asked) == 2, f"the model was asked {len(asked)} times: {[request.text[:200] for request in asked]}")
+    holds(all(rule in request.last_user for request in asked), "the statement is not in every request")
+    holds(
+        not any(set(request.tools) & {host.shell, host.mcp_prefix + "search_memory"} for request in asked), "with tools"
+    )
+    holds(report["judge"].startswith(f"{host.name}/"), f"the judge was {report['judge']}")
+    holds([entry["wording"] for entry in report["filed"]] == [wording], f"it was not filed: {report}")
+    world.settle(1.0)
+    holds(len(world.entries()) == captured and len(host.transcripts()) == written, "the judge's session is left behind")
+    comes_with_call(host, rule, f"npm run {program}")
 
 
 @behaviour("guard", "a guard stops a command and a write, tells the model why, and leaves other calls alone")

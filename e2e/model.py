@@ -3,7 +3,7 @@
 A script belongs to a mark, any text that stands in what the user (or a skill) said last: the first step answers that
 message, the next one the result of the tool that the first called, and so on. Scripts hang on marks and not in one
 queue because two sessions may ask at once, and because hosts make requests of their own (titles, summaries) that must
-not eat a step: a request that offers no tools gets the plain answer.
+not eat a step: a request that offers no tools gets the plain answer, unless the script is for such requests.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Model:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._scripts: list[tuple[str, tuple[Step, ...]]] = []
+        self._scripts: list[tuple[str, tuple[Step, ...], bool]] = []
         self._requests: list[Request] = []
         self._released = threading.Event()
         handler = type("_BoundHandler", (_Handler,), {"model": self})
@@ -103,10 +103,10 @@ class Model:
         self._server.shutdown()
         self._server.server_close()
 
-    def script(self, mark: str, *steps: Step) -> None:
+    def script(self, mark: str, *steps: Step, toolless: bool = False) -> None:
         """Set the reply for requests whose last text contains the mark. A later script replaces it."""
         with self._lock:
-            self._scripts.insert(0, (mark, steps))
+            self._scripts.insert(0, (mark, steps, toolless))
 
     def release(self) -> None:
         """Finish every held reply."""
@@ -149,11 +149,12 @@ class Model:
 
     def _decide(self, tools: Sequence[str], spoken: Sequence[Spoken]) -> Step:
         asked = max((at for at, part in enumerate(spoken) if part.who == "user"), default=-1)
-        if asked < 0 or not tools:
+        if asked < 0:
             return Step(PLAIN_ANSWER)
         done = sum(part.who == "result" for part in spoken[asked + 1 :])
         text = spoken[asked].text
-        steps = next((steps for mark, steps in self._scripts if mark in text), ())
+        fitting = (steps for mark, steps, toolless in self._scripts if mark in text and (tools or toolless))
+        steps = next(fitting, ())
         return steps[min(done, len(steps) - 1)] if steps else Step(PLAIN_ANSWER)
 
 

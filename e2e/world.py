@@ -96,20 +96,22 @@ class World:
             **more,
         }
 
-    def lorelog(self, *arguments: str, directory: Path | None = None) -> str:
+    def lorelog(self, *arguments: str, directory: Path | None = None, environment: dict[str, str] | None = None) -> str:
         """Run lorelog and return its output. Raise Failed if it fails."""
         program = Path(sys.executable).with_name("lorelog")
         done = subprocess.run(
             [program, *arguments],
             cwd=directory or self.project,
-            env=self.environment(),
+            env=environment or self.environment(),
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
         if done.returncode != 0:
-            raise Failed(f"lorelog {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+            raise Failed(
+                f"lorelog {' '.join(arguments)} ended with {done.returncode}: {(done.stderr + done.stdout).strip()[-400:]}"
+            )
         return done.stdout
 
     def found(self, words: str) -> list[dict[str, Any]]:

@@ -42,9 +42,10 @@ from lorelog.services.sessions.drain import Drainer, capture_arguments
 from lorelog.surfaces.hook import handle_hook
 
 _MAX_QUOTED_CHARS = 2_000
+_MOVES_HEAD = re.compile(r"\bgit (?:commit|merge|rebase|pull|reset|cherry-pick|am)\b|\bgh pr merge\b")
 _EVENT_NAMES = {
     "session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool-before": "PreToolUse", "tool-after": "PostToolUse",
-    "tool-failed": "PostToolUseFailure", "turn-end": "Stop", "session-end": "SessionEnd",
+    "tool-failed": "PostToolUseFailure", "turn-end": "Stop", "compact": "PreCompact", "session-end": "SessionEnd",
 }  # fmt: skip
 
 
@@ -75,6 +76,7 @@ class Replay:
     counts: Counter[str] = field(default_factory=Counter)
     judge: RecordedJudge | None = None
     written: dict[str, int] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
 
     def run(self, sessions: Sequence[Session]) -> None:
         """Replay the events of all sessions in order of time."""
@@ -87,15 +89,14 @@ class Replay:
     def replay_event(self, session: Session, event: Event) -> None:
         """Run the hook of an event, and capture what a finished turn left in the spool."""
         self.counts[event.moment] += 1
-        if event.branch:
-            (self.root / ".git" / "HEAD").write_text(f"ref: refs/heads/{event.branch}\n")
+        self._check_out(session, event)
         transcript = self._grow(session, event.lines)
         payload = self._payload(session, event, transcript)
         answer = handle_hook([session.host, event.moment], json.dumps(payload).encode(), os.environ)
         shown = shown_text(answer) or str(answer.get("additionalContext") or "")
         if shown:
             self.deliveries.append(_delivery(session, event, shown))
-        if event.moment in {"turn-end", "session-end"}:
+        if event.moment in {"turn-end", "compact", "session-end"}:
             self.drainer.drain()
         engine = self.memory._caller.engine  # noqa: SLF001
         if event.moment == "session-end":
@@ -104,6 +105,16 @@ class Replay:
             reviewer = engine.reviewer(os.environ)
             for entry in reviewer.run(self.judge, "recorded", reviewer.statements(None, 1_000)).filed:  # type: ignore[arg-type]
                 self.counts[f"filed {entry.label}"] += 1
+
+    def _check_out(self, session: Session, event: Event) -> None:
+        """Check out the session's branch. A command of Git that moves HEAD makes another commit of it."""
+        branch = self.branches[session.name] = event.branch or self.branches.get(session.name, "main")
+        (self.root / ".git" / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
+        file = self.root / ".git" / "refs" / "heads" / branch
+        moves = event.moment == "tool-after" and _MOVES_HEAD.search(str(event.arguments.get("command") or ""))
+        if moves or not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{hashlib.sha1(f'{session.name} {event.at}'.encode()).hexdigest()}\n")
 
     def _grow(self, session: Session, lines: int) -> Path:
         path = self.bench.root / "transcripts" / session.host / f"{session.name}.jsonl"

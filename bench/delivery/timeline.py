@@ -129,6 +129,7 @@ def _claude_events(session: Session, records: list[tuple[int, dict[str, Any]]]) 
         at, content = str(record.get("timestamp") or ""), (record.get("message") or {}).get("content")
         parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
         if record.get("isCompactSummary"):
+            yield Event(at, "compact", number)
             yield Event(at, "session-start", number + 1, text="compact")
         elif record.get("type") == "assistant":
             for part in parts:
@@ -174,6 +175,7 @@ def _codex_events(session: Session, records: list[tuple[int, dict[str, Any]]]) -
             session.name = str(payload.get("id") or session.name)
             branch = str(_object(payload.get("git")).get("branch") or "")
         elif record.get("type") == "compacted":
+            yield Event(at, "compact", number)
             yield Event(at, "session-start", number + 1, text="compact")
         elif record.get("type") == "event_msg" and kind == "user_message":
             text = _typed(str(payload.get("message") or ""))

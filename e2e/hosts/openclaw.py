@@ -26,7 +26,9 @@ class OpenClaw(Host):
     changed = ("openclaw.json",)
     kept = "agents/**/openclaw-agent.sqlite*"
     writer = ("write", "path", "content")
-    absent = OF_CLAUDE | NO_FORK
+    absent = (
+        OF_CLAUDE | NO_FORK | {"judge": "it takes a prompt only as an argument, which others on the machine can read"}
+    )
 
     _served = False
 

@@ -97,6 +97,8 @@ class Engine(ProjectScope):
         run_background_work(self.record_pages, self.embedder, self.job(()), self.deps.side_databases.code(), go_on)
         if go_on():
             self.refresh_delivery(check_code=True)
+            with suppress(LorelogError, OSError):
+                self.reviewer({}).note_waiting()
 
     def recall_sources(self) -> RecallSources:
         """Return where memories for a prompt come from."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from operator import methodcaller
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.config.settings import environment_digest, settings_stamp
-from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, StoreIncompatible, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
     CacheOptions,
@@ -85,11 +85,16 @@ def make_summarizer(
 
 
 def open_language_model(
-    settings: Settings, home: Path, environment: Mapping[str, str], workspace: Workspace, named: str = ""
+    settings: Settings,
+    home: Path,
+    environment: Mapping[str, str],
+    workspace: Workspace,
+    named: str = "",
+    said_to: Sequence[str] = (),
 ) -> MeteredLlm | None:
     """Return the language model for everything except notes; None if there is none.
 
-    `named` is `provider` or `provider/model`, and overrides the settings.
+    `named` is `provider` or `provider/model`, and overrides the settings. `said_to` are the agents that the work is about.
     """
     environment = {**os.environ, **environment}
     options = _with_named_provider(named, settings.language_options(environment))
@@ -98,7 +103,8 @@ def open_language_model(
     from lorelog.models.chat import open_language_model
 
     options = _resolve_language_options(options, home, environment)
-    return _make_metered_llm(cast("LanguageModel", open_language_model(options, "", environment)), options, workspace)
+    model = open_language_model(options, "", environment, said_to)
+    return _make_metered_llm(cast("LanguageModel", model), options, workspace)
 
 
 def check_language_models(
@@ -375,7 +381,7 @@ class ResourcePool:
             plan.defaults.rerank,
             plan.defaults.caching,
         )
-        update_home(location.home)
+        check_home(location.home)
         embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
         embedder = None
         if options.provider != "none":
@@ -447,17 +453,17 @@ def _secret_digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def update_home(home: Path) -> None:
-    """Move the files of a home of an older version to where this one expects them."""
-    if os.path.lexists(first_layout_folder(home)):  # one stat: nothing is imported for a home that is up to date
-        from lorelog.services.places.home_layout import migrate_home
-        from lorelog.stores.embedded.migrations import rename_sources
-
-        migrate_home(home, rename_sources)
+def check_home(home: Path) -> None:
+    """Raise StoreIncompatible for a home of the layout before the first release."""
+    if os.path.lexists(first_layout_folder(home)):
+        raise StoreIncompatible(
+            f"{home} has the layout of a version before 0.1.0",
+            hint="move each 'tenants/NAME' there to 'data/NAME', delete its folder 'index', and run 'lorelog index'",
+        )
 
 
 def _make_workspace(location: Location, settings: Settings) -> Workspace:
-    update_home(location.home)
+    check_home(location.home)
     claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
     claude_folder = Path(claude) if settings.value("index.auto_memory") else None
     roots, remote = settings.roots(), settings.remote_folders()

@@ -53,10 +53,34 @@ CODEX = [
     {"type": "item.completed", "item": {"id": "2", "type": "agent_message", "text": "- User asked for otters"}},
     {"type": "turn.completed", "usage": {"input_tokens": 123, "cached_input_tokens": 100, "output_tokens": 7}},
 ]
-SAYING = {
-    "claude": f"print({json.dumps(CLAUDE)!r})",
-    "codex": "\n".join(f"print({json.dumps(event)!r})" for event in CODEX),
+GEMINI = {
+    "response": CLAUDE["result"],
+    "stats": {"models": {"m": {"tokens": {"prompt": 123, "thoughts": 3, "candidates": 4}}}},
 }
+COPILOT = [
+    {"type": "user.message", "data": {"content": "A turn."}},
+    {"type": "assistant.message", "data": {"content": CLAUDE["result"]}},
+    {"type": "result", "exitCode": 0, "usage": {"premiumRequests": 0}},
+]
+OPENCODE = [
+    {"type": "text", "part": {"type": "text", "text": CLAUDE["result"]}},
+    {"type": "step_finish", "part": {"tokens": {"input": 23, "output": 5, "reasoning": 2, "cache": {"read": 100}}}},
+]
+
+
+def printing(*events: object) -> str:
+    return "\n".join(f"print({json.dumps(event)!r})" for event in events)
+
+
+SAYING = {
+    "claude": printing(CLAUDE),
+    "codex": printing(*CODEX),
+    "gemini": f"print('Loaded credentials.')\nprint({json.dumps(GEMINI, indent=1)!r})",
+    "qwen": printing([{"type": "system"}, {"type": "assistant", "message": {}}, CLAUDE]),
+    "copilot": printing(*COPILOT),
+    "opencode": printing(*OPENCODE),
+}
+AGENTS = tuple(SAYING)
 
 
 DONE = "print('- done')"
@@ -86,7 +110,7 @@ class AgentPrograms:
 
     def ask(self, name: str, system: str = "Write notes.", text: str = "A turn.", **options: Any) -> Completion:
         given = {"provider": "host", "timeout_s": 20.0, **options}
-        model = open_language_model(SummarizeOptions(**given), name, self.environment)
+        model = open_language_model(SummarizeOptions(**given), "", self.environment, (name,))
         assert model is not None
         return model.complete(system, text, 600)
 
@@ -100,17 +124,18 @@ def agents(tmp_path: Path) -> AgentPrograms:
     return AgentPrograms(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", AGENTS)
 def test_an_agent_writes_and_says_what_it_cost(agents: AgentPrograms, name: str) -> None:
-    """The reply includes all tokens, cached ones too."""
+    """The reply includes all tokens, cached ones too; Copilot CLI reports none."""
     agents.make(name)
 
-    assert agents.ask(name) == Completion("- User asked for otters", 123, 7)
+    tokens = (0, 0) if name == "copilot" else (123, 7)
+    assert agents.ask(name) == Completion("- User asked for otters", *tokens)
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", AGENTS)
 def test_the_child_is_kept_from_everything_else(agents: AgentPrograms, name: str) -> None:
-    """It runs in an empty directory and its own process group, with our hooks off and without the surrounding session."""
+    """It runs in a directory without files of the user and its own process group, with our hooks off and without our session."""
     agents.environment |= {
         "CLAUDE_CODE_SESSION_ID": "s",
         "CLAUDE_PLUGIN_ROOT": "/p",
@@ -122,7 +147,7 @@ def test_the_child_is_kept_from_everything_else(agents: AgentPrograms, name: str
     agents.ask(name, text="The conversation.")
 
     seen = agents.seen
-    assert (seen["inside"], seen["group"]) == ([], True)
+    assert (set(seen["inside"]) - {".gemini", "home"}, seen["group"]) == (set(), True)
     assert not Path(seen["cwd"]).exists()
     assert "The conversation." in seen["stdin"]
     assert "The conversation." not in json.dumps(seen["argv"])
@@ -174,6 +199,64 @@ def test_codex_is_asked_without_tools_and_leaves_no_session(agents: AgentProgram
     assert words[words.index("--model") + 1] == "gpt-small"
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "variables"),
+    [
+        ("gemini", "--model flash-lite --extensions none --allowed-mcp-server-names none", {"GEMINI_SYSTEM_MD": "1"}),
+        ("qwen", "--safe-mode --chat-recording=false --max-tool-calls 0 --system-prompt", {}),
+        ("copilot", "--available-tools=none --no-custom-instructions --model gpt-5-mini", {}),
+        ("opencode", "run --pure --agent lorelog --title", {"OPENCODE_DB": ":memory:"}),
+    ],
+)
+def test_the_other_agents_are_asked_without_tools_and_leave_no_session(
+    agents: AgentPrograms, name: str, words: str, variables: dict[str, str]
+) -> None:
+    """Each gets its options against tools, hooks, MCP servers and sessions, and a model that is named."""
+    agents.make(name)
+
+    agents.ask(name)
+    seen = agents.seen
+    agents.ask(name, model="provider/other")
+
+    assert set(words.split()) <= set(seen["argv"])
+    assert variables.items() <= seen["env"].items()
+    assert agents.seen["argv"][agents.seen["argv"].index("--model") + 1] == "provider/other"
+    if name == "opencode":
+        agent = json.loads(seen["env"]["OPENCODE_CONFIG_CONTENT"])["agent"]["lorelog"]
+        assert (agent["prompt"], agent["tools"]) == ("Write notes.", {"*": False})
+
+
+@pytest.mark.parametrize(
+    ("name", "home", "given", "hidden"),
+    [
+        (
+            "gemini",
+            "GEMINI_CLI_HOME",
+            ".gemini/oauth_creds.json .gemini/settings.json",
+            ".gemini/GEMINI.md .gemini/tmp",
+        ),
+        ("copilot", "COPILOT_HOME", "config.json", "hooks/own.json mcp-config.json session-state/s"),
+    ],
+)
+def test_an_agent_that_cannot_be_limited_gets_a_home_with_its_sign_in_only(
+    agents: AgentPrograms, tmp_path: Path, name: str, home: str, given: str, hidden: str
+) -> None:
+    """Its sessions, extensions, hooks and instructions stay outside, and what it writes goes with the call."""
+    agents.environment[home] = str(tmp_path / "own")
+    for file in f"{given} {hidden}".split():
+        (tmp_path / "own" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "own" / file).write_text("{}", "utf-8")
+    listing = f"from pathlib import Path\nhome = Path(os.environ[{home!r}])\n(home / 'session').touch()\n"
+    listing += "found = [str(path.relative_to(home)) for path in home.rglob('*') if path.is_symlink()]\n"
+    listing += f"open({str(tmp_path / 'found')!r}, 'w').write(' '.join(sorted(found)))\n"
+    agents.make(name, then=listing + SAYING[name])
+
+    agents.ask(name)
+
+    assert (tmp_path / "found").read_text("utf-8") == given
+    assert not (tmp_path / "own" / "session").exists()
+
+
 @pytest.mark.parametrize("settings", ['[mcp_servers."a b"]\n', "[mcp_servers", "\xff"])
 def test_codex_is_not_asked_when_its_tools_cannot_be_switched_off(agents: AgentPrograms, settings: str) -> None:
     """If the MCP servers cannot be determined, Codex is not run."""
@@ -206,7 +289,7 @@ def test_programs_are_found_where_agents_install_themselves(agents: AgentProgram
     assert find_program("claude", agents.environment) == str(agents.bin / "claude")
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", AGENTS)
 def test_a_failing_agent_is_not_an_answer(agents: AgentPrograms, name: str) -> None:
     """With a status other than 0 there is no completion, whatever was printed."""
     agents.make(name, then=f"{SAYING[name]}\nsys.exit(1)")
@@ -223,9 +306,13 @@ LIMITED = {**CLAUDE, "is_error": True, "result": "You've hit your limit · reset
     [
         ("claude", f"print({json.dumps(LIMITED)!r})", ModelUnavailable),
         ("claude", f"print({json.dumps({**CLAUDE, 'is_error': True})!r})", ModelFault),
-        ("claude", "print('Invalid API key · Please run /login')", ModelFault),
-        ("claude", "", ModelFault),
-        ("claude", "print('[' * 100000)", ModelFault),
+        ("claude", "print('Invalid API key · Please run /login')", ModelUnavailable),
+        ("claude", "", ModelUnavailable),
+        ("claude", "print('[' * 100000)", ModelUnavailable),
+        ("gemini", printing({"error": {"message": "quota"}}), ModelUnavailable),
+        ("qwen", printing([{"type": "result", "is_error": True, "error": {}}]), ModelUnavailable),
+        ("copilot", printing(*COPILOT[:2]), ModelFault),
+        ("opencode", printing({"type": "error", "error": {}}), ModelUnavailable),
         ("codex", "print('stream error: 429')", ModelUnavailable),
         ("codex", 'print(\'{"type": "turn.failed", "error": {"message": "usage limit"}}\')', ModelUnavailable),
         ("codex", "print('3\\n[]\\n{\\n')", ModelUnavailable),
@@ -405,10 +492,10 @@ def test_a_command_that_is_none_is_told(command: str) -> None:
 
 
 def test_work_about_no_session_is_done_by_an_agent_that_is_there(agents: AgentPrograms) -> None:
-    """`host` asks Claude Code where it is installed, else Codex; `codex/NAME` asks Codex for that model."""
+    """`host` asks the agent that was talked to, else the first one that is there; `codex/NAME` asks Codex for that model."""
 
-    def asked(model: str = "") -> str:
-        found = open_language_model(LanguageOptions("host", model=model), "", agents.environment)
+    def asked(model: str = "", *said_to: str) -> str:
+        found = open_language_model(LanguageOptions("host", model=model), "", agents.environment, said_to)
         assert isinstance(found, AgentCliLanguageModel)
         return found.model
 
@@ -418,4 +505,8 @@ def test_work_about_no_session_is_done_by_an_agent_that_is_there(agents: AgentPr
     assert asked() == "codex/default"
     agents.make("claude")
     assert asked() == "claude/haiku"
+    assert asked("", "opencode", "codex") == "codex/default"
+    agents.make("opencode")
+    assert (asked("", "opencode", "codex"), asked("", "openclaw", "")) == ("opencode/default", "claude/haiku")
+    assert asked("codex/gpt-x", "opencode") == "codex/gpt-x"
     assert (asked("codex/gpt-x"), asked("claude/opus"), asked("opus")) == ("codex/gpt-x", "claude/opus", "claude/opus")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -17,13 +18,13 @@ from pathlib import Path
 import pytest
 from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, fill, search_texts, update, vector
 
+from lorelog.core.document import is_entry_path
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
 from lorelog.core.ports import Store
 from lorelog.core.query import Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.embedded.connection import open_writer
-from lorelog.stores.embedded.migrations import MIGRATIONS, SCHEMA_VERSION
-from lorelog.stores.embedded.rows import begins_entry
+from lorelog.stores.embedded.migrations import FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION
 
 
 def open_store(place: Path, *, model: str = "m", version: str = "plain 1") -> EmbeddedStore:
@@ -260,9 +261,9 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("damage", ["text", "middle", "truncated"])
+@pytest.mark.parametrize("damage", ["text", "middle", "truncated", "unreleased"])
 def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str) -> None:
-    """Damage raises StoreDamaged with a hint, and a reset gives a new index."""
+    """Damage, or a schema from before the first release, raises StoreDamaged with a hint, and a reset gives a new index."""
     store = open_store(tmp_path)
     fill(store, *(f"alpha {number} {'x' * 500}" for number in range(200)))
     with store.writer() as writer:
@@ -274,6 +275,8 @@ def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str
         content = bytearray(b"this is no database at all " * 1000)
     elif damage == "middle":
         content[4096:-1] = random.Random(1).randbytes(len(content) - 4097)
+    elif damage == "unreleased":
+        content[60:64] = (FIRST_VERSION - 1).to_bytes(4)  # user_version
     else:
         content = content[: len(content) // 3]
     path.write_bytes(content)
@@ -291,7 +294,9 @@ def test_a_damaged_database_is_named_and_reset_helps(tmp_path: Path, damage: str
 def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
     """Databases of every released schema can be read and written."""
     released = sorted((Path(__file__).parent.parent / "compat").glob("catalog_v*.db"))
-    assert [int(path.stem.removeprefix("catalog_v")) for path in released] == list(range(1, SCHEMA_VERSION + 1))
+    assert [int(path.stem.removeprefix("catalog_v")) for path in released] == list(
+        range(FIRST_VERSION, SCHEMA_VERSION + 1)
+    )
     for database in released:
         place = tmp_path / database.stem
         (place / "index").mkdir(parents=True)
@@ -621,11 +626,11 @@ def read_places(store: EmbeddedStore) -> tuple[list[tuple[object, ...]], list[tu
         chunks = database.execute(
             "SELECT row, document, ordinal, length(coalesce(text, content)), piece, heading_path FROM chunks WHERE live ORDER BY row"
         ).fetchall()
-    return kept, [(*row[:4], int(begins_entry(*row[4:]))) for row in chunks]
+    return kept, [(*row[:4], int(not row[4] and is_entry_path(json.loads(row[5])))) for row in chunks]
 
 
 def test_places_follow_every_write(tmp_path: Path) -> None:
-    """Where chunks stand is known after texts were inserted, moved and removed, and in a database of before."""
+    """Where chunks stand is known after texts were inserted, moved and removed."""
     store = open_store(tmp_path)
     long = [
         chunk("/a.md", f"text {n}", n, heading_path=("A", f"B{n // 3}")[: 1 + n % 3], piece=n % 2) for n in range(9)

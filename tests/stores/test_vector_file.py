@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from tests.stores.making import ALL, PlainAnalyser, chunk, update
 
 from lorelog.stores.embedded import EmbeddedStore, catalog_writer, dense, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
-from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 DIMENSION = 64
 FILES = {".i16", ".rows", ".projects", ".slots", ".sums"}
@@ -161,25 +158,6 @@ def test_many_removed_vectors_are_left_behind(tmp_path: Path, monkeypatch: pytes
     assert before != after
     assert_right(store)
     assert_right(reader)
-    assert store.compare().is_consistent
-
-
-def test_a_catalog_with_vectors_in_its_table_is_migrated_with_its_lane(tmp_path: Path) -> None:
-    """An index of the second schema answers as before without a model, and its file shrinks in the next run."""
-    (tmp_path / "index").mkdir()
-    shutil.copy(Path(__file__).parent.parent / "compat" / "catalog_v2.db", tmp_path / "index" / "catalog.db")
-    with sqlite3.connect(tmp_path / "index" / "catalog.db") as database:
-        old = [vector for (vector,) in database.execute("SELECT vector FROM vectors")]
-        owner = database.execute("SELECT name FROM spaces").fetchone()[0]
-    provider, _, model = owner.partition("/")
-    store = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider=provider, model=model)
-
-    for vector in old:
-        assert store.propose((), vector, ALL, 1)[1][0].score == pytest.approx(1, abs=1e-4)
-    with store.writer() as writer:
-        writer.sweep()
-    stats = store.stats()
-    assert (stats.documents, stats.vectors, stats.schema_version) == (2, len(old), SCHEMA_VERSION)
     assert store.compare().is_consistent
 
 

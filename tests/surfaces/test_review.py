@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests.surfaces.conftest import Shell
 from lorelog import Lorelog
 from lorelog.core.errors import LorelogError
 from lorelog.operations.review import ItemDecision
+from lorelog.services.review.judge import GUIDE, Verdict
 from lorelog.surfaces.hook import handle_hook
 
 
@@ -180,35 +183,125 @@ def test_every_command_shows_the_same_rules_and_decisions(project: Path, tmp_pat
     assert f"2 turns, {captured.statements} statements" in shell("status").out
 
 
-_JUDGE = """
+def test_who_contradicts_himself_daily_is_taken_by_his_last_word(project: Path, tmp_path: Path) -> None:
+    """The newest rule stands, whatever the order of reviews; each older one is retired once, and found by search only as the newest."""
+    days = [f"2099-03-0{day}T14:30:00.000Z" for day in range(1, 6)]
+    words = ["British spelling", "American spelling"]
+    prompts = [f"Nests have {words[day % 2]}, decision {day}" for day in range(5)]
+    turns = [turn for day in range(5) for turn in claude_turn(f"u{day}", prompts[day], "Ok.", timestamp=days[day])]
+    talk = write_lines(tmp_path / "s.jsonl", turns)
+    with Lorelog(project=project) as memory:
+        memory.capture(host="claude", session="s", transcript=str(talk), everything=True)
+        reviewer = memory._caller.engine.reviewer(os.environ)
+        said = {item.text: item for item in reviewer.statements(None, 10)}
+        for day in (1, 0, 2, 4, 3):
+            rules = reviewer.rules()
+            verdict = Verdict(n=1, label="rule", wording=prompts[day], replaces=tuple(range(1, len(rules) + 1)))
+            reviewer.file([said[prompts[day]]], {said[prompts[day]].id: verdict}, rules, "claude/haiku")
+        outcomes = [reviewer.log.entries()[said[prompt].id] for prompt in prompts]
+        assert [entry.outcome for entry in outcomes] == ["closed", "filed", "filed", "closed", "filed"]
+        assert [rule.text for rule in reviewer.rules()] == [prompts[4]]
+        assert [entry.replaces for entry in outcomes if entry.replaces] == [
+            (outcomes[1].memory,),
+            (outcomes[2].memory,),
+        ]
+        reply = memory.search("American spelling", types=["preference"])
+    (hit,) = reply.hits
+    assert hit.anchor is not None
+    assert hit.anchor.memory == outcomes[4].memory
+    assert hit.score == pytest.approx(sum(part.value for part in hit.explanation.parts))
+    assert any("replaces an older one of" in note for note in reply.notes)
+
+
+@pytest.mark.parametrize("cues", [[], ["event=e2e-test"], ["command=mise run test:integration"], ["topic=slow tests"]])
+def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path: Path, cues: list[str]) -> None:
+    """A judge's prohibition is replayed over the calls that its cues name, or like the rejected one, and waits with the figures."""
+    lines = []
+    for number in range(4):
+        rejected = (
+            "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was "
+            "NOT written to the file). To tell you how to proceed, the user said:\ndon't run CI, too slow"
+        ) * (number == 3)
+        call = tool_use(
+            f"t{number}", "Bash", command="mise run test:integration 2>&1" if number else "npx playwright test"
+        )
+        lines += [
+            claude("user", f"u{number}", f"Build nest {number}", timestamp="2099-03-05T14:30:00.000Z"),
+            claude("assistant", f"a{number}", [call]),
+            claude("user", f"r{number}", [tool_result(f"t{number}", rejected or "ok", is_error=bool(rejected))]),
+            claude("assistant", f"b{number}", [{"type": "text", "text": "Done."}]),
+        ]
+    folder = Path.home() / ".claude" / "projects" / "app"
+    folder.mkdir(parents=True)
+    talk = write_lines(folder / "s.jsonl", lines)
+    with Lorelog(project=project) as memory:
+        memory.capture(host="claude", session="s", transcript=str(talk), everything=True)
+        reviewer = memory._caller.engine.reviewer(os.environ)
+        (said,) = [said for said in reviewer.statements(None, 10) if said.channel == "rejection"]
+        verdict = Verdict(n=1, label="rule", wording=said.text, cues=tuple(cues), forbids=True)
+        (entry,) = reviewer.file([said], {said.id: verdict}, [], "claude/haiku")
+        (item,) = memory.review.list(kind="proposal").items
+    count = 4 if cues == ["event=e2e-test"] else 3
+    assert (entry.outcome, entry.reason) == ("waiting", f"{count} past calls match it, and you opposed 1")
+    assert entry.reason in item.about
+
+
+_JUDGE = """#!{python}
 import json, sys
-prompt = sys.stdin.read()
-asked = json.loads(prompt[prompt.rindex('{"rules"'):])
+asked = json.load(sys.stdin)
 labels = {"willow for nests": "rule", "Which wood? → Willow": "decision"}
-print(json.dumps([
+answer = json.dumps([
     {"n": said["n"], "label": labels.get(said["said"], "instruction"), "wording": said["said"], "cues": ["command=nest"]}
     for said in asked["statements"]
-]))
+])
+print(json.dumps({"result": answer, "usage": {"input_tokens": 9, "output_tokens": 9}}))
 """
 
 
-def test_the_judge_of_the_settings_files_what_was_said(project: Path, tmp_path: Path, shell: Shell) -> None:
-    """Nobody is asked until review.judge names a model; then rules and decisions are filed, and nothing stays open."""
+def test_the_judge_of_the_settings_files_what_was_said(
+    project: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is asked until review.judge names a model; then the agent that was talked to files it, and nothing stays open."""
     with Lorelog(project=project) as memory:
         memory.capture(host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True)
     refused = shell("review", "run")
     assert (refused.status, "no language model may judge" in refused.err) == (2, True)
-    (tmp_path / "judge.py").write_text(_JUDGE, "utf-8")
-    shell("config", "set", "llm.command", f"{sys.executable} {tmp_path / 'judge.py'}")
-    shell("config", "set", "review.judge", "command")
+    for name, text in {"claude": _JUDGE.replace("{python}", sys.executable), "codex": "#!/bin/false\n"}.items():
+        (tmp_path / name).write_text(text, "utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    shell("config", "set", "review.judge", "host")
 
     outcome = shell("review", "run")
 
     assert outcome.status == 0
     assert "rule: willow for nests  [command=nest]" in outcome.out
-    assert "5 statements judged by" in outcome.err + outcome.out
+    assert "5 statements judged by claude/haiku" in outcome.err + outcome.out
     assert "Nothing waits" in shell("review", "list", "--kind", "statement").out
     assert "filed by" in str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
+
+
+def test_a_secret_is_redacted_in_all_later_turns(project: Path, tmp_path: Path, home: Path) -> None:
+    """What was recognised once in a session is in no file, no statement and no shown turn, also bare, turns later."""
+    secret = "Kx7!mQ9zR2vB"
+    transcript = tmp_path / "talk.jsonl"
+    turns = [
+        claude_turn("a", f"the admin password is {secret}", "Noted."),
+        claude_turn("b", f"and what was it again? {secret}?", f"It was {secret}."),
+        [claude("user", "c", "log in"), claude("assistant", "d", [tool_use("t", "Bash", command=f"login {secret}")])],
+        [claude("user", "e", [tool_result("t", f"Error: {secret} is wrong", is_error=True)])],
+    ]
+    with Lorelog(project=project) as memory:
+        write_lines(transcript, [line for turn in turns for line in turn])
+        memory.capture(host="claude", session="session-1", transcript=str(transcript), everything=True)
+        said = str([item.text for item in memory.review.list(kind="statement").items])
+        shown = str(memory.transcript(place=str(transcript), turn="b", context=0))
+    kept = b"".join(path.read_bytes() for place in (home, project) for path in place.rglob("*") if path.is_file())
+
+    assert secret.encode() not in kept
+    assert b"again? [redacted:password]?" in kept
+    assert "again? [redacted:password]?" in said
+    assert secret not in said + shown
 
 
 def test_a_guard_is_approved_or_refused(project: Path) -> None:
@@ -238,6 +331,39 @@ def test_an_agent_does_not_decide(project: Path, shell: Shell, monkeypatch: pyte
         outcome = shell("call", "review.decide", "--json", verdict)
         assert outcome.status == 2
         assert "cannot decide" in outcome.out
+
+
+def test_an_agent_files_statements_by_the_judges_guide(
+    project: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list brings an agent the guide and the standing rules; what it files is worded by the user where it says more."""
+    with Lorelog(project=project) as memory:
+        memory.capture(host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True)
+        assert memory.review.list(kind="statement").guide == ""
+        standing = memory.add("Nests are of reed.", type="preference").memory
+        shell("list")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    listed = json.loads(shell("review", "list", "--kind", "statement", "--json").out)
+    assert GUIDE.partition("Reply")[0] in listed["guide"]
+    said = next(item["id"] for item in listed["items"] if item["text"] == "willow for nests")
+    verdict = {
+        "id": said,
+        "label": "rule",
+        "text": "Alice wants willow by Friday.",
+        "forbids": True,
+        "cues": ["command=oak"],
+    }
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"verdicts": [verdict]})))
+
+    decided = json.loads(shell("review", "decide", "--json").out)["decisions"]
+
+    assert [entry["outcome"] for entry in decided] == ["filed"]
+    shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
+    assert "willow for nests (said on 2099-03-05 at a rejection, filed by Claude Code)" in shown
+    assert (
+        f"{standing}: Nests are of reed."
+        in json.loads(shell("review", "list", "--kind", "statement", "--json").out)["guide"]
+    )
 
 
 def test_only_an_item_of_that_kind_is_decided(project: Path) -> None:

@@ -366,6 +366,11 @@ def _shown_at_start(otters: OtterProject) -> object:
     return "we take Redis" in _hook(otters, "session-start").get("additionalContext", "")
 
 
+def _shown_to_a_subagent(otters: OtterProject) -> object:
+    otters.shell("add", "use pnpm", "--type", "preference")
+    return "use pnpm" in _hook(otters, "subagent-start").get("additionalContext", "")
+
+
 def _recalled(otters: OtterProject) -> object:
     otters.index("notes")
     return len(otters.call("session.recall", prompt="otter number", session=str(uuid.uuid4()))["hits"])
@@ -413,6 +418,7 @@ SHOWN = [
         *({"permissionDecision", "permissionDecisionReason"}, {"additionalContext"}),
     ),
     SettingEffect("session.budget", 0, _shown_at_start, without=True, given=False),
+    SettingEffect("session.subagents", "none", _shown_to_a_subagent, without=True, given=False),
     SettingEffect("session.prompt_budget", 0, _waits, [0.15], [], _THREE),
     SettingEffect("session.hits", 3, _recalled, 2, 3, {"session.hits_relevance": 0.0}),
     SettingEffect("session.hits_relevance", 0.99, lambda otters: _recalled(otters) == 3, True, False, _THREE),

@@ -191,12 +191,16 @@ def test_the_reason_is_told(tmp_path: Path, cue: str, payload: dict[str, Any], r
 
 
 def test_a_known_error_is_told_once(tmp_path: Path) -> None:
-    """After a failure the fix of the same error is shown, and not again for the same error."""
-    hint = {"id": "", "text": "", "date": "2026-11-01", "files": ["/p/src/db.py"], "signature": "e1"}
+    """After a failure it is shown how often the same error occurred, when, and after what it passed; not again for the same error."""
+    hint = {"id": "m7", "sessions": 3, "date": "2026-11-01", "files": ["/p/src/db.py"], "signature": "e1"}
     context = call(tmp_path, {"tool_name": "Bash", "error": "boom"}, moment="tool-failed")
     text = deliver(context, None, [hint], [])[0]
 
-    assert "This error occurred on 2026-11-01, fixed by changing src/db.py" in text
+    assert (
+        "This error occurred in 3 earlier sessions, last on 2026-11-01; the command passed after a change of src/db.py"
+        in text
+    )
+    assert "fixed" not in text
     assert deliver(context, None, [hint], [])[0] == ""
     assert deliveries(context)[0]["kind"] == "why"
 

@@ -23,6 +23,7 @@ from lorelog.core.options import (
     HOLD_MODES,
     LANGUAGE_PROVIDERS,
     RERANK_PROVIDERS,
+    SUBAGENT_MODES,
     SUMMARY_PROVIDERS,
     WARM_MODES,
 )
@@ -214,8 +215,8 @@ LLM_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "review.judge",
         "none",
-        "The language model that may file what you said as rules and decisions (`lorelog review`): `none`, `host` for your "
-        "agent's own small model, `llm` for `llm.provider`, or PROVIDER/MODEL. Its tokens count for `llm.daily_tokens`.",
+        "The language model that may file what you said as rules and decisions (`lorelog review`): `none`, `host` for the "
+        "small model of the agent you talked to, `llm` for `llm.provider`, or PROVIDER/MODEL. Its tokens count for `llm.daily_tokens`.",
         pattern=r"[a-z]+(?:/[!-~]+)?",
         expected="none, host, llm, or PROVIDER/MODEL",
     ),
@@ -224,7 +225,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "none",
         "The language model for `compact`: `openai` is any server with its chat API, `anthropic` and `gemini` are"
         " those vendors, `ollama` is your own server, `command` any program, `host` an agent's own program "
-        "(`claude`, else `codex`), `none` disables it (`lorelog docs llm`).",
+        "(the first of `claude`, `codex`, `gemini`, `qwen`, `copilot`, `opencode`), `none` disables it (`lorelog docs llm`).",
         choices=LANGUAGE_PROVIDERS,
     ),
     Setting(
@@ -311,6 +312,13 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "tool runs and not with its result; the agent repeats the call if it agrees with the rule. `unseen` does so "
         "only if the session was not shown the rule yet, `always` each time it is shown, `off` never.",
         choices=HOLD_MODES,
+    ),
+    Setting(
+        "session.subagents",
+        "rules",
+        "What a subagent is shown when it starts: `rules` your corrections and preferences, `all` what a session is shown, "
+        "`none` nothing.",
+        choices=SUBAGENT_MODES,
     ),
     Setting(
         "summarize.provider",

@@ -187,6 +187,7 @@ class CacheOptions(Struct, frozen=True):
 WARM_MODES = ("auto", "off", "required")
 """Whether commands use the daemon: when possible, never, or always."""
 HOLD_MODES = ("unseen", "always", "off")
+SUBAGENT_MODES = ("rules", "none", "all")
 """When a rule of the user stops a matching tool call once."""
 
 

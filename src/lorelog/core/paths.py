@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 
-HOME_LAYOUT = 2
-"""Version of the home's layout. In the first one, `tenants/NAME` held the data and its `index` the cache."""
-
 
 def is_below(path: str, directory: str, separator: str = os.sep) -> bool:
     """Return True if a path is a directory or inside it; `/a/bc` is not inside `/a/b`. Both are real paths."""
@@ -43,7 +40,7 @@ def model_cache_folder(home: str | os.PathLike[str]) -> str:
 
 
 def first_layout_folder(home: str | os.PathLike[str]) -> str:
-    """Return the folder that exists only in a home of the first layout, or of one that is being migrated."""
+    """Return the folder that exists only in a home from before the first release: `tenants/NAME` held data and index."""
     return os.path.join(home, "tenants")
 
 

@@ -87,7 +87,7 @@ def event_fields(payload: Mapping[str, Any], session: str, directory: str, **mor
         "turn": "",
         "transcript": path_field(payload, "transcript_path"),
         "directory": directory,
-        "agent": "",
+        "agent": text_field(payload, "agent_id"),
         "source": text_field(payload, "source") or text_field(payload, "reason") or text_field(payload, "trigger"),
         "answer": "",
         "again": payload.get("stop_hook_active") is True,
@@ -153,10 +153,10 @@ TRANSCRIPT_FILES = {
 }
 """Files with conversations in a host's folder of data, as patterns. OpenCode has a database."""
 HOST_ALIASES = {"claude-code": "claude", "gemini-cli": "gemini", "qwen-code": "qwen", "copilot-cli": "copilot"}
-MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
+MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end", "subagent-start")
 TOOL_MOMENTS = ("tool-before", "tool-after", "tool-failed")
 """Moments of a single tool call: they are answered, and never spooled."""
-_ANSWERED_MOMENTS = ("session-start", "prompt", *TOOL_MOMENTS)
+_ANSWERED_MOMENTS = ("session-start", "subagent-start", "prompt", *TOOL_MOMENTS)
 """Moments whose reply Claude Code reads; the reply repeats the name of the event."""
 
 

@@ -21,7 +21,7 @@ from lorelog.hosts import claude, codex, copilot, gemini, qwen
 
 NAME = "lorelog"
 COMMAND = "lorelog"
-SKILL_NAME = "memory-recall"
+SKILL_NAME, REVIEW_SKILL_NAME = "memory-recall", "lorelog-review"
 DESCRIPTION = "Long-term memory for coding agents: every turn captured, the right one recalled"
 
 HOOK_TIMEOUT_S = 5
@@ -50,6 +50,10 @@ SKILL_DESCRIPTION = (
     "the answer may be in past work: questions about earlier decisions or their reasons ('why did we', 'we decided', "
     "'what did we agree'), 'last time', 'again', 'as before', 'remember when', an error or bug that was seen before, how "
     "something was set up, deployed or measured, preferences and conventions, or work continued from another session."
+)
+REVIEW_SKILL_DESCRIPTION = (
+    "Files what the user said to coding agents in this project as rules, decisions or nothing to keep, for later sessions. Use it "
+    "only when the user asks for it: 'file what I said', 'review my statements', '/lorelog-review'."
 )
 SEARCH_TOOL_DESCRIPTION = (
     "Recall what earlier sessions learned: decisions and why, fixes, pitfalls, preferences, facts. Call it before planning, "
@@ -122,21 +126,35 @@ def mcp_server(command: str = COMMAND) -> dict[str, Any]:
     return {"command": command, "args": ["mcp"]}
 
 
+def skill_files(host: str, command: str = COMMAND, folder: str = "skills") -> dict[str, str]:
+    """Return the skill files of a host by path."""
+    front = ["---", f"name: {REVIEW_SKILL_NAME}", f"description: {json.dumps(REVIEW_SKILL_DESCRIPTION)}"]
+    front += [f"allowed-tools: {_allowed_tools(command, 'review list', 'review decide')}"] if host == "claude" else []
+    text = _fill_template("REVIEW.md", {"COMMAND": shlex.quote(command)})
+    return {
+        f"{folder}/{SKILL_NAME}/SKILL.md": render_skill(host, command),
+        f"{folder}/{REVIEW_SKILL_NAME}/SKILL.md": "\n".join([*front, "---", "", text]),
+    }
+
+
 def render_skill(host: str, command: str = COMMAND) -> str:
-    """Return the skill file of a host: the common text with the host's own front matter."""
+    """Return the recall skill of a host: the common text with the host's own front matter."""
     front = [f"name: {SKILL_NAME}", f"description: {json.dumps(SKILL_DESCRIPTION)}"]
     question = "Answer the user's question from the long-term memory of this project."
     if host == "claude":
         # In a separate context, so that the search does not fill the conversation.
-        front += ["context: fork", f"allowed-tools: {_allowed_tools(command)}"]
+        front += ["context: fork", f"allowed-tools: {_allowed_tools(command, *_RECALL_VERBS)}"]
         question = "Answer this from the long-term memory of the project: $ARGUMENTS"
     tools_hint = _OPENCLAW_TOOLS_HINT if host == "openclaw" else _MCP_TOOLS_HINT
     values = {"QUESTION": question, "TOOLS": tools_hint, "COMMAND": shlex.quote(command)}
     return "\n".join(["---", *front, "---", "", _fill_template("SKILL.md", values)])
 
 
-def _allowed_tools(command: str) -> str:
-    return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in ("search", "show", "transcript"))
+_RECALL_VERBS = ("search", "show", "transcript")
+
+
+def _allowed_tools(command: str, *verbs: str) -> str:
+    return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in verbs)
 
 
 def _claude_files(command: str) -> dict[str, str]:
@@ -145,7 +163,7 @@ def _claude_files(command: str) -> dict[str, str]:
     `plugin.json` is the manifest of the Open Plugins format, for goose. Droid translates Claude Code's.
     """
     manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION, "author": {"name": NAME}}
-    recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command)})
+    recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command, *_RECALL_VERBS)})
     return {
         "plugin.json": _render_json(manifest),
         ".claude-plugin/plugin.json": _render_json(manifest),
@@ -155,8 +173,8 @@ def _claude_files(command: str) -> dict[str, str]:
         ".mcp.json": _render_json({"mcpServers": {NAME: mcp_server(command)}}),
         "hooks/hooks.json": _render_json({"hooks": hook_groups("claude", command)}),
         "hooks/codex.json": _render_json({"hooks": hook_groups("codex", command)}),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("claude", command),
-        f"codex-skills/{SKILL_NAME}/SKILL.md": render_skill("codex", command),
+        **skill_files("claude", command),
+        **skill_files("codex", command, "codex-skills"),
         "commands/recall.md": f"{recall}\n{_recall_text(command, '$ARGUMENTS')}",
     }
 
@@ -174,7 +192,7 @@ def _opencode_files(command: str) -> dict[str, str]:
     return {
         "package.json": _render_json(package),
         "lorelog.ts": _render_plugin("opencode.ts", command),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("opencode", command),
+        **skill_files("opencode", command),
     }
 
 
@@ -214,7 +232,7 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "package.json": _render_json(package),
         "openclaw.plugin.json": _render_json(manifest),
         "index.ts": _render_plugin("openclaw.ts", command),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("openclaw", command),
+        **skill_files("openclaw", command),
     }
 
 
@@ -228,7 +246,7 @@ def _extension_files(host: str, command: str) -> dict[str, str]:
     return recall | {
         f"{host}-extension.json": _render_json(manifest | {"mcpServers": {NAME: mcp_server(command)}}),
         "hooks/hooks.json": _render_json({"hooks": hook_groups(host, command)}),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill(host, command),
+        **skill_files(host, command),
     }
 
 
@@ -240,7 +258,7 @@ def _copilot_files(command: str) -> dict[str, str]:
     }
     return {
         "hooks/lorelog.json": _render_json({"version": 1, "hooks": hooks}),
-        f"skills/{SKILL_NAME}/SKILL.md": render_skill("copilot", command),
+        **skill_files("copilot", command),
     }
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 MOMENTS = {
     "SessionStart": "session-start",
+    "SubagentStart": "subagent-start",
     "UserPromptSubmit": "prompt",
     "PreToolUse": "tool-before",
     "PostToolUse": "tool-after",

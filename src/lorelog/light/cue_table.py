@@ -77,6 +77,11 @@ def event_cues(files: tuple[str, ...], event: str, today: str) -> list[dict[str,
         return []
 
 
+def call_events(call: dict[str, Any]) -> list[str]:
+    """Return the events that a tool call is, before it runs."""
+    return _CallQuery(call, "", "tool-before").events
+
+
 class _CallQuery:
     """The parts of a tool call that cues are compared with."""
 

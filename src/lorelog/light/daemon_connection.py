@@ -88,7 +88,7 @@ NON_IDEMPOTENT = frozenset((*_ONCE, *(name.removeprefix("memory.") for name in _
 """Operations that must not be repeated when the reply is lost, under all their names. Repeating any other is harmless."""
 FORWARDED_VARIABLES = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "OPENCLAW_STATE_DIR"),
-    *("GEMINI_CLI_HOME", "QWEN_HOME", "COPILOT_HOME"),
+    *("GEMINI_CLI_HOME", "QWEN_HOME", "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_BASE_URL", "COPILOT_OFFLINE"),
     *("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST", "GOOGLE_GENAI_USE_VERTEXAI"),
 )
 """Variables defined by other programs that lorelog reads."""

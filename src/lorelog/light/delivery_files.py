@@ -45,7 +45,7 @@ _TAG_SUBSTITUTE, _TAG_STARTS = "\u2039", "/!?|"
 class DeliveryFiles:
     """Paths for one project of one tenant. Tuples hold the project's own file first, then that of global memories."""
 
-    __slots__ = ("cues", "guards", "handoff", "log", "own", "standing")
+    __slots__ = ("cues", "guards", "handoff", "log", "open_ends", "own", "standing", "waiting")
 
     def __init__(self, tenant_folder: str, project: str) -> None:
         folder = os.path.join(cache_folder(tenant_folder), "delivery")
@@ -54,8 +54,14 @@ class DeliveryFiles:
         self.cues = tuple(os.path.join(folder, f"{key}.cues") for key in keys)
         self.own = os.path.join(folder, f"{keys[0]}.own")
         self.handoff = os.path.join(folder, f"{keys[0]}.handoff")
+        self.open_ends = os.path.join(folder, f"{keys[0]}.open")
+        self.waiting = os.path.join(folder, f"{keys[0]}.waiting")
         self.guards = os.path.join(tenant_folder, "guards.jsonl")
         self.log = os.path.join(tenant_folder, "deliveries")
+
+    def state_card(self, session: str) -> str:
+        """Return the file with the state of a session that is being compacted; `forget` deletes handoffs."""
+        return f"{self.handoff.removesuffix('.handoff')}.{short_digest(session)}.handoff"
 
 
 def project_key(project: str) -> str:

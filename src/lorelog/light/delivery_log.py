@@ -102,5 +102,5 @@ def _bounded(value: Any) -> Any:
 def prompted_memories(folder: str, host: str, session: str) -> frozenset[str]:
     """Return the memories that a session was shown after its start: with prompts and tool calls."""
     lines = read_deliveries(session_log(folder, host, session))
-    later = (line for line in lines if line.get("moment") != "session-start")
-    return frozenset(memory for line in later for memory in line["memories"] if isinstance(memory, str))
+    later = (line for line in lines if line.get("moment") not in ("session-start", "subagent-start"))
+    return frozenset(memory for line in later for memory in line["memories"])

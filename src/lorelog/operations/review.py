@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,7 +19,7 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
 from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
-from lorelog.services.review.judge import Judge, Label, Verdict, check_verdict
+from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import ReviewReport
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
@@ -56,6 +57,7 @@ class ItemVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = ""
     cues: Annotated[Words, about("When a rule matters: KIND=VALUE.")] = ()
     everywhere: Annotated[bool, about("The rule holds in all projects.")] = False
+    forbids: Annotated[bool, about("The rule forbids the commands, or changes of the paths, of its cues.")] = False
     same: Annotated[Name, about("Id of a standing rule that says the same.")] = ""
     replaces: Annotated[Words, about("Ids of standing rules that it replaces.")] = ()
 
@@ -82,6 +84,8 @@ class ReviewListReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_onl
 
     items: tuple[InboxItem, ...]
     total_count: int
+    guide: str = ""
+    """How an agent files statements; empty for a person, and for other kinds."""
 
 
 class ItemDecision(OperationReply, frozen=True, kw_only=True):
@@ -125,7 +129,9 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         items += inbox.items(projects, today)
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
-    return ReviewListReply(items=tuple(wanted[: request.limit]), total_count=len(wanted))
+    standing = [f"{rule.id}: {rule.text}" for rule in reviewer.rules()]
+    guide = "\n".join([AGENT_GUIDE, *standing]) if call.agent and request.kind == STATEMENT else ""
+    return ReviewListReply(items=tuple(wanted[: request.limit]), total_count=len(wanted), guide=guide)
 
 
 @OPERATIONS.declare(
@@ -162,18 +168,19 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
 def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
 
-    Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
+    `host` is the agent to which most of it was said, if its program is found, else the first that is. Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
     """
     if call.agent and request.judge:
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
     named = request.judge or engine.defaults.review_judge
-    model = None if named == "none" else engine.deps.language("" if named == "llm" else named)
+    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
+    statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
+    said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
+    model = None if named == "none" else engine.deps.language("" if named == "llm" else named, said_to)
     if model is None:
         raise UsageError(
             "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
         )
-    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
-    statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
     with call.yield_write_slot():
         return reviewer.run(Judge(model.ask), model.model, statements)
 
@@ -232,6 +239,7 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
             wording=verdict.text or statements[identity].text,
             cues=parse_cues(verdict.cues),
             everywhere=verdict.everywhere,
+            forbids=verdict.forbids,
             same=tuple(numbers[rule] for rule in [verdict.same] if rule in numbers),
             replaces=tuple(numbers[rule] for rule in verdict.replaces if rule in numbers),
         )

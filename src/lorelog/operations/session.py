@@ -126,11 +126,11 @@ class WhyHintRequest(OperationRequest, frozen=True):
 
 
 class WhyHint(OperationReply, frozen=True, kw_only=True):
-    """An earlier occurrence of the same error."""
+    """What made the command of the same error pass in another session."""
 
     id: str
-    text: str
     date: str
+    sessions: int
     files: tuple[str, ...]
     signature: str
 
@@ -183,9 +183,6 @@ class HandoffReply(Handoff, frozen=True, kw_only=True):
     """All of it as Markdown, ready to paste."""
     until: str
     """The last day on which a session that starts is shown it; empty without inject."""
-
-
-_MAX_HINT_CHARS = 300
 
 
 @OPERATIONS.declare(
@@ -318,14 +315,9 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
 
 
 def _why_hint(hint: ErrorHint) -> WhyHint:
-    identity = text = ""
-    if hint.memory is not None:
-        chunk = hint.memory.chunk
-        identity = (chunk.anchor.memory if chunk.anchor is not None else "") or hint.memory.id
-        text = " ".join(line for line in chunk.text.splitlines() if line.startswith("- "))
     return WhyHint(
-        id=identity,
-        text=text[:_MAX_HINT_CHARS],
+        id="" if hint.memory is None else hint.memory.chunk.memory or hint.memory.id,
+        sessions=hint.sessions,
         date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
         files=hint.files,
         signature=hint.signature,

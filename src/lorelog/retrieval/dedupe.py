@@ -177,4 +177,6 @@ def _merge_group(group: list[tuple[FusedCandidate, StoredChunk]]) -> RankedChunk
     best_score = group[0][0].score
     equals = [member for member in group if member[0].score == best_score]
     best = max(equals, key=lambda member: member[1].chunk.date)
-    return RankedChunk(*best, duplicates=tuple(format_place(stored) for _, stored in group if stored is not best[1]))
+    return RankedChunk(
+        *best, duplicates=tuple(format_place(stored) for _, stored in group if stored.key != best[1].key)
+    )

@@ -176,21 +176,6 @@ def test_a_transcript_that_was_rewritten_is_noticed(tmp_path: Path) -> None:
     assert not tail.read_on()
 
 
-def test_a_tail_may_begin_at_a_turn(tmp_path: Path) -> None:
-    """Reading starts at the named turn; for an unknown one it starts at the beginning."""
-    lines = [line for number in range(5) for line in claude_turn(f"turn-{number}", f"ask {number}", "done")]
-    conversation = open_conversation(str(write_lines(tmp_path / "a.jsonl", lines)))
-    tail, whole = TranscriptTail(conversation, since="turn-3"), TranscriptTail(conversation, since="unknown")
-
-    assert tail.read_on()
-    assert whole.read_on()
-    assert [parsed.turn.user for parsed in tail.turns()[0]] == ["ask 3", "ask 4"]
-    assert tail.has_dropped("turn-1")
-    assert not tail.has_dropped("turn-4")
-    assert len(whole.turns()[0]) == 5
-    assert not whole.has_dropped("turn-9")
-
-
 def test_released_turns_are_dropped_but_the_last(tmp_path: Path) -> None:
     """A tail keeps the last released turns and all others, and knows the names of those that it dropped."""
     lines = [line for number in range(60) for line in claude_turn(f"turn-{number}", f"ask {number}", "done")]

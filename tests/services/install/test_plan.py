@@ -458,8 +458,8 @@ def test_a_folder_that_was_chosen_may_lie_anywhere(tmp_path: Path) -> None:
     inside.mkdir()
     outside.mkdir()
     where = InstallContext(inside, inside / ".lorelog", "lorelog", {"CODEX_HOME": str(outside)})
-    assert install("codex", where) == 3
-    assert uninstall("codex", where) == 3
+    assert install("codex", where) == 4
+    assert uninstall("codex", where) == 4
     assert everything(outside) == {}
     (inside / ".codex").symlink_to(outside)
     with pytest.raises(ConfigError, match="outside your home"):

@@ -44,7 +44,7 @@ def make_filing(
         judge=judge,
         log=ReviewLog(folder),
         add=journal,
-        replay=lambda cues, wording: past,
+        replay=lambda entry: past,
         is_persons=lambda memory: memory == "own",
     )
 

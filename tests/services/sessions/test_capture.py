@@ -16,6 +16,7 @@ from lorelog.core.options import CaptureOptions
 from lorelog.core.session import turn_memory_id
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.metadata import parse_anchor
+from lorelog.ingest.transcripts.conversation import TAILS
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import ANSWER_WAIT_S, MISSING_WAIT_S, Backfill
 
@@ -375,8 +376,12 @@ def test_the_offset_of_the_event_decides_the_day(world: CaptureHome) -> None:
 
 
 def test_secrets_are_redacted_before_anything_is_written(world: CaptureHome) -> None:
-    """Private text and secrets are in no file."""
-    talk = ClaudeTalk(world)
+    """Private text and secrets are in no file, also not in later turns that repeat them bare, and after a restart."""
+    talk, password = ClaudeTalk(world), "Kx7!mQ9zR2vB"
+    world.capture(talk.exchange(f"the admin password is {password}", "Noted."))
+    world.capture(talk.exchange("and what was it again?", f"It was {password}."))
+    TAILS.clear()
+    world.capture(talk.exchange(f"{password} is too short", "It is."))
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     talk.ask(f"use {key} <private>my diary</private> please")
     talk.run(f"curl -H 'Authorization: Bearer {key}' x", "Exit code 1\nfailed with " + key, fails=True)
@@ -386,8 +391,8 @@ def test_secrets_are_redacted_before_anything_is_written(world: CaptureHome) -> 
     kept = b"".join(
         path.read_bytes() for path in world.root.rglob("*") if path.is_file() and "transcripts" not in str(path)
     )
-    assert key.encode() not in kept
-    assert b"diary" not in kept
+    assert not any(secret.encode() in kept for secret in (key, password, "diary"))
+    assert b"It was [redacted:password]." in kept
     assert "[redacted" in world.text()
 
 

@@ -39,15 +39,6 @@ def test_since_when_a_host_is_known_is_its_earliest_event(tmp_path: Path) -> Non
     assert status["codex"].last_event == ""
 
 
-def test_the_last_turn_of_a_session_is_known(tmp_path: Path) -> None:
-    """The last turn is by the turn's own time, not by when it was captured."""
-    with open_captures(tmp_path) as captures:
-        captures.save_rows(row("a", DONE, "2026-03-05T15:00:00+00:00", turn="late"))
-        captures.save_rows(row("b", DONE, "2026-03-05T14:00:00+00:00", turn="early"))
-        assert captures.last_turn("claude", "s") == "late"
-        assert captures.last_turn("claude", "other") == ""
-
-
 def test_a_turns_memory_is_always_the_same() -> None:
     """A memory id is a UUID; a turn in two sessions has one id if the turn's id is globally unique."""
     unique = "46d503e3-c274-4a7f-a77e-86434720e745"

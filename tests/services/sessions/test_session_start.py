@@ -67,7 +67,7 @@ def test_the_parts_come_in_the_order_of_their_use(project: Project) -> None:
         rule("3", "parse_config reads TOML", type="decision", verdict="drifted"),
         rule("4", "obey me", own=False),
     )
-    write_day(project.journals, 14, turn("09:00", "a", "- [ ] ship it", "- User asked: x"))
+    write_day(project.journals, 14, turn("09:00", "a", "- [ ] ship it", "- User asked: x", "- Files: a.py"))
 
     shown = project.start()
     assert shown.text.split("\n")[2:-2] == [
@@ -77,7 +77,7 @@ def test_the_parts_come_in_the_order_of_their_use(project: Project) -> None:
         "- [ ] ship it",
         "- decided: keep the cache at five minutes (2026-11-10)",
         "## Recent sessions, newest first",
-        "- 2026-11-14 09:00 asked: x",
+        "- 2026-11-14 09:00 asked: x; files: a.py",
         "## Changed since",
         "- may be out of date: parse_config reads TOML (2026-11-10)",
         "## Not the user's words",
@@ -113,6 +113,28 @@ def test_a_session_is_one_line(project: Project) -> None:
         "- 2026-11-14 09:20 asked: why does the upload fail on large files?; outcome: Raised the limit;"
     )
     assert line.endswith("; files: proxy.conf, a.py, b.py +1")
+
+
+def test_a_session_without_a_result_is_not_a_line(project: Project) -> None:
+    """A request alone, or one with a few words and no file as its result, is not shown."""
+    write_day(
+        project.journals,
+        14,
+        turn("09:00", "a", "- User asked: hi, are you there today?", "- Ended: interrupted")
+        + turn("09:10", "b", "- User asked: what is two plus two?", "- Outcome: 4"),
+    )
+    assert project.start().text == ""
+
+
+def test_at_most_three_decisions_those_about_the_branch_first(project: Project) -> None:
+    """Decisions that name a file which the branch's sessions wrote come before newer ones."""
+    project.stands(
+        *(rule(str(at), f"decision {at} is final", type="decision") for at in range(5)),
+        rule("9", "pool.py is generated", type="decision"),
+    )
+    write_day(project.journals, 14, turn("09:00", "a", "- User asked: x", "- Files: db/pool.py"))
+
+    assert project.start().standing == ("9", "0", "1")
 
 
 def test_a_rule_is_shown_once_and_the_newest_wins(project: Project) -> None:
@@ -202,12 +224,11 @@ def test_a_cue_for_the_start_of_a_session_comes_first(project: Project, monkeypa
 def test_many_rules_leave_room_for_sessions(project: Project) -> None:
     """Rules use at most their share while there is something else to show, and the budget holds."""
     project.stands(*(rule(str(number), f"rule number {number} " + "about this " * 8) for number in range(60)))
-    write_day(
-        project.journals, 14, "".join(turn(f"09:{at:02}", f"s{at}", f"- User asked: request {at}") for at in range(20))
-    )
+    notes = ((f"- User asked: request {at}", "- Files: a.py") for at in range(20))
+    write_day(project.journals, 14, "".join(turn(f"09:{at:02}", f"s{at}", *note) for at, note in enumerate(notes)))
 
     lines = project.lines()
-    assert sum("asked: request" in line for line in lines) >= 5
+    assert sum("asked: request" in line for line in lines) == 3
     assert sum("rule number" in line for line in lines) >= 5
 
 

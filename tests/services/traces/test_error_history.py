@@ -105,7 +105,7 @@ def test_what_fixed_it_is_told(ask: Ask, tmp_path: Path) -> None:
 
 
 def test_a_hook_is_told_what_fixed_it(ask: Ask, tmp_path: Path) -> None:
-    """The hint names the changed files and the turn in which the command passed; its own session gets none."""
+    """The hint names the changed files, the turn in which the command passed, and a count; its own session gets none."""
     _, second = session(
         ask,
         tmp_path,
@@ -115,8 +115,7 @@ def test_a_hook_is_told_what_fixed_it(ask: Ask, tmp_path: Path) -> None:
     output = "collected 3 items\n" + STACK.format(line=7)
     (hint,) = ask("session.why", text=output, session="another")["hints"]
 
-    assert (hint["id"], hint["files"]) == (second, ["/app/src/db.py"])
-    assert "mend it" in hint["text"]
+    assert (hint["id"], hint["files"], hint["sessions"]) == (second, ["/app/src/db.py"], 1)
     assert hint["date"]
     assert ask("session.why", text=output, session="s-1")["hints"] == []
 

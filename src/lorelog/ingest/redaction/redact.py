@@ -182,13 +182,18 @@ _MIN_PART_CHARS = 16
 """A value of this length is removed from the middle of longer words too."""
 
 
-def known_value_redactor(texts: Iterable[str], redact: RedactText) -> RedactText:
-    """Return a function that redacts as `redact` does, and also every secret that `redact` finds in the texts."""
-    values: dict[str, str] = {}
+def known_value_redactor(texts: Iterable[str], redact: RedactText, known: dict[str, str] | None = None) -> RedactText:
+    """Return a function that redacts as `redact` does, and also every secret that `redact` finds in the texts.
+
+    `known` are secrets found before, with their markers; those that are no plain word are added to it.
+    """
+    values = dict(known or {})
     for text in texts:
         redacted = redact(text)
         if redacted != text:
             values.update(removed_values(text, redacted))
+    if known is not None:
+        known.update((value, marker) for value, marker in values.items() if not _is_word(value))
     if not values:
         return redact
     patterns = []
@@ -202,6 +207,10 @@ def known_value_redactor(texts: Iterable[str], redact: RedactText) -> RedactText
         return redact(pattern.sub(lambda match: values[match[0]], text))
 
     return redact_known
+
+
+def _is_word(value: str) -> bool:
+    return value.isalpha() and len(value) < _MIN_PART_CHARS
 
 
 def removed_values(text: str, redacted: str) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from threading import Lock
 from typing import IO
 
@@ -26,7 +25,6 @@ from lorelog.ingest.transcripts.json_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
     SQLITE_MAGIC,
-    find_line_offset,
     is_compressed,
     open_database,
     open_regular_file,
@@ -210,16 +208,15 @@ class TranscriptTail:
     once they are released. A file that was replaced, rewritten or cut off must be opened anew. Thread-safe.
     """
 
-    def __init__(self, conversation: Conversation, *, since: str = "") -> None:
-        """Begin at the first line that contains `since`, an id that is unique; without it at the first line."""
+    def __init__(self, conversation: Conversation) -> None:
         assert conversation.new_reader is not None
         self.conversation = conversation
         self._stats = TranscriptStats()
         self._reader = conversation.new_reader(self._stats)
         self._numbering = TurnNumbering()
-        self._offset = find_line_offset(conversation.path, since) if since else 0
-        self.is_partial = self._offset > 0
-        """True if it does not begin at the first line."""
+        self._offset = 0
+        self.secrets: dict[str, str] = {}
+        """Recognised in these turns, with their markers: never written to disk."""
         self._inode: tuple[int, int] | None = None
         self._known = b""
         self._finished: list[ParsedTurn] = []
@@ -259,7 +256,7 @@ class TranscriptTail:
 
     def has_dropped(self, name: str) -> bool:
         """Return True if a turn with this id is not kept but may be in the file."""
-        if not self.is_partial and hash(name) not in self._released:
+        if hash(name) not in self._released:
             return False
         return not any(name == turn.turn.id or name in turn.aliases for turn in self.turns()[0])
 
@@ -307,16 +304,16 @@ class TranscriptTails:
         self._tails: dict[tuple[str, str, str], tuple[TranscriptTail, float]] = {}
         self._lock = Lock()
 
-    def open(self, key: tuple[str, str, str], turn: str, last: str) -> TranscriptTail | None:
+    def open(self, key: tuple[str, str, str], turn: str) -> TranscriptTail | None:
         """Return the transcript as it is now; None if it has no lines. Raise NotFound or SourceError.
 
-        `turn` is the turn to find, if any. A long transcript that was not read before is read from the turn `last` on.
+        `turn` is the turn to find, if any.
         """
         tail = self._tails.get(key, (None, 0.0))[0]
         if tail is None or not tail.read_on():
-            tail = self._begin(key, last)
+            tail = self._begin(key)
         if tail is not None and turn and tail.has_dropped(turn):
-            tail = self._begin(key, "")
+            tail = self._begin(key)
         now = time.monotonic()
         with self._lock:
             self._tails.pop(key, None)
@@ -332,13 +329,12 @@ class TranscriptTails:
         with self._lock:
             self._tails.clear()
 
-    def _begin(self, key: tuple[str, str, str], last: str) -> TranscriptTail | None:
+    def _begin(self, key: tuple[str, str, str]) -> TranscriptTail | None:
         _, path, session = key
         conversation = open_conversation(path, session)
         if conversation.new_reader is None or is_compressed(path):
             return None
-        is_long = Path(path).stat().st_size > _LONG_TRANSCRIPT_BYTES
-        tail = TranscriptTail(conversation, since=last if is_long else "")
+        tail = TranscriptTail(conversation)
         return tail if tail.read_on() else None
 
 

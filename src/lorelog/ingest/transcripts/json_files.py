@@ -22,7 +22,6 @@ import gzip
 import importlib
 import io
 import json
-import mmap
 import os
 import shutil
 import sqlite3
@@ -105,16 +104,6 @@ def read_file_head(path: str) -> bytes:
                     f"{printable_path(path)} is damaged: {error}", hint="try to decompress it by hand"
                 ) from error
     return head
-
-
-def find_line_offset(path: str, text: str) -> int:
-    """Return the offset of the first line that contains a text as a JSON string; 0 if none does or it is unknown."""
-    with open_regular_file(path) as plain:
-        if plain.read(1) != b"{":  # compressed, or not JSON lines
-            return 0
-        with mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            offset = mapped.find(json.dumps(text).encode())
-            return mapped.rfind(b"\n", 0, offset) + 1 if offset >= 0 else 0
 
 
 def read_records(path: str, stats: TranscriptStats, limit: int | None = None) -> Iterator[JsonObject]:

@@ -181,7 +181,7 @@ def make_note(
     files = ", ".join(_format_path(path, clean) for path in paths[:MAX_FILES])
     files += f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
     ran = dict.fromkeys(
-        action.command for action in actions if not action.failed and _is_notable_command(action.command)
+        action.command for action in actions if not action.failed and is_notable_command(action.command)
     )
     commands = list(filter(None, dict.fromkeys(_format_command(command, clean, directory) for command in ran)))[
         -MAX_COMMANDS:
@@ -205,15 +205,19 @@ def make_note(
     return note
 
 
-def turn_redactor(digest: TurnDigest, clean: RedactText) -> RedactText:
-    """Return a function that also removes the secrets that `clean` finds anywhere in the turn."""
+def turn_redactor(digest: TurnDigest, clean: RedactText, known: dict[str, str] | None = None) -> RedactText:
+    """Return a function that also removes the secrets that `clean` finds anywhere in the turn, and the `known` ones.
+
+    Those that are no plain word are added to `known`: the next turns may repeat them.
+    """
     if clean is str:
         return _clean_escapes(clean)
     texts = [digest.request, digest.asked, *digest.assistant_texts, *digest.findings]
+    texts += (statement.text for statement in digest.statements)
     for action in digest.actions:
         texts += [action.command, action.error, *action.files]
     whole = dict.fromkeys(strip_escapes(_keep_ends(text, 5 * _MAX_INPUT_CHARS)) for text in texts if text)
-    return _clean_escapes(known_value_redactor(whole, clean))
+    return _clean_escapes(known_value_redactor(whole, clean, known))
 
 
 def _clean_escapes(clean: RedactText) -> RedactText:
@@ -345,7 +349,7 @@ def _format_command(command: str, clean: RedactText, directory: str) -> str:
     return f"`{bare}`" if bare else ""
 
 
-def _is_notable_command(command: str) -> bool:
+def is_notable_command(command: str) -> bool:
     """Return True if any part of a command does more than read."""
     commands = split_command(command)
     if any(not path.startswith("/dev/") for path in written_paths(commands, "")):
@@ -362,7 +366,7 @@ def _is_notable_command(command: str) -> bool:
 def _format_errors(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> list[str]:
     lines: dict[str, None] = {}
     for action in actions:
-        if not action.failed or (action.command and not _is_notable_command(action.command)):
+        if not action.failed or (action.command and not is_notable_command(action.command)):
             continue
         reason = _failure_reason(action, clean)
         if not reason:

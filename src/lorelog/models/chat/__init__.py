@@ -5,7 +5,7 @@ As with embedders, a provider's module is imported when its model is opened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,10 +36,18 @@ CHAT_PROVIDERS: Mapping[str, ChatProvider] = {
 }
 
 
-def open_language_model(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel | None:
+_PLUGIN_HOSTS = frozenset({"opencode", "openclaw"})
+"""Hosts whose plugin calls the model for notes: the session that they are about is still running then."""
+
+
+def open_language_model(
+    options: LanguageOptions, host: str, environment: Mapping[str, str], said_to: Sequence[str] = ()
+) -> LanguageModel | None:
     """Return the model that the options select, for work about a session of `host`, or about no session if it is empty.
 
-    None if only the host itself can call its model, through its plugin. Raise ConfigError for an unknown provider.
+    With the provider `host`, work about no session is done by the agent that the model's name begins with; else by the first of
+    `said_to` whose program is installed; else by the first agent that is. None if only the host itself can call its model,
+    through its plugin. Raise ConfigError for an unknown provider.
     """
     options = resolve_language_options(options, environment)
     if options.provider == "host":
@@ -48,9 +56,11 @@ def open_language_model(options: LanguageOptions, host: str, environment: Mappin
         agent, _, model = options.model.partition("/")
         if not host and agent in AGENT_CLI_ADAPTERS:  # named in the settings
             return AgentCliLanguageModel(agent, replace(options, model=model), environment)
-        programs = {name: adapter.program for name, adapter in AGENT_CLI_ADAPTERS.items()}
-        host = host or next((name for name in programs if find_program(programs[name], environment)), "claude")
-        return AgentCliLanguageModel(host, options, environment) if host in AGENT_CLI_ADAPTERS else None
+        if host in _PLUGIN_HOSTS:
+            return None
+        known = [name for name in (*said_to, *AGENT_CLI_ADAPTERS) if name in AGENT_CLI_ADAPTERS]
+        found = (name for name in known if find_program(AGENT_CLI_ADAPTERS[name].program, environment))
+        return AgentCliLanguageModel(host or next(found, known[0]), options, environment)
     if options.provider == "command":
         from lorelog.models.chat.programs import CommandLanguageModel
 

@@ -1,9 +1,11 @@
-"""Language models that are programs: a coding agent's own (`claude -p`, `codex exec`), or any command.
+"""Language models that are programs: a coding agent's own (`claude -p`, `codex exec` and others), or any command.
 
 With an agent nothing has to be configured or paid for in addition: the user is signed in to it already. The program reads
 somebody's conversation, so a prompt injection in it must achieve nothing: no tools, plugins, hooks, MCP servers or session on
 disk, and an empty working directory. LORELOG_HOOKS=off keeps our own hooks from capturing the summary of a capture if an agent
-runs them after all. OpenCode and OpenClaw have no such command that exits reliably; their models are called by their plugins.
+runs them after all. Gemini CLI and Copilot CLI have no options for all of this, so they get a home of their own for the call,
+with links to the files that sign them in. OpenCode starts the user's MCP servers, but offers none of their tools. OpenClaw
+takes a prompt as an argument only, which every user of the machine can read; it is not run.
 
 A command of the settings gets the prompt on its stdin, and its stdout is the completion. The command line is split like a
 shell's, but without variables, pipes or globs. It cannot be told how long the completion may be and does not report tokens; a
@@ -28,7 +30,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from msgspec import Struct
 
@@ -44,9 +46,12 @@ _POLL_S = 0.02
 
 
 def run_child(
-    command: Sequence[str], stdin: bytes, environment: Mapping[str, str], timeout_s: float
+    command: Sequence[str], stdin: bytes, environment: Mapping[str, str], timeout_s: float, folder: str = ""
 ) -> tuple[int, bytes]:
-    """Run a command; return its exit status and output. Raise ModelError if it takes too long."""
+    """Run a command in a folder, or in an empty one; return its exit status and output.
+
+    Raise ModelError if it takes too long.
+    """
     deadline = time.monotonic() + timeout_s
     with (
         tempfile.TemporaryDirectory(prefix="lorelog-", ignore_cleanup_errors=True) as empty,
@@ -58,7 +63,7 @@ def run_child(
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.DEVNULL,
-                cwd=empty,
+                cwd=folder or empty,
                 env=dict(environment),
                 start_new_session=True,
                 bufsize=0,
@@ -129,10 +134,19 @@ _DISABLED_FEATURES = (
     *("hooks", "plugins", "apps", "shell_tool", "unified_exec", "multi_agent", "goals", "view_image", "skill_search"),
 )
 """Features of Codex that are useless for writing a few lines. With them a call costs 5,000 tokens more."""
+_QWEN_TOOLS = (
+    *("agent", "get_goal", "glob", "grep_search", "list_agents", "read_file", "skill", "tool_call", "tool_search"),
+    *("update_goal", "edit", "write_file", "run_shell_command", "notebook_edit", "web_fetch"),
+)
+"""Tools of Qwen Code. A call to any tool ends the run; without these a request costs 8,000 tokens less."""
+_GEMINI_STATE = frozenset({"tmp", "history", "projects.json", "extensions", "GEMINI.md"})
+"""What a call of Gemini CLI gets anew: sessions and customizations. The rest of its folder signs it in."""
 
 
 AgentCliCall = tuple[list[str], str, dict[str, str]]
 """How an agent's program is run once: its arguments, its input, and variables to set."""
+AgentCliEvent = tuple[str, tuple[int, int] | None]
+"""Text of a message, or an empty one; and at the end of a turn the tokens read and written, 0 if they are not reported."""
 
 
 class AgentCliAdapter(Struct, frozen=True):
@@ -141,8 +155,11 @@ class AgentCliAdapter(Struct, frozen=True):
     program: str
     default_model: str
     extra_tokens: int
-    call: Callable[[ChatRequest, Mapping[str, str]], AgentCliCall]
-    read: Callable[[int, bytes], Completion]
+    call: Callable[[ChatRequest, Mapping[str, str], Path], AgentCliCall]
+    """Return the call; files that it needs are written to the working directory."""
+    read: Callable[[dict[str, Any]], AgentCliEvent]
+    model_variable: str = ""
+    """Environment variable that names the user's model."""
 
 
 class AgentCliLanguageModel:
@@ -154,7 +171,8 @@ class AgentCliLanguageModel:
         self._adapter = AGENT_CLI_ADAPTERS[host]
         self._timeout_s = options.timeout_s
         self._environment = environment
-        self._model = options.model or self._adapter.default_model
+        chosen = environment.get(self._adapter.model_variable, "")
+        self._model = options.model or chosen or self._adapter.default_model
         self.model = f"{host}/{self._model or 'default'}"
         self.extra_tokens = self._adapter.extra_tokens
 
@@ -170,12 +188,12 @@ class AgentCliLanguageModel:
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
         program = self.check()
         system, text = (part.encode("utf-8", "replace").decode().replace("\0", " ") for part in (system, text))
-        arguments, stdin, variables = self._adapter.call(
-            ChatRequest(self._model, system, text, most_tokens), self._environment
-        )
-        environment = {**child_environment(self._environment), **variables}
-        status, output = run_child([program, *arguments], stdin.encode(), environment, self._timeout_s)
-        return self._adapter.read(status, output)
+        request = ChatRequest(self._model, system, text, most_tokens)
+        with tempfile.TemporaryDirectory(prefix="lorelog-", ignore_cleanup_errors=True) as folder:
+            arguments, stdin, variables = self._adapter.call(request, self._environment, Path(folder))
+            environment = {**child_environment(self._environment), **variables}
+            status, output = run_child([program, *arguments], stdin.encode(), environment, self._timeout_s, folder)
+        return _read_reply(self._adapter, status, output)
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
@@ -206,7 +224,7 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "LORELOG_HOOKS": "off"}
 
 
-def _call_claude(request: ChatRequest, environment: Mapping[str, str]) -> AgentCliCall:
+def _call_claude(request: ChatRequest, environment: Mapping[str, str], folder: Path) -> AgentCliCall:
     arguments = ["-p", "--output-format", "json", "--model", request.model, "--effort", "low"]
     arguments += ["--setting-sources", "", "--no-session-persistence", "--tools", "", "--strict-mcp-config"]
     arguments += ["--disable-slash-commands", "--system-prompt", request.system]
@@ -218,31 +236,14 @@ def _call_claude(request: ChatRequest, environment: Mapping[str, str]) -> AgentC
     return arguments, request.text, variables
 
 
-def _read_claude(status: int, output: bytes) -> Completion:
-    """Parse the one object that it prints. Errors are objects too, some of them with status 0."""
-    try:
-        reply = nested_object(json.loads(output))
-    except (ValueError, RecursionError):
-        reply = {}
-    usage = nested_object(reply, "usage")
-    tokens_in = sum_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    if status != 0 or reply.get("is_error"):
-        error_type = ModelFault if tokens_in else ModelUnavailable
-        raise error_type(f"claude reported a failure (status {status})", hint="try claude in a shell")
-    if not isinstance(reply.get("result"), str):
-        raise ModelFault("claude answered without a result")
-    return Completion(reply["result"], tokens_in, sum_counts(usage, "output_tokens"))
-
-
-def _call_codex(request: ChatRequest, environment: Mapping[str, str]) -> AgentCliCall:
+def _call_codex(request: ChatRequest, environment: Mapping[str, str], folder: Path) -> AgentCliCall:
     settings = [f"features.{name}=false" for name in _DISABLED_FEATURES]
     settings += ['web_search="disabled"', "project_doc_max_bytes=0", "notify=[]", "skills.bundled.enabled=false"]
     settings += ['approval_policy="never"', 'model_reasoning_effort="low"']
     settings += [f"mcp_servers.{name}.enabled=false" for name in _codex_servers(environment)]
     arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
     arguments += ["--ignore-rules", "--color", "never"]
-    arguments += ["--model", request.model] if request.model else []
-    arguments += [*(word for setting in settings for word in ("-c", setting)), "-"]
+    arguments += [*_model_option(request), *(word for setting in settings for word in ("-c", setting)), "-"]
     # Not as a replacement of its own instructions: with a subscription Codex rejects others.
     return arguments, f"{request.system}\n\n{request.text}\n", {}
 
@@ -267,31 +268,136 @@ def _codex_servers(environment: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _read_codex(status: int, output: bytes) -> Completion:
-    """Parse the events, one per line: the last message and the usage of the turn. Unknown events are ignored."""
-    text, usage = "", None
-    for line in output.splitlines():
-        try:
-            event = nested_object(json.loads(line))
-        except (ValueError, RecursionError):
-            continue
-        item = nested_object(event, "item")
-        if event.get("type") == "item.completed" and item.get("type") == "agent_message":
-            text = str(item.get("text", ""))
-        if event.get("type") == "turn.completed":
-            usage = nested_object(event, "usage")
-    if status != 0 or usage is None:
+def _call_gemini(request: ChatRequest, environment: Mapping[str, str], folder: Path) -> AgentCliCall:
+    settings = {"tools": {"core": []}, "hooksConfig": {"enabled": False}, "skills": {"enabled": False}}
+    own, home = folder / ".gemini", Path(environment.get("GEMINI_CLI_HOME") or _home(environment), ".gemini")
+    own.mkdir()
+    (own / "settings.json").write_text(json.dumps(settings), "utf-8")
+    (own / "system.md").write_text(request.system, "utf-8")
+    _link_files(home, folder / "home" / ".gemini", lambda name: name not in _GEMINI_STATE)
+    arguments = ["--output-format", "json", "--model", request.model, "--approval-mode", "plan", "--skip-trust"]
+    arguments += ["--extensions", "none", "--allowed-mcp-server-names", "none"]
+    return arguments, request.text, {"GEMINI_SYSTEM_MD": "1", "GEMINI_CLI_HOME": str(folder / "home")}
+
+
+def _call_qwen(request: ChatRequest, environment: Mapping[str, str], folder: Path) -> AgentCliCall:
+    arguments = ["--output-format", "json", "--safe-mode", "--chat-recording=false", "--max-tool-calls", "0"]
+    arguments += ["--exclude-tools", ",".join(_QWEN_TOOLS), "--system-prompt", request.system]
+    return [*arguments, *_model_option(request)], request.text, {}
+
+
+def _call_copilot(request: ChatRequest, environment: Mapping[str, str], folder: Path) -> AgentCliCall:
+    home = Path(environment.get("COPILOT_HOME") or f"{_home(environment)}/.copilot")
+    _link_files(home, folder / "home", lambda name: name == "config.json")
+    arguments = ["--output-format", "json", "--stream", "off", "--log-level", "none", "--available-tools=none"]
+    arguments += ["--no-custom-instructions", "--disable-builtin-mcps", "--no-ask-user", "--no-auto-update"]
+    stdin = f"{request.system}\n\n{request.text}\n"
+    return [*arguments, "--no-remote", *_model_option(request)], stdin, {"COPILOT_HOME": str(folder / "home")}
+
+
+def _call_opencode(request: ChatRequest, environment: Mapping[str, str], folder: Path) -> AgentCliCall:
+    agent = {"mode": "primary", "prompt": request.system, "tools": {"*": False}, "permission": {"*": "deny"}}
+    settings = {"agent": {"lorelog": agent}, "share": "disabled", "autoupdate": False}
+    # With a title no model is asked for one.
+    arguments = ["run", "--pure", "--format", "json", "--agent", "lorelog", "--title", "lorelog"]
+    variables = {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), "OPENCODE_DB": ":memory:"}
+    return [*arguments, *_model_option(request)], request.text, variables
+
+
+def _model_option(request: ChatRequest) -> list[str]:
+    return ["--model", request.model] if request.model else []
+
+
+def _link_files(source: Path, target: Path, is_wanted: Callable[[str], bool]) -> None:
+    """Link files of a program's home into another one."""
+    target.mkdir(parents=True)
+    for path in source.iterdir() if source.is_dir() else ():
+        if is_wanted(path.name):
+            (target / path.name).symlink_to(path)
+
+
+def _read_reply(adapter: AgentCliAdapter, status: int, output: bytes) -> Completion:
+    """Return the last message and the tokens of all events. Raise ModelError if the program did not finish its turn."""
+    text, counts = "", []
+    for event in _read_objects(output):
+        said, tokens = adapter.read(event)
+        text = said or text
+        counts += [] if tokens is None else [tokens]
+    if status != 0 or not counts:
         # A program that has written a message or reported usage may have used a paid model.
-        error_type = ModelFault if text or usage else ModelUnavailable
-        raise error_type(f"codex did not finish its turn (status {status})", hint="try codex in a shell")
-    return Completion(text, sum_counts(usage, "input_tokens"), sum_counts(usage, "output_tokens"))
+        error_type = ModelFault if text or counts else ModelUnavailable
+        hint = f"try {adapter.program} in a shell"
+        raise error_type(f"{adapter.program} did not finish its turn (status {status})", hint=hint)
+    return Completion(text, sum(count for count, _ in counts), sum(count for _, count in counts))
+
+
+def _read_objects(output: bytes) -> list[dict[str, Any]]:
+    """Return the JSON objects that a program printed: in one document, with or without text before it, or one a line."""
+    for texts in ([output], [output[output.find(b"{") :]], output.splitlines()):
+        found: list[object] = []
+        for text in texts:
+            with contextlib.suppress(ValueError, RecursionError):
+                parsed = json.loads(text)
+                found += parsed if isinstance(parsed, list) else [parsed]
+        objects = [item for item in found if isinstance(item, dict)]
+        if objects:
+            return objects
+    return []
+
+
+def _read_claude(event: dict[str, Any]) -> AgentCliEvent:
+    """Read the result of Claude Code or Qwen Code. Errors are results too, some of them with status 0."""
+    usage = nested_object(event, "usage")
+    tokens_in = sum_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    if not isinstance(event.get("result"), str):
+        return "", None
+    if event.get("is_error"):
+        return event["result"] if tokens_in else "", None
+    return event["result"], (tokens_in, sum_counts(usage, "output_tokens"))
+
+
+def _read_codex(event: dict[str, Any]) -> AgentCliEvent:
+    item, usage = nested_object(event, "item"), nested_object(event, "usage")
+    is_message = event.get("type") == "item.completed" and item.get("type") == "agent_message"
+    tokens = (sum_counts(usage, "input_tokens"), sum_counts(usage, "output_tokens"))
+    return str(item.get("text", "")) if is_message else "", tokens if event.get("type") == "turn.completed" else None
+
+
+def _read_gemini(event: dict[str, Any]) -> AgentCliEvent:
+    counts = [nested_object(model, "tokens") for model in nested_object(event, "stats", "models").values()]
+    tokens = (
+        sum(sum_counts(count, "prompt") for count in counts),
+        sum(sum_counts(count, "candidates", "thoughts") for count in counts),
+    )
+    return (str(event["response"] or ""), tokens) if "response" in event else ("", None)
+
+
+def _read_copilot(event: dict[str, Any]) -> AgentCliEvent:
+    """Read a message, or the end of the turn: it reports no tokens."""
+    data = nested_object(event, "data")
+    text = str(data.get("content", "")) if event.get("type") == "assistant.message" else ""
+    return text, (0, 0) if event.get("type") == "result" else None
+
+
+def _read_opencode(event: dict[str, Any]) -> AgentCliEvent:
+    part = nested_object(event, "part")
+    usage = nested_object(part, "tokens")
+    tokens_in = sum_counts(usage, "input") + sum_counts(nested_object(usage, "cache"), "read", "write")
+    tokens = (tokens_in, sum_counts(usage, "output", "reasoning"))
+    text = str(part.get("text", "")) if event.get("type") == "text" else ""
+    return text, tokens if event.get("type") == "step_finish" else None
 
 
 AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = {
     "claude": AgentCliAdapter("claude", "haiku", 1000 + _THINKING_TOKENS, _call_claude, _read_claude),
     # Its own instructions are 4,500 tokens, and its thinking is not limited.
     "codex": AgentCliAdapter("codex", "", 7000, _call_codex, _read_codex),
+    "gemini": AgentCliAdapter("gemini", "flash-lite", 5000, _call_gemini, _read_gemini),
+    "qwen": AgentCliAdapter("qwen", "", 6000, _call_qwen, _read_claude),
+    "copilot": AgentCliAdapter("copilot", "gpt-5-mini", 6000, _call_copilot, _read_copilot, "COPILOT_MODEL"),
+    "opencode": AgentCliAdapter("opencode", "", 5000, _call_opencode, _read_opencode),
 }
+"""Agents that can be asked, in the order in which they are looked for. The others' thinking is not limited either."""
 
 
 class CommandLanguageModel:

@@ -353,7 +353,8 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             scrub.scrub_folder(self.workspace.home / name, plan, "**/*", disposable=name != "logs")
         # Copies of exchanges with other machines hold what was fetched, compressed. The next sync fetches again.
         shutil.rmtree(self.workspace.cache_folder / SYNC_COPIES, ignore_errors=True)
-        for waiting in (self.workspace.cache_folder / "delivery").glob("*.handoff"):
+        delivery = self.workspace.cache_folder / "delivery"
+        for waiting in (*delivery.glob("*.handoff"), *delivery.glob("*.open")):
             waiting.unlink(missing_ok=True)  # it may quote the text, shortened
         for folder in self._project_folders():
             scrub.scrub_folder(folder, plan, "*", disposable=False)

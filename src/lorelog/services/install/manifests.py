@@ -23,11 +23,10 @@ from lorelog.hosts.bundles import (
     COMMAND,
     HOOK_EVENTS,
     NAME,
-    SKILL_NAME,
     bundle_files,
     hook_groups,
     mcp_server,
-    render_skill,
+    skill_files,
 )
 from lorelog.hosts.documented import (
     BLOCK_END,
@@ -102,14 +101,15 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
     root = host_root(host, context.environment, context.user_home)
     files = bundle_files(host, context.command)
     shared: tuple[SharedFile, ...] = ()
-    skill = f"skills/{SKILL_NAME}/SKILL.md"
     if host == "claude":  # some files of the bundle are for other hosts
         folder = root / "skills" / NAME
         files = {path: files[path] for path in files if "codex" not in path and path != "plugin.json"}
     elif host == "opencode":
-        folder, files = root, {"plugins/lorelog.ts": files["lorelog.ts"], skill: files[skill]}
+        folder, plugin = root, {"plugins/lorelog.ts": files["lorelog.ts"]}
+        files = plugin | {path: text for path, text in files.items() if path.startswith("skills/")}
     elif host == "codex":
-        folder, files = root, {skill: render_skill("codex", context.command).encode()}
+        skills = skill_files("codex", context.command)
+        folder, files = root, {path: text.encode() for path, text in skills.items()}
         shared = (_codex_hooks(root, context), _codex_config(root, context))
     elif host == "copilot":
         folder, server = root, {"type": "local", **mcp_server(context.command), "tools": ["*"]}

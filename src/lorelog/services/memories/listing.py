@@ -89,7 +89,7 @@ def list_memories(
             for stored in store.find(memory)
             if stored.chunk.piece == 0 and stored.chunk.memory == memory
         )
-        shown = [stored for stored in due if _matches(filters, stored) and not lifecycle.hides(stored, options)]
+        shown = [stored for stored in due if matches_filters(filters, stored) and not lifecycle.hides(stored, options)]
     else:
         shown, fetched = [], limit + 1
         while True:
@@ -131,7 +131,8 @@ def _explain_unknown(kind: str, name: str, known: Mapping[str, int]) -> str:
     return f"there is no {kind} {name!r} here{guess}{others}"
 
 
-def _matches(filters: Filters, stored: StoredChunk) -> bool:
+def matches_filters(filters: Filters, stored: StoredChunk) -> bool:
+    """Return whether the filters admit a chunk."""
     chunk = stored.chunk
     of_kind = (not filters.types or chunk.type in filters.types) and set(filters.tags) <= set(chunk.tags)
     return of_kind and _is_placed(filters, chunk.source, stored.project, chunk.date[:10])

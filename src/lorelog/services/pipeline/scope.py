@@ -158,8 +158,8 @@ class EngineDeps(Struct, frozen=True, kw_only=True):
     records: LazyRecords = field(default_factory=lambda: LazyRecords(_raise_no_records))
     count_tokens: Callable[[str], int] = estimate_tokens
     """Returns the tokens of a text; one that loads a tokenizer may raise ModelUnavailable."""
-    language: Callable[[str], MeteredLlm | None] = lambda _: None
-    """Returns the configured language model, or the one named; None if there is none."""
+    language: Callable[..., MeteredLlm | None] = lambda *_: None
+    """Returns the configured language model, or the one named; None if there is none. See `wiring.open_language_model`."""
     side_databases: SideDatabases = field(
         default_factory=lambda: SideDatabases(Path(os.devnull), TraceOptions(enabled=False))
     )

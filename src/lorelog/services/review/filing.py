@@ -142,7 +142,8 @@ def _said(statement: Statement) -> str:
     return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
 
 
-def _quote(text: str) -> str:
+def quote_words(text: str) -> str:
+    """Return the beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
 
@@ -167,8 +168,8 @@ class Filing(Struct, frozen=True, kw_only=True):
     judge: str
     log: ReviewLog
     add: AddMemories
-    replay: Callable[[Sequence[str], str], PastCalls]
-    """Compares the cues of a rule, and its wording, with the past calls."""
+    replay: Callable[[ReviewEntry], PastCalls]
+    """Compares a rule with the past calls."""
     is_persons: Callable[[str], bool]
     """Tells whether a person added or approved a memory."""
 
@@ -194,7 +195,7 @@ class Filing(Struct, frozen=True, kw_only=True):
         found = [entry for said in members if (entry := owners.get(said.id) or known.get(said.id))]
         owner = next((entry for entry in found if entry.outcome != CLOSED), None)
         standing = (owner.memory if owner is not None else "") or next((rules[n - 1].id for n in verdict.same), "")
-        sources = [SourceStatement(said.id, said.session, _said(said), _quote(said.text)) for said in members]
+        sources = [SourceStatement(said.id, said.session, _said(said), quote_words(said.text)) for said in members]
         if standing:
             new = [said for said in members if said.id not in known or known[said.id].outcome == CLOSED]
             entries = [replace(self._entry(said.id, verdict, said), outcome=SAME, memory=standing) for said in new]
@@ -203,7 +204,7 @@ class Filing(Struct, frozen=True, kw_only=True):
         else:
             entry = self._entry(turn_memory_id("again", "", members[0].id), verdict).with_sources(sources)
             doubt = "" if verdict.sure else "it may have been meant for the work at hand each time"
-            entries = [self._propose(entry, verdict, rules, doubt)]
+            entries = [self._propose(entry, verdict, members[-1].date, rules, doubt=doubt)]
         self.log.add(entries)
         return entries
 
@@ -213,7 +214,7 @@ class Filing(Struct, frozen=True, kw_only=True):
             return entry
         if verdict.same:
             return replace(entry, outcome=SAME, memory=rules[verdict.same[0] - 1].id)
-        return self._propose(replace(entry, words=_quote(statement.text)), verdict, rules)
+        return self._propose(replace(entry, words=quote_words(statement.text)), verdict, statement.date, rules)
 
     def _entry(self, identity: str, verdict: Verdict, statement: Statement | None = None) -> ReviewEntry:
         said = "" if statement is None else _said(statement)
@@ -222,14 +223,18 @@ class Filing(Struct, frozen=True, kw_only=True):
         )
 
     def _propose(
-        self, entry: ReviewEntry, verdict: Verdict, rules: Sequence[KnownRule], doubt: str = ""
+        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[KnownRule], *, doubt: str = ""
     ) -> ReviewEntry:
-        """Write the memory of a rule or decision, unless it waits for a person."""
+        """Write the memory of a rule or decision of that date, unless it waits for a person or is outdated."""
+        replaced = [rules[number - 1] for number in verdict.replaces]
+        newer = next((rule.id for rule in replaced if rule.said > date[:10]), "")
+        if newer:
+            return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(
             entry,
             wording=verdict.wording,
             cues=verdict.cues,
-            replaces=tuple(rules[number - 1].id for number in verdict.replaces),
+            replaces=tuple(rule.id for rule in replaced),
             everywhere=verdict.everywhere,
         )
         reason = self._doubt(entry, forbids=verdict.forbids) or doubt
@@ -243,4 +248,4 @@ class Filing(Struct, frozen=True, kw_only=True):
         persons = sum(map(self.is_persons, entry.replaces))
         if persons and self.judge != PERSON:
             return f"it would replace {plural(persons, 'rule')} of your own"
-        return self.replay(entry.cues, entry.wording).speaks_against if forbids and entry.cues else ""
+        return self.replay(entry).speaks_against if forbids else ""

@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 
 from msgspec import Struct
 
 from lorelog.core.serializable import Serializable
-from lorelog.services.cues.cue import CueKind, read_cues
+from lorelog.light.cue_table import call_events
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
 from lorelog.services.guards.replay import PastCall, ReplaySources, replay
 from lorelog.services.memories.lifecycle import AddMemories
@@ -26,10 +29,15 @@ from lorelog.services.review.filing import (
     PastCalls,
     ReviewEntry,
     ReviewLog,
+    quote_words,
 )
 from lorelog.services.review.judge import LASTING_LABELS, MAX_RULES, Judge, KnownRule, Verdict, word_stems
 from lorelog.services.review.statements import REJECTION, Statement, StatementSource
+from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import read_standing_memories
+from lorelog.services.traces.remedies import command_shape
+
+_REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
 
 STEERING_LABELS = frozenset({"remark", "instruction"})
 """What is for the work at hand, unless it is said again."""
@@ -117,7 +125,7 @@ class Reviewer:
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
         standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text) for memory in standing[:MAX_RULES]]
+        return [KnownRule(memory.id, memory.text, memory.said_on) for memory in standing[:MAX_RULES]]
 
     def run(self, judge: Judge, name: str, statements: Sequence[Statement]) -> ReviewReport:
         """Let a judge file statements. Raise ModelError if it fails; the batches before stay filed."""
@@ -131,6 +139,7 @@ class Reviewer:
             entries += filed
             for verdict, members in again:
                 entries += self._filing(name).file_again(verdict, members, rules)
+            rules[:] = self.rules()  # the next batch may repeat or replace what was just filed
         return ReviewReport(
             judge=name,
             judged=judged,
@@ -164,7 +173,9 @@ class Reviewer:
         judge: str,
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model."""
-        return self._filing(judge).file(statements, verdicts, rules)
+        entries = self._filing(judge).file(statements, verdicts, rules)
+        self.note_waiting()
+        return entries
 
     def _filing(self, judge: str) -> Filing:
         filed = self.log.by_memory()
@@ -173,22 +184,35 @@ class Reviewer:
             log=self.log,
             add=self._add,
             replay=self._replay,
-            is_persons=lambda memory: memory not in filed,
+            is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
         )
+
+    def note_waiting(self) -> None:
+        """Write how many statements wait, for the start of the next session."""
+        project = self._workspace.project.id
+        count = self._source.count_open((project,), self.log.entries())
+        files = DeliveryFiles(str(self._workspace.tenant_folder), project)
+        replace_if_changed(Path(files.waiting), str(count).encode())
 
     @cached_property
     def _past_calls(self) -> list[PastCall]:
         return self._calls.calls()[0]
 
-    def _replay(self, cues: Sequence[str], wording: str) -> PastCalls:
+    def _replay(self, entry: ReviewEntry) -> PastCalls:
+        """Compare a rule with the past calls that its cues name, or else with those like the call at whose rejection it was said."""
         hits: dict[int, bool] = {}
-        for cue in read_cues(cues):
-            if cue.kind == CueKind.COMMAND:
-                draft = GuardDraft(message=wording, command=f"{cue.value}*")
-            elif cue.kind == CueKind.PATH:
-                draft = GuardDraft(message=wording, paths=(cue.value,))
-            else:
-                continue
-            for hit in replay(guard_from_draft(draft, PERSON), self._past_calls, wording).hits:
+        cues = [cue for cue in read_cues(entry.cues) if cue.kind in _REPLAYED_KINDS]
+        rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
+        words = {entry.words, *(source.words for source in entry.sources)}
+        said = {command_shape(call.command) for call in rejected if quote_words(call.statement) in words}
+        for cue in cues or [Cue(CueKind.COMMAND, shape) for shape in said - {""}]:
+            calls, draft = self._past_calls, GuardDraft(message=entry.wording, command=f"{cue.value}*")
+            if cue.kind is CueKind.PATH:
+                draft = GuardDraft(message=entry.wording, paths=(cue.value,))
+            elif cue.kind is CueKind.EVENT:
+                calls = [call for call in calls if cue.value in call_events(call.as_fields())]
+                draft = GuardDraft(message=entry.wording, tool="run")
+            guard = guard_from_draft(draft, PERSON)
+            for hit in replay(guard, calls, entry.wording).hits:
                 hits[id(hit.call)] = hits.get(id(hit.call), False) or hit.corrected
         return PastCalls(len(hits), sum(hits.values()))

@@ -48,6 +48,8 @@ class Statement(Serializable, Struct, frozen=True, kw_only=True):
     date: str
     project: str
     session: str
+    host: str = ""
+    """The agent that it was said to; empty if its conversation is gone."""
 
 
 class StatementSource(Struct, frozen=True, kw_only=True):
@@ -73,19 +75,24 @@ class StatementSource(Struct, frozen=True, kw_only=True):
         With `only`, those with these ids. Without `in_full`, in the words of their journals; no conversation is read.
         """
         found: list[Statement] = []
-        words: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        words: dict[tuple[str, str], dict[str, tuple[str, str, str]]] = {}
         for stored, anchor in self._open_entries(projects, filed):
             if only is not None and anchor.memory not in only:
                 continue
             conversation = (self._transcript(stored, anchor) if in_full else "", anchor.session)
             if conversation not in words:
                 words[conversation] = self._read_words(*conversation)
-            text, before = words[conversation].get(anchor.memory) or _words_of_entry(stored)
+            text, before, host = words[conversation].get(anchor.memory) or (*_words_of_entry(stored), "")
             if text and not text.startswith(_HOST_COMMANDS):
-                found.append(_make_statement(stored, anchor, text, before))
+                found.append(_make_statement(stored, anchor, text, before, host))
                 if len(found) == limit:
                     break
         return found
+
+    def count_open(self, projects: tuple[str, ...], filed: Container[str]) -> int:
+        """Return the number of statements that are not filed, without reading their conversations."""
+        words = (_words_of_entry(stored)[0] for stored, _ in self._open_entries(projects, filed))
+        return sum(bool(text) and not text.startswith(_HOST_COMMANDS) for text in words)
 
     def _open_entries(
         self, projects: tuple[str, ...] | None, filed: Container[str]
@@ -103,8 +110,8 @@ class StatementSource(Struct, frozen=True, kw_only=True):
         is_local = anchor.transcript and "://" not in anchor.transcript
         return self.access.resolve(stored, anchor.transcript, anchor.session) if is_local else ""
 
-    def _read_words(self, path: str, session: str) -> dict[str, tuple[str, str]]:
-        """Return the words of a conversation, and what was before them, by the ids of their entries."""
+    def _read_words(self, path: str, session: str) -> dict[str, tuple[str, str, str]]:
+        """Return the words of a conversation, what was before them, and its host, by the ids of their entries."""
         if not path:
             return {}
         try:
@@ -116,14 +123,15 @@ class StatementSource(Struct, frozen=True, kw_only=True):
 
     def _words_of_turns(
         self, turns: Sequence[ParsedTurn], host: str, session: str
-    ) -> Iterator[tuple[str, tuple[str, str]]]:
+    ) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        secrets: dict[str, str] = {}
         for turn in turns:
-            clean = turn_redactor(turn.digest, self.redact)
+            clean = turn_redactor(turn.digest, self.redact, secrets)
             request = strip_injected_context(turn.digest.request)
-            yield turn_memory_id(host, session, turn.turn.id), (clean(request), clean(turn.digest.asked))
+            yield turn_memory_id(host, session, turn.turn.id), (clean(request), clean(turn.digest.asked), host)
             for said in turn.digest.statements:
                 key = turn_memory_id(host, session, turn.turn.id, f"statement {said.key}")
-                yield key, (clean(said.text), clean(said.context))
+                yield key, (clean(said.text), clean(said.context), host)
 
 
 def _words_of_entry(stored: StoredChunk) -> tuple[str, str]:
@@ -136,7 +144,7 @@ def _words_of_entry(stored: StoredChunk) -> tuple[str, str]:
     return (body[len(label) :].partition("\n- ")[0].strip(), "") if label else ("", "")
 
 
-def _make_statement(stored: StoredChunk, anchor: Anchor, text: str, before: str) -> Statement:
+def _make_statement(stored: StoredChunk, anchor: Anchor, text: str, before: str, host: str) -> Statement:
     return Statement(
         id=anchor.memory,
         channel=_CHANNELS[stored.chunk.type],
@@ -145,6 +153,7 @@ def _make_statement(stored: StoredChunk, anchor: Anchor, text: str, before: str)
         date=stored.chunk.date,
         project=stored.project,
         session=anchor.session,
+        host=host,
     )
 
 

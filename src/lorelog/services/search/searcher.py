@@ -142,6 +142,8 @@ class HitBuilder:
         """The two highest of them."""
         weights = candidates.weights
         self._reading_weights = WORDS_READING_WEIGHTS if weights is None else weights.readings
+        self._replaced: dict[ChunkKey, str] = {}
+        """Days of the superseded memories in whose place their successors are shown."""
         self._marked: MarkedRanking | None = None
         self._rerank_reason = ""
         self._timing: TimeHint | None = None
@@ -154,6 +156,8 @@ class HitBuilder:
         chosen = self._mark_changes(self._rank_below_summaries(self._rerank(distinct)))[: self._options.k]
         # Sort by the displayed scores: they may differ from the ranking's in the last digit.
         hits = sorted((self._hit(ranked) for ranked in chosen), key=lambda hit: -hit.score)
+        replaced = ((item.stored.id, self._replaced.get(item.fused.key)) for item in chosen)
+        self.notes += [f"{newer} replaces an older one of {day}, which matches" for newer, day in replaced if day]
         relevances = never_rising([hit.relevance for hit in hits])
         hits = [replace(hit, relevance=relevance) for hit, relevance in zip(hits, relevances, strict=True)]
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
@@ -207,16 +211,38 @@ class HitBuilder:
         read = []
         for candidate in candidates:
             chunk = chunks.get(candidate.key)
-            # Filter before deduplication: a visible chunk may duplicate a hidden one.
-            if chunk is None or (lifecycle is not None and lifecycle.hides(chunk.stored, self._options)):
+            if chunk is None:
                 continue
+            shown, words = chunk.stored, chunk.words
+            # Filter before deduplication: a visible chunk may duplicate a hidden one.
+            if lifecycle is not None and lifecycle.hides(shown, self._options):
+                newer = self._find_successor(shown, lifecycle)
+                if newer is None:
+                    continue
+                self._replaced[candidate.key] = shown.chunk.date[:10]
+                shown, words = newer, self._analyser.words(newer.chunk.matched_text)
             self._readings[candidate.key] = self._reader.read(chunk.words)
-            self._words[candidate.key] = chunk.words
-            read.append((candidate, chunk.stored))
+            self._words[candidate.key] = words
+            read.append((candidate, shown))
         if not self._uses_own_ranking:
             return read
         timing = self._find_time([stored for _, stored in read])
         return [(self._score(candidate, stored, timing), stored) for candidate, stored in read]
+
+    def _find_successor(self, stored: StoredChunk, lifecycle: LifecycleIndex) -> StoredChunk | None:
+        """Return the memory in force that replaces a superseded one, to be shown in its place; None if filters exclude it."""
+        seen: set[str] = set()
+        while (memory := lifecycle.state_of(stored).superseded_by) and memory not in seen:
+            seen.add(memory)
+            for newer in self._store.find(memory):
+                anchor = newer.chunk.anchor
+                if anchor is not None and anchor.memory == memory and stored.chunk.memory in anchor.superseded_ids:
+                    stored = newer
+                    break
+        from lorelog.services.memories.listing import matches_filters
+
+        is_shown = seen and not lifecycle.hides(stored, self._options)
+        return stored if is_shown and matches_filters(self._options.filters, stored) else None
 
     def _load_chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, CachedChunk]:
         """Return chunks with their words, from the hot cache or the store, and cache them."""

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import FileStamp, SourceFile
-from lorelog.core.errors import NotFound, SourceError, StoreError, StoreUnwritable
+from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Progress, Store
@@ -39,9 +40,9 @@ from lorelog.core.session import (
     HostCaptures,
     SessionStatus,
     TurnSummarizer,
-    is_unique_turn_id,
     turn_memory_id,
 )
+from lorelog.ingest.redaction.redact import RedactText, known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import (
     TAILS,
     Conversation,
@@ -54,6 +55,8 @@ from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light import spool
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import prompted_memories
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
@@ -88,7 +91,7 @@ from lorelog.services.sessions.due_turns import (
     note_open_session,
     select_finished,
 )
-from lorelog.services.traces.tables import TracedTurn, record_turns
+from lorelog.services.traces.tables import TURN, TracedTurn, TraceFilter, record_turns
 from lorelog.services.usage.signs import note_usage
 
 if TYPE_CHECKING:
@@ -111,6 +114,8 @@ _OPEN_TURN_S = 24 * 3600.0
 """Age after which a turn without an end counts as abandoned."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
 _FAILURE_SHOWN_S = 7 * 86_400.0
+_MAX_BRANCH_CALLS = 300
+"""Calls of a branch among which its last test run is looked for."""
 
 YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
@@ -199,7 +204,31 @@ def capture_session(
         reply = _SessionCapture(event, context, captures, start, backfill).run(progress)
         if backfill is None and not reply.waiting:
             note_open_session(event, project, captures)
+            with suppress(LorelogError, OSError):
+                _note_state(event, context)
         return reply
+
+
+def _note_state(event: HookEvent, context: CaptureContext) -> None:
+    """Write what hooks tell about this session: what fails on its branch, and, before a compaction, its state."""
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.sessions.handoff import render_card, write_open_ends
+    from lorelog.services.standing.rules import read_standing_rules
+
+    project = context.workspace.project.id
+    files = DeliveryFiles(str(context.workspace.tenant_folder), project)
+    Path(files.open_ends).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if event.moment == "compact" and event.transcript:
+        turns = open_conversation(event.transcript, event.session).turns(TranscriptStats())
+        main = [turn for turn in turns if not turn.turn.sidechain]
+        invoked = prompted_memories(files.log, event.host, event.session)
+        rules = [rule for rule in read_standing_rules(context.workspace).rules if rule.is_users and not rule.is_stale]
+        rules.sort(key=lambda rule: rule.id not in invoked)
+        card = render_card(main, rules, lambda text: redact(text, context.options.patterns).text, event.directory)
+        write_atomic(Path(files.state_card(event.session)), card.encode(), durable=False)
+    if (traces := context.traces()) is not None and traces.options.enabled:
+        of_branch = TraceFilter(projects=(project,), source=TURN, branch=event.branch, limit=_MAX_BRANCH_CALLS)
+        write_open_ends(Path(files.open_ends), event, traces.tables().calls(of_branch)[0])
 
 
 class _SessionCapture:
@@ -218,6 +247,7 @@ class _SessionCapture:
         self._notes: list[str] = []
         self._is_late = False
         self._tail: TranscriptTail | None = None
+        self._clean: RedactText = self._redact
         self._done: Sequence[ParsedTurn] = ()
         """The finished turns of the tail."""
         self._written: list[_TurnDraft] = []
@@ -272,6 +302,7 @@ class _SessionCapture:
             return CaptureReply(notes=("the event names no transcript",))
         try:
             conversation, head, turns, earlier = self._open()
+            self._clean = self._session_redactor(turns)
         except (NotFound, SourceError) as error:
             if self._age < MISSING_WAIT_S and self._backfill is None and self._event.moment in _RETRY_MOMENTS:
                 return CaptureReply(waiting=True)
@@ -295,8 +326,7 @@ class _SessionCapture:
         path, session = self._event.transcript, self._event.session
         if self._backfill is None:
             key = (str(self._context.workspace.tenant_folder), path, session)
-            last = self._captures.last_turn(self._event.host, session)
-            self._tail = TAILS.open(key, self._event.turn, last if is_unique_turn_id(last) else "")
+            self._tail = TAILS.open(key, self._event.turn)
         if self._tail is None:
             conversation = open_conversation(path, session)
             head = read_conversation_head(conversation)
@@ -333,7 +363,7 @@ class _SessionCapture:
         row = self._captures.find(self._memory(turn)) if missing and not notes else None
         if not missing or (row and row.state == DONE and not has_entry(Path(row.journal), row.memory)):
             return  # somebody removed the note of the turn from its journal
-        clean = turn_redactor(turn.digest, self._redact)
+        clean = turn_redactor(turn.digest, self._clean)
         for memory, statement in missing.items():
             yield self._draft(turn, memory, format_statement(statement, clean), type_=statement.kind)
 
@@ -350,7 +380,7 @@ class _SessionCapture:
         while (row := self._captures.find(self._memory(turn, f"upgrade {number}"))) is not None:
             written, number = [row], number + 1
         text = self._note(turn, goes_on=False)
-        if is_outdated([(Path(row.journal), row.memory) for row in written], text, turn.digest, self._redact):
+        if is_outdated([(Path(row.journal), row.memory) for row in written], text, turn.digest, self._clean):
             draft = self._draft(turn, self._memory(turn, f"upgrade {number}"), text)
             yield replace(draft, supersedes=tuple(row.memory for row in written))
 
@@ -384,11 +414,16 @@ class _SessionCapture:
         digest = turn.digest
         if not turn.text_count and not digest.failed and all(action.failed for action in digest.actions):
             digest = replace(digest, interrupted=True)  # the agent did not get to say or do anything
-        return make_note(digest, self._redact, self._summary(turn), self._event.directory, goes_on=goes_on)
+        return make_note(digest, self._clean, self._summary(turn), self._event.directory, goes_on=goes_on)
+
+    def _session_redactor(self, turns: Sequence[ParsedTurn]) -> RedactText:
+        """Return a function that removes every secret recognised in the conversation so far, in this turn or before."""
+        secrets = self._tail.secrets if self._tail is not None else {}
+        for turn in turns:
+            turn_redactor(turn.digest, self._redact, secrets)
+        return known_value_redactor((), self._redact, secrets)
 
     def _redact(self, text: str) -> str:
-        from lorelog.ingest.redaction.redact import redact
-
         return redact(text, self._context.options.patterns).text
 
     def _summary(self, turn: ParsedTurn) -> str:
@@ -397,7 +432,7 @@ class _SessionCapture:
         summarizer = self._context.summarizer()
         if summarizer is None:
             return ""
-        clean = turn_redactor(turn.digest, self._redact)
+        clean = turn_redactor(turn.digest, self._clean)
         note = make_note(turn.digest, clean, "", self._event.directory)
         answer = "\n\n".join(clean(text) for text in turn.digest.assistant_texts)[:_MAX_SUMMARY_INPUT_CHARS]
         text = f"{note}\n\nThe assistant's words:\n{answer}"
@@ -471,7 +506,7 @@ class _SessionCapture:
         ]
         project = self._context.workspace.project.id
         if (traces := self._context.traces()) is not None and traces.options.enabled:
-            record_turns(traces.tables, self._event, project, traced, self._redact)
+            record_turns(traces.tables, self._event, project, traced, self._clean)
         self._written += drafts
         return [
             _to_captured_turn(draft, entry.path, entry.start_line)

@@ -173,11 +173,6 @@ class CaptureDatabase:
         """Return the state of a turn by the id of its memory."""
         return next((CaptureRow(*row) for row in self._fetch(f"{_SELECT} WHERE memory = ?", memory)), None)
 
-    def last_turn(self, host: str, session: str) -> str:
-        """Return the id of a session's last turn in a journal, or an empty string."""
-        query = "SELECT turn FROM turns WHERE host = ? AND session = ? AND state = ? ORDER BY time DESC LIMIT 1"
-        return next((str(turn) for (turn,) in self._fetch(query, host, session, DONE)), "")
-
     def unfinished(self) -> list[CaptureRow]:
         """Return the turns whose writing was interrupted, in order."""
         return [CaptureRow(*row) for row in self._fetch(f"{_SELECT} WHERE state = 'writing' ORDER BY captured_at")]

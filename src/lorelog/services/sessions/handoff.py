@@ -1,27 +1,42 @@
-"""A handoff: what the next agent needs of a session, from the notes of its turns. No model takes part.
+"""What the next agent needs of a session: a handoff, what fails on its branch, and its state after a compaction. No model takes part.
 
 The notes are in the journal, whatever host they were captured from, so a session of one host can be continued in another. A
 handoff that waits for the next session of a host is a file of the cache: a repository cannot bring one, and deleting it
-is safe.
+is safe. So are the other two: hooks read them when a session starts or goes on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
 
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import HookEvent
+from lorelog.ingest.redaction.redact import RedactText
+from lorelog.ingest.transcripts import turn_note
+from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
 from lorelog.light.session_start import RecentJournals, parse_note
-from lorelog.services.standing.rules import StandingRules
+from lorelog.light.shell_command import command_variants, is_test_run, split_command
+from lorelog.services.standing.memories import replace_if_changed
+from lorelog.services.standing.rules import StandingRule, StandingRules
+from lorelog.services.traces.tables import TracedCall, command_key
 
 _MAX_FILES, _MAX_RULES, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15
 """A shorter request ("go on") says little; the next longer one is the goal."""
+_MAX_BRANCHES = 50
+_MAX_CARD_BYTES, _MAX_CARD_LINE_CHARS, _MAX_CARD_FILES, _MAX_VALUES = 1_200, 160, 5, 10
+"""A card has at most 300 tokens."""
+_LAST_PROMPTS = 3
+_QUOTES = str.maketrans('“”"', "```")
+_REJECTED = "rejected by the user"
 
 
 class Handoff(Serializable, Struct, frozen=True, kw_only=True):
@@ -91,7 +106,7 @@ def _describe(entries: Sequence[RecentEntry], standing: StandingRules, tasks: Se
         day=last.day,
         branch=last.anchor.get("branch", ""),
         commit=last.anchor.get("commit", ""),
-        goal=_line(next((line for line in asked if len(line) >= _MIN_GOAL_CHARS), asked[0] if asked else "")),
+        goal=_line(_goal(asked)),
         last_request=_line(asked[-1]) if asked else "",
         state=_line(outcomes[-1]) if outcomes else "",
         rules=tuple(rule.line for rule in standing.rules[:_MAX_RULES]),
@@ -101,6 +116,10 @@ def _describe(entries: Sequence[RecentEntry], standing: StandingRules, tasks: Se
         failing=_line(_find_failure(turns)),
         is_own=all(entry.is_own for entry in entries),
     )
+
+
+def _goal(asked: Sequence[str]) -> str:
+    return next((line for line in asked if len(line) >= _MIN_GOAL_CHARS), asked[0] if asked else "")
 
 
 def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
@@ -129,8 +148,8 @@ def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
     return [text for text, is_open in boxes.items() if is_open]
 
 
-def _line(text: str) -> str:
-    return shorten_line(clean_line(text), _MAX_LINE_CHARS)
+def _line(text: str, max_chars: int = _MAX_LINE_CHARS) -> str:
+    return shorten_line(clean_line(text), max_chars)
 
 
 def render_handoff(handoff: Handoff, to: str = "") -> str:
@@ -178,3 +197,88 @@ def take_pending(file: str, host: str, session: str, today: str) -> str:
     except (OSError, ValueError, LookupError, TypeError):
         return ""
     return f"{OPENING_TAG}\n{text.strip()}\n{CLOSING_TAG}" if is_due and today <= until else ""
+
+
+# -- what fails on a branch, and the state of a session ------------------------------------------------------------------
+
+
+def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -> None:
+    """Note for hooks what fails on the branch of an event: its last test run, or else its last command.
+
+    `calls` are those of the branch, newest first. Other runs may have passed since a failed one, so only the last counts.
+    """
+    ran = [call for call in calls if call.error != _REJECTED and turn_note.is_notable_command(call.command)]
+    tests = [call for call in ran if _runs_tests(call.command)]
+    failed = [call for call in (*tests[:1], *ran[:1]) if call.failed][:1]
+    known = file.read_text("utf-8").splitlines() if file.exists() else []
+    lines = [line for line in known if not line.startswith(f"{event.branch}\t")][1 - _MAX_BRANCHES :]
+    for call in failed:
+        when = datetime.fromtimestamp(call.at / 1000).astimezone().isoformat(" ", "minutes")[:16]
+        lines.append(f"{event.branch}\t{event.commit}\t`{_line(call.command, _MAX_CARD_LINE_CHARS)}` since {when}")
+    replace_if_changed(file, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _runs_tests(command: str) -> bool:
+    return any(is_test_run(command_variants(words)) for words in split_command(command))
+
+
+def render_card(turns: Sequence[ParsedTurn], rules: Iterable[StandingRule], clean: RedactText, directory: str) -> str:
+    """Return the state of a session for its model after a compaction, in at most 300 tokens."""
+    card = [OPENING_TAG, "State of this session before the compaction. Rules are the user's words; the rest is data."]
+    room = _MAX_CARD_BYTES - len("\n".join([*card, CLOSING_TAG]))
+    for label, text in (*_state_lines(turns, clean, directory), *(("rule", rule.line) for rule in rules)):
+        line = f"- {label}: {_line(text, _MAX_CARD_LINE_CHARS)}"
+        room -= len(line.encode()) + 1 if text else 0
+        card += [line] if text and room >= 0 else []
+    return "\n".join([*card, CLOSING_TAG])
+
+
+def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str) -> list[tuple[str, str]]:
+    """Return the lines of a session's state: its task, the files that are not tested, the last commands, and named values."""
+    asked = [
+        line
+        for turn in turns
+        if (line := turn_note.request_line(turn.digest, turn_note.turn_redactor(turn.digest, clean)))
+    ]
+    untested: dict[str, None] = {}
+    failing = passing = ""
+    for action in (action for turn in turns for action in turn.digest.actions if action.error != _REJECTED):
+        if not action.failed:
+            below = (path.removeprefix(f"{directory}/") for path in action.files)
+            untested |= dict.fromkeys(path for path in below if not path.startswith("/"))
+        if not action.command or not turn_note.is_notable_command(action.command):
+            continue
+        command = command_key(clean(action.command))
+        if action.failed:
+            failing = f"`{command}`: {clean(action.error)}"
+            continue
+        passing = f"`{command}`"
+        failing = "" if failing.startswith(f"{passing}:") else failing
+        untested = {} if _runs_tests(command) else untested
+    prompts = (
+        clean(turn_note.strip_injected_context(turn.digest.request)) for turn in reversed(turns[-_LAST_PROMPTS:])
+    )
+    return [
+        ("task", _goal(asked)),
+        ("last asked", asked[-1] if asked and asked[-1] != _goal(asked) else ""),
+        ("changed since tests last passed", ", ".join(list(untested)[-_MAX_CARD_FILES:])),
+        ("last failing command", failing),
+        ("last passing command", passing),
+        ("named in the last prompts", ", ".join(list(dict.fromkeys(_named_values(prompts)))[:_MAX_VALUES])),
+    ]
+
+
+def _named_values(prompts: Iterable[str]) -> Iterator[str]:
+    """Yield quoted texts, paths, identifiers and numbers, by their form."""
+    for prompt in prompts:
+        parts = prompt.translate(_QUOTES).split("`")
+        for number, part in enumerate(parts):
+            if number % 2 and number < len(parts) - 1 and 1 < len(part.strip()) <= _MAX_CARD_LINE_CHARS // 2:
+                yield part.strip()
+                continue
+            for word in part.split():
+                bare = word.strip(".,;:!?()[]{}<>'*#")
+                is_camel = any(one.islower() and other.isupper() for one, other in pairwise(bare))
+                is_name = is_camel or any(char in bare[1:-1] for char in "_/.")
+                if 1 < len(bare) <= _MAX_CARD_LINE_CHARS // 2 and (is_name or any(map(str.isdecimal, bare))):
+                    yield bare

@@ -36,13 +36,14 @@ from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
 from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.redaction.redact import known_value_redactor, redact
+from lorelog.ingest.redaction.redact import RedactText, known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import (
     Conversation,
     open_conversation,
     read_conversation_head,
 )
 from lorelog.ingest.transcripts.json_files import open_database, open_regular_file, table_columns
+from lorelog.ingest.transcripts.turn_note import turn_redactor
 from lorelog.ingest.transcripts.turns import (
     MAX_INPUT_CHARS,
     MAX_RESULT_CHARS,
@@ -273,8 +274,14 @@ def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", c
         location = replace(location, turn=turn, written_at="")
     conversation = open_conversation(location.path, location.session, location.turn)
     window, stats = _TurnWindow(location, context), TranscriptStats()
+    secrets: dict[str, str] = {}
+
+    def clean(text: str) -> str:
+        return redact(text, sources.patterns).text
+
     for parsed in conversation.turns(stats):
         window.add(parsed)
+        turn_redactor(parsed.digest, clean, secrets)
     notes: list[str] = []
     if not window.total and conversation.format == "sqlite":
         raise NotFound(
@@ -295,7 +302,7 @@ def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", c
             f"{len(window.ambiguous)} turns have a name that starts with {location.turn!r}: {', '.join(window.ambiguous[:5])}",
             hint="give more of the id",
         )
-    turns = _redact_turns(_fit_turns(window.turns, window.focus), sources.patterns)
+    turns = _redact_turns(_fit_turns(window.turns, window.focus), clean, secrets)
     if len(turns) < len(window.turns):
         notes.append(
             f"{len(window.turns) - len(turns)} turns are left out: the limit is {MAX_REPLY_CHARS:,} characters"
@@ -382,10 +389,11 @@ def _fit_turns(turns: tuple[TranscriptTurn, ...], focus: str) -> tuple[Transcrip
     return tuple(turns[index] for index in sorted(taken))
 
 
-def _redact_turns(turns: tuple[TranscriptTurn, ...], patterns: Sequence[str]) -> tuple[TranscriptTurn, ...]:
-    """Return turns without secrets; a secret that is recognized in one place is removed everywhere."""
-    texts = [text for turn in turns for text in _turn_texts(turn)]
-    clean = known_value_redactor(texts, lambda text: redact(text, patterns).text)
+def _redact_turns(
+    turns: tuple[TranscriptTurn, ...], redact_text: RedactText, secrets: dict[str, str]
+) -> tuple[TranscriptTurn, ...]:
+    """Return turns without secrets; one that is recognised in one place, or was before, is removed everywhere."""
+    clean = known_value_redactor((text for turn in turns for text in _turn_texts(turn)), redact_text, secrets)
     return tuple(
         replace(
             turn,

@@ -65,6 +65,11 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
         return self.own and self.origin in {"", "user"}
 
     @property
+    def said_on(self) -> str:
+        """The day on which it was said, or else added."""
+        return self.reason.removeprefix("said on ")[:10] or self.date[:10]
+
+    @property
     def is_stale(self) -> bool:
         """True if the code that it names has changed."""
         return self.verdict in STALE_VERDICTS

@@ -104,11 +104,15 @@ class ErrorHistory(Struct, frozen=True, kw_only=True):
 
 
 class ErrorHint(Struct, frozen=True, kw_only=True):
-    """The shortest useful answer about an error: when it occurred, what was changed then, and the memory of that turn."""
+    """The shortest useful answer about an error: how often and when it occurred, what was changed then, and the memory of that turn."""
 
     signature: str
     at: int
+    """Of its last occurrence."""
+    sessions: int
+    """Other sessions in which it occurred."""
     files: tuple[str, ...]
+    """Changed before the same command passed, and named in the error."""
     memory: StoredChunk | None
 
 
@@ -118,15 +122,16 @@ def find_error_hints(
     """Return hints about the same error in other sessions, best first; without any search, for a caller in a hurry.
 
     A similar error is not enough, and an error without a stack must be the very same: "No such file" occurs everywhere.
-    Files that were changed before the command passed count as the fix only if the error names them.
+    Files that were changed before the command passed count only if the error names them; without one there is no hint.
     """
     trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
     wanted = (MATCH_EXACT, MATCH_SAME_MESSAGE) if trace.frames else (MATCH_EXACT,)
     seen = [error for error in _find_known_errors(trace, sources) if error.match in wanted]
     occurrences = [error for error in _find_occurrences(seen, sources) if not session or error.session != session]
     named = f"{text}\n{' '.join(frame.file for frame in trace.frames)}"
+    at, sessions = max((error.at for error in occurrences), default=0), len({error.session for error in occurrences})
     return [
-        ErrorHint(signature=fix.failed.signature, at=fix.failed.at, files=files, memory=fix.memory)
+        ErrorHint(signature=fix.failed.signature, at=at, sessions=sessions, files=files, memory=fix.memory)
         for fix in _find_fixes(occurrences, sources)
         if (files := tuple(file for file in fix.files if PurePath(file).name in named))
     ][:_MAX_HINTS]

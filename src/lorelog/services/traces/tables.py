@@ -184,6 +184,7 @@ class TraceFilter(Struct, frozen=True, kw_only=True):
     """Milliseconds since 1970; 0 for no limit."""
     source: str = ""
     session: str = ""
+    branch: str = ""
     tool: str = ""
     """Name of a tool, or its part before a dot."""
     errors_only: bool = False
@@ -378,6 +379,7 @@ def _conditions(filter_: TraceFilter) -> tuple[list[str], list[object]]:
         "at <= ?": filter_.until,
         "source = ?": filter_.source,
         "session = ?": filter_.session,
+        "branch = ?": filter_.branch,
     }
     where, values = [name for name in given if given[name]], [value for value in given.values() if value]
     if filter_.projects is not None:

@@ -23,7 +23,7 @@ from typing import ParamSpec, TypeVar
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock, enable_wal
 from lorelog.core.sqlite_file import connect, connect_readonly, transaction
-from lorelog.stores.embedded.migrations import APPLICATION_ID, MIGRATIONS, Migration
+from lorelog.stores.embedded.migrations import APPLICATION_ID, FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION, Migration
 
 REBUILD_HINT = (
     "the index is derived from your files: 'lorelog reset --yes' and 'lorelog index' rebuild it, nothing is lost"
@@ -152,7 +152,7 @@ def find_catalog_damage(path: Path) -> str:
     try:
         with closing(connect(path, "mode=ro", _BUSY_S)) as database:
             found = [str(row[0]) for row in database.execute("PRAGMA quick_check(3)")]
-            _check_version(database, path, len(MIGRATIONS))
+            _check_version(database, path, SCHEMA_VERSION)
     except sqlite3.DatabaseError as error:
         translated = from_sqlite(error, path)
         return translated.message if isinstance(translated, StoreDamaged) else ""
@@ -222,7 +222,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     def check(database: sqlite3.Connection) -> None:
         # One transaction, one snapshot: a writer may create the schema between two queries.
         database.execute("BEGIN")
-        _check_version(database, path, len(MIGRATIONS))
+        _check_version(database, path, SCHEMA_VERSION)
         database.execute("COMMIT")
         database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
 
@@ -236,7 +236,7 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         database = connect(path, busy_s=_BUSY_S)
         try:
-            _check_version(database, path, len(migrations))
+            _check_version(database, path, FIRST_VERSION + len(migrations) - 1)
             path.chmod(0o600)  # before the -wal and -shm files, which SQLite creates with the same mode
             # The catalog is derived: NORMAL survives kill -9, and after a power failure the file stamps show what to redo.
             enable_wal(database, _BUSY_S)
@@ -283,20 +283,21 @@ def _check_version(database: sqlite3.Connection, path: Path, known_version: int)
             f"{path} was written by a newer lorelog (schema {version}, this version supports up to {known_version})",
             hint="upgrade lorelog, or rebuild the index: " + REBUILD_HINT,
         )
-    if version < 1:
-        raise StoreDamaged(f"{path} has no schema version", hint=DAMAGE_HINT)
+    if version < FIRST_VERSION:
+        raise StoreDamaged(f"{path} has schema {version}, which was never released", hint=DAMAGE_HINT)
 
 
 def _migrate(database: sqlite3.Connection, migrations: tuple[Migration, ...]) -> None:
     """Apply the missing steps in one transaction: a reader must not see the schema in between."""
     version = database.execute("PRAGMA user_version").fetchone()[0]
-    if version >= len(migrations):
+    missing = migrations[max(0, version - FIRST_VERSION + 1) :]
+    if not missing:
         return
     with transaction(database):
-        for migration in migrations[version:]:
+        for migration in missing:
             migration(database)
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        database.execute(f"PRAGMA user_version = {len(migrations)}")
+        database.execute(f"PRAGMA user_version = {FIRST_VERSION + len(migrations) - 1}")
 
 
 def folder_bytes(folder: Path) -> int:

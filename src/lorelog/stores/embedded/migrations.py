@@ -7,26 +7,23 @@ test opens each.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
-from pathlib import Path
-
-from lorelog.core.document import DATE_IN_TEXT
-from lorelog.core.sqlite_file import connect, transaction
-from lorelog.stores.embedded import rows
+from collections.abc import Callable
 
 APPLICATION_ID = 0x6C6F7265  # "lore"
 
 Migration = Callable[[sqlite3.Connection], None]
 
 
-def m001_first_schema(database: sqlite3.Connection) -> None:
+def first_schema(database: sqlite3.Connection) -> None:
     """Create all tables.
 
     A search must not scan a million chunks. Triggers maintain the number of chunks of each project and the tags of each
     chunk. The columns that filters use are in one index, because the chunk rows themselves are long: scanning a million of
-    them took seconds. Few anchors have a session, supersede a memory or cover others, and every search asks for them.
+    them took seconds. Few anchors have a session, supersede a memory or cover others, and every search asks for them. It also asks for
+    the surroundings of its candidates: a row of `chunks` is a kilobyte, one of `places` is twenty bytes. Counting 5,000
+    documents and 100,000 vectors for `stats` took 0.1 s each time.
     """
+    place = "new.row, new.document, new.ordinal, length(coalesce(new.text, new.content)), new.starts_entry"
     tags = "SELECT value, new.row, new.project, new.piece FROM json_each(new.tags)"
     for statement in (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -42,7 +39,8 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
             date TEXT NOT NULL,
             indexed_at TEXT NOT NULL,
             recipe TEXT NOT NULL,       -- version of the chunker
-            chunk_count INTEGER NOT NULL)""",
+            chunk_count INTEGER NOT NULL,
+            date_source TEXT NOT NULL)""",
         "CREATE INDEX documents_project ON documents (project, chunk_count) WHERE live",
         """CREATE TABLE chunks (
             row INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: the lanes know chunks by it
@@ -61,7 +59,9 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
             context TEXT NOT NULL,
             date TEXT NOT NULL, type TEXT NOT NULL, tags TEXT NOT NULL, anchor TEXT,
             vector_key TEXT NOT NULL,
-            lane_key TEXT NOT NULL)     -- equal keys mean equal entries in the lanes""",
+            lane_key TEXT NOT NULL,     -- equal keys mean equal entries in the lanes
+            date_source TEXT NOT NULL,
+            starts_entry INTEGER NOT NULL)""",
         "CREATE UNIQUE INDEX chunks_id ON chunks (id) WHERE live",
         "CREATE INDEX chunks_document ON chunks (document, ordinal)",
         "CREATE INDEX chunks_vector_key ON chunks (vector_key)",
@@ -81,14 +81,15 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
         """CREATE TABLE spaces (
             id INTEGER PRIMARY KEY,
             name TEXT NOT NULL UNIQUE,  -- provider/model: vectors of two models never meet
-            dimension INTEGER NOT NULL)""",
+            dimension INTEGER NOT NULL,
+            file TEXT NOT NULL DEFAULT '', slots INTEGER NOT NULL DEFAULT 0, file_time INTEGER NOT NULL DEFAULT 0,
+            vectors INTEGER NOT NULL DEFAULT 0)""",
         """CREATE TABLE vectors (
-            id INTEGER PRIMARY KEY,
             space INTEGER NOT NULL REFERENCES spaces (id),
             key TEXT NOT NULL,
+            slot INTEGER NOT NULL,      -- its record in the file of the space
             released_at INTEGER,        -- since when no chunk uses it
-            vector BLOB NOT NULL,       -- little-endian float32, unit length
-            UNIQUE (space, key))""",
+            PRIMARY KEY (space, key)) WITHOUT ROWID""",
         "CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL)",
         """CREATE TABLE tallies (
             project TEXT PRIMARY KEY,
@@ -120,32 +121,11 @@ def m001_first_schema(database: sqlite3.Connection) -> None:
             AND (new.tags <> '[]' OR old.tags <> '[]') BEGIN
             DELETE FROM tagged WHERE row = old.row;
             INSERT OR IGNORE INTO tagged {tags} WHERE new.live; END""",
-    ):
-        database.execute(statement)
-
-
-def m002_date_sources(database: sqlite3.Connection) -> None:
-    """Add where a date comes from. Files that are indexed already say so when they are read again."""
-    for table in ("documents", "chunks"):
-        database.execute(f"ALTER TABLE {table} ADD COLUMN date_source TEXT NOT NULL DEFAULT '{DATE_IN_TEXT}'")
-
-
-def m003_places(database: sqlite3.Connection) -> None:
-    """Keep where each live chunk stands, apart from its text: every search asks for the surroundings of its candidates.
-
-    A row of `chunks` is a kilobyte, one of `places` is twenty bytes. Triggers maintain it, whoever writes.
-    """
-    database.create_function("begins_entry", 2, rows.begins_entry, deterministic=True)
-    place = "new.row, new.document, new.ordinal, length(coalesce(new.text, new.content)), coalesce(new.starts_entry, 0)"
-    for statement in (
-        "ALTER TABLE chunks ADD COLUMN starts_entry INTEGER",  # NULL in rows of before; `places` knows those, too
         """CREATE TABLE places (
             row INTEGER PRIMARY KEY,
             document INTEGER NOT NULL, ordinal INTEGER NOT NULL,
             length INTEGER NOT NULL,    -- characters of its text
             starts INTEGER NOT NULL)    -- 1 begins an entry""",
-        """INSERT INTO places SELECT row, document, ordinal, length(coalesce(text, content)), begins_entry(piece, heading_path)
-            FROM chunks WHERE live""",
         "CREATE INDEX places_order ON places (document, ordinal, starts)",
         f"""CREATE TRIGGER place_comes AFTER INSERT ON chunks WHEN new.live BEGIN
             INSERT OR REPLACE INTO places VALUES ({place}); END""",
@@ -154,32 +134,10 @@ def m003_places(database: sqlite3.Connection) -> None:
             INSERT OR REPLACE INTO places VALUES ({place}); END""",
         """CREATE TRIGGER place_changes AFTER UPDATE OF ordinal, document, starts_entry ON chunks
             WHEN new.live AND old.live AND (new.ordinal <> old.ordinal OR new.document <> old.document
-                OR new.starts_entry IS NOT old.starts_entry) BEGIN
-            UPDATE places SET document = new.document, ordinal = new.ordinal, starts = coalesce(new.starts_entry, starts)
+                OR new.starts_entry <> old.starts_entry) BEGIN
+            UPDATE places SET document = new.document, ordinal = new.ordinal, starts = new.starts_entry
             WHERE row = new.row; END""",
-    ):
-        database.execute(statement)
-
-
-def m004_vector_files(database: sqlite3.Connection) -> None:
-    """Move the vectors from their table into files, where each is stored once, with 16 bits per dimension; count what `stats` shows.
-
-    Counting 5,000 documents and 100,000 vectors took 0.1 s each time.
-    """
-    for statement in (
-        "ALTER TABLE spaces ADD COLUMN file TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE spaces ADD COLUMN slots INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE spaces ADD COLUMN file_time INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE spaces ADD COLUMN vectors INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE vectors RENAME TO old_vectors",
-        """CREATE TABLE vectors (
-            space INTEGER NOT NULL REFERENCES spaces (id),
-            key TEXT NOT NULL,
-            slot INTEGER NOT NULL,      -- its record in the file of the space
-            released_at INTEGER,        -- since when no chunk uses it
-            PRIMARY KEY (space, key)) WITHOUT ROWID""",
         "CREATE TABLE document_counts (project TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID",
-        "INSERT INTO document_counts SELECT project, count(*) FROM documents WHERE live GROUP BY project",
         """CREATE TRIGGER document_comes AFTER INSERT ON documents WHEN new.live BEGIN
             INSERT INTO document_counts VALUES (new.project, 1) ON CONFLICT DO UPDATE SET documents = documents + 1; END""",
         """CREATE TRIGGER document_goes AFTER DELETE ON documents WHEN old.live BEGIN
@@ -191,42 +149,9 @@ def m004_vector_files(database: sqlite3.Connection) -> None:
             ON CONFLICT DO UPDATE SET documents = documents + excluded.documents; END""",
     ):
         database.execute(statement)
-    for (name,) in database.execute("SELECT name FROM spaces").fetchall():
-        _move_vectors(database, name)
-    database.execute("DROP TABLE old_vectors")
 
 
-def _move_vectors(database: sqlite3.Connection, name: str) -> None:
-    from lorelog.stores.embedded import vector_file
-
-    last = 0
-    while (space := vector_file.find_space(database, name)) is not None:
-        batch = database.execute(
-            "SELECT id, key, vector FROM old_vectors WHERE space = ? AND id > ? ORDER BY id LIMIT 2000",
-            (space.id, last),
-        ).fetchall()
-        if not batch:
-            break
-        vector_file.add_vectors(database, space, {key: vector for _, key, vector in batch})
-        last = batch[-1][0]
-
-
-def rename_sources(path: Path, moved: Mapping[str, str]) -> None:
-    """Name the new paths of documents whose folder was moved (old path to new), in one transaction.
-
-    Chunk ids stay: they are what people and agents have noted. A catalog that cannot be changed is left as it is.
-    """
-    if not path.exists():
-        return
-    with suppress(sqlite3.Error), closing(connect(path)) as database, transaction(database):
-        for old, new in moved.items():
-            for column in ("source", "root"):
-                database.execute(
-                    f"UPDATE OR IGNORE documents SET {column} = ? || substr({column}, ?)"
-                    f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
-                    (new, len(old) + 1, old, len(old) + 1, old + "/"),
-                )
-
-
-MIGRATIONS: tuple[Migration, ...] = (m001_first_schema, m002_date_sources, m003_places, m004_vector_files)
-SCHEMA_VERSION = len(MIGRATIONS)
+MIGRATIONS: tuple[Migration, ...] = (first_schema,)
+FIRST_VERSION = 4
+"""Version of the first schema; those before were never released, and such a catalog is rebuilt from its files."""
+SCHEMA_VERSION = FIRST_VERSION + len(MIGRATIONS) - 1

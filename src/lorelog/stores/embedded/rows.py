@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import asdict, astuple, replace
 
-from lorelog.core import document
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp, StoredChunk
 from lorelog.core.ids import sha256
 from lorelog.core.query import Filters
@@ -52,11 +51,6 @@ def read_document(row: tuple[Any, ...]) -> Document:
     """Return the document of a row of DOCUMENT_COLUMNS."""
     source, root, project, size, mtime_ns, inode, *rest = row
     return Document(source, root, project, FileStamp(size, mtime_ns, inode), *rest)
-
-
-def begins_entry(piece: int, heading_path: str) -> bool:
-    """Return `Chunk.starts_entry` of a row; the heading path is as stored in the table."""
-    return not piece and document.is_entry_path(_read_texts(heading_path))
 
 
 _encode_json = json.JSONEncoder(ensure_ascii=False).encode

@@ -16,7 +16,6 @@ from pathlib import Path
 from lorelog.core import VERSION
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import DaemonError
-from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock, trim_heap
 from lorelog.light.daemon_connection import (
     AF_UNIX,
@@ -64,9 +63,7 @@ class InstanceLock:
 
     def write_holder(self, leaving: str = "") -> None:
         """Write pid and version into the lock file, and whether the daemon is stopping: `now` or `after work`."""
-        holder = json.dumps(
-            {"pid": os.getpid(), "version": VERSION, "protocol": PROTOCOL, "leaving": leaving, "layout": HOME_LAYOUT}
-        )
+        holder = json.dumps({"pid": os.getpid(), "version": VERSION, "protocol": PROTOCOL, "leaving": leaving})
         with suppress(OSError):  # on a full disk the lock still tells that a daemon runs, but not which
             os.pwrite(self._descriptor, holder.encode(), 0)
             os.ftruncate(self._descriptor, len(holder))

@@ -456,14 +456,11 @@ class Daemon:
         return 0.0 if self._runner.running() else time.monotonic() - self._runner.last_used_at
 
     def _start_background(self, settings: DaemonSettings) -> None:
-        from lorelog.wiring import update_home
-
         def start_draining(settings: DaemonSettings) -> None:
             self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
             self._drain_thread.start()
 
         steps: dict[str, Callable[[DaemonSettings], None]] = {
-            "layout": lambda _: update_home(Path(self._home)),
             "drain": start_draining,
             "settle": self._start_indexing,
         }

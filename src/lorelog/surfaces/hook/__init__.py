@@ -1,7 +1,7 @@
 """Handle an event of an agent's host. Hosts run this command; people do not need it.
 
 HOST is claude, codex, opencode, openclaw, gemini, qwen or copilot; MOMENT is session-start, prompt, turn-end, turn-failed,
-compact or session-end. The host's JSON is read from standard input. The event is written to <home>/spool, and the daemon, which captures the turn in
+compact, session-end or subagent-start. The host's JSON is read from standard input. The event is written to <home>/spool, and the daemon, which captures the turn in
 the background, is notified. The reply is one line of JSON for the host: memory when a session starts, the user's rules and
 the memories that fit when a prompt is submitted, otherwise {}.
 
@@ -53,6 +53,9 @@ _RECOVERABLE_FIELDS = (
 ).split()
 """Short fields that are read from a payload that is too long or broken; those of a tool call come last."""
 _END_MOMENTS = ("turn-end", "turn-failed", "compact", "session-end")
+_NO_MEMORY = (
+    "lorelog: this session started without its memory (too slow, or unreadable files); run `lorelog session-start`"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -142,7 +145,9 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
 def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
     moment, settings, notice = context.event["moment"], context.settings, ""
-    if settings["capture.enabled"] and not settings["capture.skip"]:
+    if moment == "session-start":
+        _mark_start(context)
+    if settings["capture.enabled"] and not settings["capture.skip"] and moment != "subagent-start":
         if moment == "session-start":
             from lorelog.light.spool import count_waiting
 
@@ -159,21 +164,42 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
             _wake_daemon(context.address, settings["daemon.warm"], moment)
         except (LorelogError, OSError) as error:
             _log_error(_format_error(error))
-    if moment not in {"session-start", "prompt"}:
+    if moment not in {"session-start", "subagent-start", "prompt"}:
         return "", notice
     try:
         context.locate()
+        mark = _start_mark(context)
+        if moment == "prompt" and not notice and os.path.exists(mark):
+            os.unlink(mark)
+            notice = _NO_MEMORY if os.path.exists(context.location.journals) else ""
         if moment == "session-start" and not notice and os.path.exists(context.files.guards):
             from lorelog.surfaces.hook.tool_call import guard_notice
 
             notice = guard_notice(context.files.guards, context.project)
         from lorelog.surfaces.hook.context import build_context
 
-        return build_context(context, prompt), notice
+        shown = build_context(context, prompt)
+        if moment == "session-start" and os.path.exists(mark):
+            os.unlink(mark)
     except (LorelogError, OSError) as error:
         # An invalid scope file: show nothing rather than another tenant's memories.
         _log_error(_format_error(error))
         return "", notice
+    return shown, notice
+
+
+def _start_mark(context: HookContext) -> str:
+    """Return the file that exists until a session was shown its memory; a deadline or an error leaves it there."""
+    session = context.event["session"]
+    return f"{context.address.home}/run/start-{session}" if session.replace("-", "").isalnum() else ""
+
+
+def _mark_start(context: HookContext) -> None:
+    try:
+        os.makedirs(f"{context.address.home}/run", mode=0o700, exist_ok=True)
+        os.close(os.open(_start_mark(context), os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError:
+        pass
 
 
 def _spool_event(context: HookContext) -> None:

@@ -31,9 +31,14 @@ DEFAULTS: dict[str, bool | int | float | str] = {
     "session.hits_relevance": 0.5,
     "session.tool_hooks": True,
     "session.hold_calls": "unseen",
+    "session.subagents": "rules",
     "daemon.warm": "auto",
 }
-_CHOICES = {"daemon.warm": ("auto", "off", "required"), "session.hold_calls": ("unseen", "always", "off")}
+_CHOICES = {
+    "daemon.warm": ("auto", "off", "required"),
+    "session.hold_calls": ("unseen", "always", "off"),
+    "session.subagents": ("rules", "none", "all"),
+}
 _PROJECT_KEYS = ("capture.skip",)
 """Settings that a project's file may set."""
 _TENANT_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")

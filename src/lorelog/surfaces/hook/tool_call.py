@@ -250,12 +250,14 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
 
 
 def _format_hint(hint: Mapping[str, Any], root: str) -> str:
-    named = [file.removeprefix(f"{root}/") for file in hint.get("files") or () if isinstance(file, str)]
-    files = [_one_line(file) for file in named[:3]]
-    fixed = f", fixed by changing {', '.join(files)}" if files else ""
-    text, memory = _one_line(str(hint.get("text") or "")), str(hint.get("id") or "")
-    quoted = f": {dumps(text, ensure_ascii=False)}" if text else ""
-    return f"- This error occurred on {str(hint.get('date') or '')[:10]}{fixed}{quoted}{f' (memory {memory})' if memory else ''}"
+    """Return what made the command pass after the same error; the daemon sends no hint without a file that the error names."""
+    files = [_one_line(str(file).removeprefix(f"{root}/")) for file in (hint.get("files") or ())[:3]]
+    count, memory = hint.get("sessions"), str(hint.get("id") or "")
+    where = "1 earlier session" if count == 1 else f"{count} earlier sessions"
+    return (
+        f"- This error occurred in {where}, last on {str(hint.get('date') or '')[:10]}; the command passed after a change of "
+        f"{', '.join(files)}, which the error names{f' (memory {memory})' if memory else ''}"
+    )
 
 
 def _reason(cue: str, context: ToolCallContext) -> str:
@@ -304,10 +306,12 @@ def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
         return shown, seen
     agent = context.call.get("agent", "")
     for line in read_deliveries(session_log(context.files.log, context.event["host"], context.event["session"])):
-        memories = [memory for memory in line["memories"] if isinstance(memory, str)]
+        memories, is_own = line["memories"], line.get("agent", "") == agent
         if line.get("moment") == "session-start":
             shown, seen = set(), set() if agent else set(memories)
-        elif line.get("agent", "") == agent:
+        elif line.get("moment") == "subagent-start":
+            seen.update(memories if is_own else ())
+        elif is_own:
             shown.update(memories)
             seen.update(memories)
             shown.update((f"guard:{line.get('guard')}", str(line.get("cue") or "-")))
