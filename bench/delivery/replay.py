@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import re
 import sys
@@ -64,6 +65,40 @@ class Delivery:
     """Of what it was about and what was shown, without ids: under it readers store their judgement."""
 
 
+class NoteIndex:
+    """The notes of a journal, ranked by BM25 alone: what a plain memory would show with every prompt."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, Counter[str]] = {}
+        self.frequencies: Counter[str] = Counter()
+
+    def update(self, folder: Path) -> None:
+        """Add the notes that were written since."""
+        for file in folder.glob("*.md"):
+            for note in re.split(r"^#+ .*$", file.read_text("utf-8"), flags=re.MULTILINE):
+                text = " ".join(re.sub(r"<!--.*?-->", "", note, flags=re.DOTALL).split())
+                if text and text not in self.notes:
+                    self.notes[text] = Counter(re.findall(r"\w+", text.lower()))
+                    self.frequencies.update(self.notes[text].keys())
+
+    def nearest(self, query: str, count: int = 3) -> list[str]:
+        """Return the best notes for a query."""
+        total = len(self.notes)
+        mean = sum(sum(words.values()) for words in self.notes.values()) / max(1, total)
+        terms = {word for word in re.findall(r"\w+", query.lower()[:4_000]) if word in self.frequencies}
+        rarity = {
+            word: math.log(1 + (total - self.frequencies[word] + 0.5) / (self.frequencies[word] + 0.5))
+            for word in terms
+        }
+        scores: dict[str, float] = {}
+        for text, words in self.notes.items():
+            length = 1.2 * (0.25 + 0.75 * sum(words.values()) / mean)
+            score = sum(rarity[word] * 2.2 * words[word] / (words[word] + length) for word in terms if word in words)
+            if score:
+                scores[text] = score
+        return sorted(scores, key=lambda text: -scores[text])[:count]
+
+
 @dataclass
 class Replay:
     """One team's sessions, replayed through the hooks into one project."""
@@ -76,6 +111,10 @@ class Replay:
     counts: Counter[str] = field(default_factory=Counter)
     judge: RecordedJudge | None = None
     written: dict[str, int] = field(default_factory=dict)
+    notes: NoteIndex | None = None
+    budget: int = 0
+    """With `notes`: the tokens that a session may get; the hooks' answers are not shown."""
+    spent: Counter[str] = field(default_factory=Counter)
     branches: dict[str, str] = field(default_factory=dict)
 
     def run(self, sessions: Sequence[Session]) -> None:
@@ -94,6 +133,8 @@ class Replay:
         payload = self._payload(session, event, transcript)
         answer = handle_hook([session.host, event.moment], json.dumps(payload).encode(), os.environ)
         shown = shown_text(answer) or str(answer.get("additionalContext") or "")
+        if self.notes is not None:
+            shown = self._plain_quotes(session, event)
         if shown:
             self.deliveries.append(_delivery(session, event, shown))
         if event.moment in {"turn-end", "compact", "session-end"}:
@@ -115,6 +156,16 @@ class Replay:
         if moves or not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{hashlib.sha1(f'{session.name} {event.at}'.encode()).hexdigest()}\n")
+
+    def _plain_quotes(self, session: Session, event: Event) -> str:
+        """Return the best notes for a prompt, as long as the session has tokens left."""
+        assert self.notes is not None
+        if event.moment != "prompt":
+            return ""
+        self.notes.update(self.root / ".lorelog" / "memory")
+        shown = "\n".join(f"- {json.dumps(text[:400], ensure_ascii=False)}" for text in self.notes.nearest(event.text))
+        self.spent[session.name] += estimate_tokens(shown)
+        return shown if self.spent[session.name] <= self.budget else ""
 
     def _grow(self, session: Session, lines: int) -> Path:
         path = self.bench.root / "transcripts" / session.host / f"{session.name}.jsonl"
@@ -189,6 +240,7 @@ def replay_team(
     memory_of: Path | None = None,
     judge: RecordedJudge | None = None,
     has_vectors: bool = False,
+    plain_tokens: int = 0,
 ) -> tuple[Replay, list[Session]]:
     """Replay a team's sessions in a temporary home; return the replay and the sessions."""
     sessions = read_team(folder)[: limit or None]
@@ -210,6 +262,7 @@ def replay_team(
         stack.enter_context(mock.patch.object(daemon_connection, "wake", return_value=True))
         capture = lambda event: memory.call("session.capture", capture_arguments(event))  # noqa: E731
         replay = Replay(bench, root, memory, Drainer(os.environ["LORELOG_HOME"], capture), judge=judge)
+        replay.notes, replay.budget = NoteIndex() if plain_tokens else None, plain_tokens
         if judge is not None:
             judge.learn(sessions)
         if memory_of is not None:
@@ -244,6 +297,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sessions", type=int, default=0, help="only the first N sessions of each team")
     parser.add_argument("--memory", type=Path, help="the memory is that of this team (placebo)")
     parser.add_argument("--vectors", action="store_true", help="with the vectors of the built-in model")
+    parser.add_argument(
+        "--bm25",
+        type=int,
+        default=0,
+        metavar="TOKENS",
+        help="instead: the 3 notes that BM25 finds for each prompt, up to these tokens a session",
+    )
     parser.add_argument("--labels", type=Path, help="labels of the statements, which serve as a recorded judge")
     parser.add_argument("--errors", type=float, default=0.0, help="share of wrong labels of the recorded judge")
     options = parser.parse_args(argv)
@@ -251,7 +311,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     found: list[dict[str, Any]] = []
     for folder in options.teams:
         replay, sessions = replay_team(
-            folder, limit=options.sessions, memory_of=options.memory, judge=judge, has_vectors=options.vectors
+            folder,
+            limit=options.sessions,
+            memory_of=options.memory,
+            judge=judge,
+            has_vectors=options.vectors,
+            plain_tokens=options.bm25,
         )
         print("\n".join(report(folder.name, replay, sessions)), flush=True)
         found += [{"team": folder.name, **vars(delivery)} for delivery in replay.deliveries]

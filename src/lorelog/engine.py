@@ -6,7 +6,7 @@ indexing needs. Callers that need only the store, a model or a cache use the att
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from types import TracebackType
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
     from lorelog.services.imports.memory_importer import Importer
+    from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
     from lorelog.services.pipeline.memories import ProjectMemories
     from lorelog.services.records.record_scope import RecordScope
-    from lorelog.services.review.reviewer import Reviewer
+    from lorelog.services.review.reviewer import JudgeState, Reviewer
     from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecallSources
     from lorelog.services.traces.recorder import TraceStore
@@ -165,6 +166,29 @@ class Engine(ProjectScope):
             all_projects=all_projects,
         )
         return Reviewer(self.place, source, calls, self.memories().add)
+
+    def judge(self, named: str = "", said_to: Sequence[str] = ()) -> MeteredLlm | None:
+        """Return the language model that may file statements said to these hosts; None if there is none."""
+        named = named or self.defaults.review_judge
+        return None if named == "none" else self.deps.language("" if named == "llm" else named, said_to)
+
+    def judge_state(self, environment: Mapping[str, str], projects: tuple[str, ...] | None) -> JudgeState:
+        """Return who may judge, what of these projects waits, what was done, and what is wrong with the judge."""
+        state = self.reviewer(environment).state(self.defaults.review_judge, projects)
+        try:
+            self.judge()
+        except LorelogError as error:  # the setting names a model that there is not
+            return replace(state, problem=error.message)
+        return state
+
+    def judged_projects(self, environment: Mapping[str, str], pause_s: float) -> list[str]:
+        """Return the projects of the tenant with open statements; none if nobody may judge, or the judge failed within `pause_s`."""
+        reviewer = None if self.defaults.review_judge == "none" else self.reviewer(environment)
+        return (
+            []
+            if reviewer is None or reviewer.has_failed_within(pause_s)
+            else list(reviewer.count_open(None, unasked=True))
+        )
 
     def forgetter(self) -> Forgetter:
         """Return what erases text permanently."""

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.config.settings import environment_digest, settings_stamp
+from lorelog.core.caller import detect_agent
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, StoreIncompatible, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
@@ -115,8 +116,10 @@ def check_language_models(
     No model is called.
     """
     environment = {**os.environ, **environment}
+    judge, llm = settings.text("review.judge"), settings.language_options(environment)
     for setting, options in (
-        ("llm.provider", settings.language_options(environment)),
+        ("llm.provider", llm),
+        ("review.judge", llm if judge == "llm" else _with_named_provider(judge, llm)),
         ("summarize.provider", settings.summarize_options(environment)),
     ):
         if options.provider == "none" or (setting, options.provider) == ("summarize.provider", "host"):
@@ -647,9 +650,17 @@ def settings_file(location: Location, *, of_project: bool) -> Path:
 
 
 def change_setting(location: Location, key: str, raw: str | None, *, of_project: bool) -> bool:
-    """Write a setting given as text, or remove it (None); return False if there was nothing to remove."""
+    """Write a setting given as text, or remove it (None); return False if there was nothing to remove.
+
+    Raise UsageError if an agent would change who may read what the user said.
+    """
     from lorelog.config.file_editor import set_value, unset_value
 
+    if key == "review.judge" and (agent := detect_agent(location.environment)):
+        raise UsageError(
+            f"{agent} cannot change {key}: it allows a model to read what you said",
+            hint=f"a person runs 'lorelog config set {key} …' in a terminal of their own, or uses the page",
+        )
     path = settings_file(location, of_project=of_project)
     if raw is None:
         return unset_value(path, key, project=of_project)

@@ -17,6 +17,7 @@ from lorelog.records.kinds import FIELDS, FieldType
 
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {
+    "counts": "",
     **dict.fromkeys(("projects", "languages", "trees[].languages", "left_out"), ""),
     **dict.fromkeys(("selected", "unreached", "receipts[].selected"), ""),
     **dict.fromkeys(("exchanges[].writers", "exchanges[].projects"), ""),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import Shell, run_process, write
+from tests.surfaces.test_terminal import sit
 
 from lorelog.hosts import HOSTS
 from lorelog.services.install.manifests import resolve_command
@@ -179,3 +180,39 @@ def test_a_broken_configuration_is_named_with_the_lines_to_add(shell: Shell, use
     assert "[mcp_servers.lorelog]" in done.err
     assert config.read_text("utf-8") == "model = \n"
     assert not (user / ".codex" / "hooks.json").exists()
+
+
+@pytest.mark.slow
+def test_a_person_at_a_terminal_is_asked_once_for_the_judge(user: Path, project: Path) -> None:
+    """Yes allows the agent's model, no is remembered, and nobody is asked again; an agent's shell or --yes is never asked."""
+    question = "May lorelog ask your agent's small model"
+    install = ("hosts", "install", "codex")
+
+    def judge() -> str:
+        return run_process(["config", "get", "review.judge"], project).out.strip()
+
+    unasked = [sit([*install, "--yes"], project), sit(install, project, env={"CLAUDECODE": "1"})]
+    assert [question in done.out + done.err for done in unasked] == [False, False]
+    asked = sit(install, project, typed="yes\n")
+    assert question in asked.err
+    assert "secrets\nremoved" in asked.out
+    assert judge() == "host"
+    run_process(["config", "unset", "review.judge"], project)
+    assert question in sit(install, project, typed="\n").err
+    again = sit(install, project)
+    assert (judge(), question in again.err) == ("none", False)
+
+
+def test_neither_an_agent_nor_an_install_without_a_terminal_allows_a_judge(
+    shell: Shell, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Installing without a terminal leaves review.judge alone, and an agent cannot set it."""
+    assert shell("hosts", "install", "codex").status == 0
+    monkeypatch.setenv("CLAUDECODE", "1")
+    refused = shell("config", "set", "review.judge", "host")
+    assert (refused.status, "Claude Code cannot change review.judge" in refused.err) == (2, True)
+    assert shell("config", "get", "review.judge", "--json").json == {
+        "key": "review.judge",
+        "value": "none",
+        "origin": "default",
+    }

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnreachable, StoreUnwritable, UsageError
-from lorelog.core.memory import HealthReply, IndexReport
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnreachable, StoreUnwritable, UsageError, plural
+from lorelog.core.memory import HealthCheck, HealthReply, IndexReport
 from lorelog.core.paths import is_below
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems, shows_as_json
@@ -200,7 +202,14 @@ def health(engine: Engine, request: HealthRequest, call: RequestContext) -> Heal
     def due() -> Sequence[str]:
         return engine.lifecycle_index().due()
 
-    return engine.maintenance().health(engine.tombstones(), due, duplicates=request.duplicates)
+    reply = engine.maintenance().health(engine.tombstones(), due, duplicates=request.duplicates)
+    if engine.defaults.review_judge == "none":
+        return reply
+    state = engine.judge_state(call.environment, engine.log_projects())
+    waiting = f"{plural(state.open, 'statement')} {'waits' if state.open == 1 else 'wait'} for {state.judge}"
+    message = f"{state.problem}; {waiting}" if state.problem else waiting
+    hint = "lorelog review run tries it now; lorelog review lets you file it yourself" if state.problem else ""
+    return replace(reply, checks=(*reply.checks, HealthCheck("judge", ok=True, message=message, hint=hint)))
 
 
 @OPERATIONS.declare(

@@ -18,9 +18,10 @@ from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_ite
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
+from lorelog.services.places.workspace import visible_projects
 from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
-from lorelog.services.review.reviewer import ReviewReport
+from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ class ReviewDecideRequest(OperationRequest, frozen=True, kw_only=True):
     ]
 
 
-class ReviewRunRequest(ScopedRequest, frozen=True, kw_only=True):
-    """Who judges how much."""
+class ReviewRunRequest(OperationRequest, frozen=True, kw_only=True):
+    """Who judges how much of this project."""
 
     judge: Annotated[
         Name, about("Provider, or PROVIDER/MODEL, instead of the setting review.judge.", extra={"metavar": "NAME"})
@@ -84,6 +85,9 @@ class ReviewListReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_onl
 
     items: tuple[InboxItem, ...]
     total_count: int
+    counts: dict[str, int]
+    """How many items there are of each kind."""
+    judge: JudgeState
     guide: str = ""
     """How an agent files statements; empty for a person, and for other kinds."""
 
@@ -118,20 +122,26 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         store=engine.store, ownership=Ownership(engine.place, engine.authored()), lifecycle=engine.lifecycle_index()
     )
     reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
-    items: list[InboxItem] = []
+    items = [
+        *map(_proposal_item, reviewer.log.waiting()),
+        *guard_items(engine, all_projects=request.all_projects),
+        *inbox.items(projects, today),
+    ]
+    state = engine.judge_state(call.environment, projects)
+    counts = Counter({STATEMENT: state.open}) + Counter(item.kind for item in items)
     if request.kind in ("", STATEMENT):
-        items += map(_statement_item, reviewer.statements(projects, _MAX_STATEMENTS))
-    if request.kind in ("", PROPOSAL):
-        items += (_proposal_item(entry) for entry in reviewer.log.waiting())
-    if request.kind in ("", GUARD):
-        items += guard_items(engine, all_projects=request.all_projects)
-    if request.kind not in (STATEMENT, PROPOSAL, GUARD):
-        items += inbox.items(projects, today)
+        items += map(_statement_item, reviewer.statements(projects, request.limit))
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
     standing = [f"{rule.id}: {rule.text}" for rule in reviewer.rules()]
     guide = "\n".join([AGENT_GUIDE, *standing]) if call.agent and request.kind == STATEMENT else ""
-    return ReviewListReply(items=tuple(wanted[: request.limit]), total_count=len(wanted), guide=guide)
+    return ReviewListReply(
+        items=tuple(wanted[: request.limit]),
+        total_count=counts[request.kind] if request.kind else counts.total(),
+        counts=counts,
+        judge=state,
+        guide=guide,
+    )
 
 
 @OPERATIONS.declare(
@@ -168,21 +178,24 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
 def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
 
-    `host` is the agent to which most of it was said, if its program is found, else the first that is. Statements are sent redacted, newest first, within the daily limit of tokens. What it cannot decide stays open.
+    `host` is the agent to which most of it was said, if its program is found, else the first that is. Statements of this project are sent
+    redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and is sent again only if you name a judge.
+    `left` and `left_tokens` say what waits, and about what that needs.
     """
     if call.agent and request.judge:
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
-    named = request.judge or engine.defaults.review_judge
-    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
-    statements = reviewer.statements(engine.log_projects(all_projects=request.all_projects), request.limit)
-    said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
-    model = None if named == "none" else engine.deps.language("" if named == "llm" else named, said_to)
-    if model is None:
-        raise UsageError(
-            "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
-        )
+    reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     with call.yield_write_slot():
-        return reviewer.run(Judge(model.ask), model.model, statements)
+        statements = reviewer.statements(projects, request.limit, unasked=not request.judge)
+        said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
+        model = engine.judge(request.judge, said_to)
+        if model is None:
+            raise UsageError(
+                "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
+            )
+        report = reviewer.run(Judge(model.ask), model.model, statements, call.progress)
+        left = reviewer.count_open(projects, unasked=True).total()
+    return replace(report, left=left, left_tokens=left * tokens_per_statement(reviewer.runs()))
 
 
 def _statement_item(statement: Statement) -> InboxItem:

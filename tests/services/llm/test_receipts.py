@@ -266,12 +266,20 @@ def test_calls_of_some_days_are_listed(receipts: Receipts, clock: ReceiptClock) 
     receipts.record(ModelCall(PURPOSE_EMBEDDING, "openai", "e"), CallOutcome("ok", 9, 0, 0.5))
 
     later = [
-        CallUsage("ok", 100, 20, 1.5, day="2026-03-06", call=compact),
-        CallUsage("started", 70, 0, 0.0, day="2026-03-07", call=ASKED),
-        CallUsage("ok", 9, 0, 0.5, day="2026-03-07", call=ModelCall(PURPOSE_EMBEDDING, "openai", "e")),
+        CallUsage("ok", 100, 20, 1.5, day="2026-03-06", at="2026-03-06T12:00:00.000Z", call=compact),
+        CallUsage("started", 70, 0, 0.0, day="2026-03-07", at="2026-03-07T12:00:00.000Z", call=ASKED),
+        CallUsage(
+            "ok",
+            9,
+            0,
+            0.5,
+            day="2026-03-07",
+            at="2026-03-07T12:00:00.000Z",
+            call=ModelCall(PURPOSE_EMBEDDING, "openai", "e"),
+        ),
     ]
     assert list(receipts.usage_since("2026-03-06").calls) == later
-    first = CallUsage("started", 300, 0, 0.0, day="2026-03-05", call=ASKED)
+    first = CallUsage("started", 300, 0, 0.0, day="2026-03-05", at="2026-03-05T12:00:00.000Z", call=ASKED)
     assert receipts.usage_since("2026-01-01") == UsageSummary((first, *later))
 
 
@@ -289,7 +297,9 @@ def test_lines_of_before_are_of_notes(receipts: Receipts, tmp_path: Path) -> Non
     assert receipts.spent_today() == 540
     assert is_refused(receipts, 461)
     errand = ModelCall(PURPOSE_NOTE, "", "claude/haiku", "claude", "")
-    assert receipts.usage_since("2026-03-05").calls == (CallUsage("ok", 500, 40, 2.0, day="2026-03-05", call=errand),)
+    assert receipts.usage_since("2026-03-05").calls == (
+        CallUsage("ok", 500, 40, 2.0, day="2026-03-05", at=str(old["at"]), call=errand),
+    )
 
 
 _PROCESS = """

@@ -17,7 +17,6 @@ RULES = (KnownRule("own", "Use British spelling."), KnownRule("judged", "Never s
 WHERE = {"before": "rejected Bash git stash", "date": "2026-02-06T10:00", "project": "p", "session": "a"}
 SAID = Statement(id="s1", channel="rejection", text="do not stash anything", **WHERE)
 
-
 NO_CALLS = PastCalls(0, 0)
 
 
@@ -108,6 +107,16 @@ def test_a_rule_replaces_what_a_judge_filed_before(tmp_path: Path) -> None:
     (entry,) = make_filing(tmp_path, journal).file([SAID], verdict(replaces=(2,)), RULES)
 
     assert journal.written[entry.memory].supersedes == ("judged",)
+
+
+def test_what_has_no_verdict_is_noted_once(tmp_path: Path) -> None:
+    """A statement that the judge left out is marked as its undecided one, however often it is left out."""
+    filing = make_filing(tmp_path, WrittenMemories())
+    for _ in range(2):
+        (entry,) = filing.file([SAID], {}, RULES)
+
+    assert entry.outcome == "undecided"
+    assert len((tmp_path / "review.jsonl").read_text("utf-8").splitlines()) == 1
 
 
 def test_a_person_may_replace_their_own_rule_everywhere(tmp_path: Path) -> None:

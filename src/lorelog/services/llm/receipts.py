@@ -77,6 +77,8 @@ class CallUsage(CallOutcome, frozen=True, kw_only=True):
     """One call as its lines record it. A call without an end counts with its reservation."""
 
     day: str
+    at: str
+    """When it ended, or began if it has not ended."""
     call: ModelCall
 
 
@@ -249,7 +251,7 @@ def _parse_usage(line: dict[str, Any]) -> CallUsage:
     seconds = line.get("seconds")
     took = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < _MAX_PLAUSIBLE else 0.0
     call = ModelCall(str(line.get("purpose") or PURPOSE_NOTE), **origin)
-    return CallUsage(str(line["outcome"]), *spent, took, day=str(line["day"]), call=call)
+    return CallUsage(str(line["outcome"]), *spent, took, day=str(line["day"]), at=str(line.get("at") or ""), call=call)
 
 
 def _sum_tokens(lines: list[dict[str, Any]], purpose: str) -> int:

@@ -31,8 +31,9 @@ from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict
 from lorelog.services.review.statements import Statement
 
-FILED, SAME, WAITING, CLOSED, REFUSED = "filed", "same", "waiting", "closed", "refused"
-"""What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, or refused by a person."""
+FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
+"""What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""
+_NOTHING = frozenset({CLOSED, UNDECIDED})
 PERSON = "person"
 TYPES = {"rule": "preference", "decision": "decision"}
 """Types of the memories that are written, by label."""
@@ -71,7 +72,7 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     replaces: tuple[str, ...] = ()
     everywhere: bool = False
     reason: str = ""
-    """Why it waits."""
+    """Why it waits, or is closed although it is a rule."""
     sources: tuple[SourceStatement, ...] = ()
     """Of what was said again, oldest first; `statement` is then an id of its own."""
 
@@ -134,10 +135,6 @@ class ReviewLog:
         self._log.append(msgspec.to_builtins(entry) for entry in entries)
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def _said(statement: Statement) -> str:
     return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
 
@@ -176,51 +173,57 @@ class Filing(Struct, frozen=True, kw_only=True):
     def file(
         self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
     ) -> list[ReviewEntry]:
-        """File the statements that have a verdict, oldest first, and return what became of them."""
-        filed = []
-        for statement in sorted(statements, key=lambda statement: statement.date):
-            verdict = verdicts.get(statement.id)
-            if verdict is not None:
-                entry = self._file_one(statement, verdict, rules)
-                self.log.add([entry])
-                filed.append(entry)
-        return filed
+        """File statements, the lasting ones oldest first, and return what became of them.
+
+        Those without a verdict are left to a person; no judge is asked about them again by itself.
+        """
+        lasting = {identity for identity, verdict in verdicts.items() if verdict.label in LASTING_LABELS}
+        entries = [self._close(said, verdicts.get(said.id)) for said in statements if said.id not in lasting]
+        known = self.log.entries()
+        self.log.add(entry for entry in entries if entry.outcome != UNDECIDED or entry.statement not in known)
+        for said in sorted(statements, key=lambda said: said.date):
+            if said.id in lasting:
+                entries.append(self._file_one(said, verdicts[said.id], rules))
+                self.log.add(entries[-1:])
+        return entries
 
     def file_again(
         self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[KnownRule]
     ) -> list[ReviewEntry]:
         """File what the user said again in these statements, oldest first, and return what became of it."""
-        known = self.log.entries()
-        owners = {source.statement: entry for entry in known.values() for source in entry.sources}
-        found = [entry for said in members if (entry := owners.get(said.id) or known.get(said.id))]
-        owner = next((entry for entry in found if entry.outcome != CLOSED), None)
+        known = {entry.statement: entry for entry in self.log.entries().values() if entry.outcome not in _NOTHING}
+        owners = known | {source.statement: entry for entry in known.values() for source in entry.sources}
+        owner = next((owners[said.id] for said in members if said.id in owners), None)
         standing = (owner.memory if owner is not None else "") or next((rules[n - 1].id for n in verdict.same), "")
+        last = self._close(members[-1], verdict)
         sources = [SourceStatement(said.id, said.session, _said(said), quote_words(said.text)) for said in members]
         if standing:
-            new = [said for said in members if said.id not in known or known[said.id].outcome == CLOSED]
-            entries = [replace(self._entry(said.id, verdict, said), outcome=SAME, memory=standing) for said in new]
+            closed = [self._close(said, verdict) for said in members if said.id not in known]
+            entries = [replace(entry, outcome=SAME, memory=standing) for entry in closed]
         elif owner is not None:
-            entries = [replace(owner, at=_now()).with_sources(sources)]
+            entries = [replace(owner, at=last.at).with_sources(sources)]
         else:
-            entry = self._entry(turn_memory_id("again", "", members[0].id), verdict).with_sources(sources)
+            entry = replace(last, statement=turn_memory_id("again", "", members[0].id)).with_sources(sources)
             doubt = "" if verdict.sure else "it may have been meant for the work at hand each time"
             entries = [self._propose(entry, verdict, members[-1].date, rules, doubt=doubt)]
         self.log.add(entries)
         return entries
 
+    def _close(self, statement: Statement, verdict: Verdict | None) -> ReviewEntry:
+        return ReviewEntry(
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            statement=statement.id,
+            label=verdict.label if verdict else "",
+            judge=self.judge,
+            outcome=CLOSED if verdict else UNDECIDED,
+            said=_said(statement),
+        )
+
     def _file_one(self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule]) -> ReviewEntry:
-        entry = self._entry(statement.id, verdict, statement)
-        if verdict.label not in LASTING_LABELS:
-            return entry
+        entry = replace(self._close(statement, verdict), words=quote_words(statement.text))
         if verdict.same:
             return replace(entry, outcome=SAME, memory=rules[verdict.same[0] - 1].id)
-        return self._propose(replace(entry, words=quote_words(statement.text)), verdict, statement.date, rules)
-
-    def _entry(self, identity: str, verdict: Verdict, statement: Statement | None = None) -> ReviewEntry:
-        said = "" if statement is None else _said(statement)
-        return ReviewEntry(
-            at=_now(), statement=identity, label=verdict.label, judge=self.judge, outcome=CLOSED, said=said
-        )
+        return self._propose(entry, verdict, statement.date, rules)
 
     def _propose(
         self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[KnownRule], *, doubt: str = ""

@@ -5,15 +5,19 @@ by itself (`check_verdict`), and a rule or decision counts only if a second requ
 the same label: text in one statement must not decide about another. Statements without a valid entry stay open.
 
 What was said again is found in the same way. New statements are sent with earlier ones of other sessions that may mean the
-same (`Reviewer` chooses them), and a repetition counts for the statements that the judge, shown each of them alone beside
+same (`nearest_earlier`), and a repetition counts for the statements that the judge, shown each of them alone beside
 the wording, says ask for it.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Literal, Protocol
 
 import msgspec
@@ -31,10 +35,13 @@ MAX_RULES = 60
 """Standing rules that a request names, newest first."""
 MAX_WORDING_CHARS = 250
 _TOKENS_PER_STATEMENT, _CONFIRM_TOKENS, _COMPARE_TOKENS = 90, 200, 1_200
-_COMPARED_CHARS = 120
-"""Length of what was before a statement that is compared with others."""
+_COMPARED_CHARS, _COMPARED_BEFORE_CHARS = 400, 120
+NEIGHBOURS = 6
+"""Earlier statements that a new one is compared with; measured in docs/decisions/sessions.md."""
 Label = Literal["rule", "decision", "remark", "instruction", "question", "pasted", "other"]
 LASTING_LABELS = frozenset({"rule", "decision"})
+STEERING_LABELS = frozenset({"remark", "instruction"})
+"""What is for the work at hand, unless it is said again."""
 
 _LABELS = """\
 You file what a user said to coding agents. Judge as a careful colleague who keeps a notebook for LATER sessions.
@@ -192,7 +199,7 @@ class Judge(Struct, frozen=True):
 
 def _shorten(statement: Statement) -> Statement:
     """Return a statement with the rejected call, or the end of what the agent had said, before it."""
-    part = slice(_COMPARED_CHARS) if statement.channel == REJECTION else slice(-_COMPARED_CHARS, None)
+    part = slice(_COMPARED_BEFORE_CHARS) if statement.channel == REJECTION else slice(-_COMPARED_BEFORE_CHARS, None)
     return replace(statement, before=statement.before[part])
 
 
@@ -284,3 +291,42 @@ def word_stems(text: str) -> set[str]:
     """Return the beginnings of the words that carry meaning."""
     words = (word for token in _TOKEN.findall(text.casefold()) for word in re.split(r"[./:@#_-]", token))
     return {word.rstrip("s")[:_STEM_CHARS] for word in words if len(word) > 2 and word not in lexicon("function_words")}
+
+
+class _WordIndex:
+    """Texts by their words; rare words count more."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._words = {key: word_stems(text) for key, text in texts.items()}
+        counts = Counter(chain.from_iterable(self._words.values()))
+        self._weights = {word: math.log(1 + len(texts) / count) ** 2 for word, count in counts.items()}
+        self._lengths = {key: math.sqrt(self._weigh(words)) or 1.0 for key, words in self._words.items()}
+
+    def similarity(self, first: str, second: str) -> float:
+        """Return the cosine of two texts."""
+        shared = self._weigh(self._words[first] & self._words[second])
+        return shared / (self._lengths[first] * self._lengths[second])
+
+    def _weigh(self, words: Iterable[str]) -> float:
+        return sum(self._weights[word] for word in words)
+
+
+def nearest_earlier(new: Sequence[Statement], earlier: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """Return the short ones of new statements, and the earlier ones of other sessions that are nearest by their words.
+
+    Words at a rejection are compared by the rejected call too: "rebase first" and "pull first" have only the push in common.
+    Longer statements are tasks and pasted text.
+    """
+    new, earlier = ([said for said in some if len(said.text) <= _COMPARED_CHARS] for some in (new, earlier))
+    every = {said.id: said for said in (*earlier, *new)}
+    texts = _WordIndex({key: said.text for key, said in every.items()})
+    calls = _WordIndex({key: said.before if said.channel == REJECTION else "" for key, said in every.items()})
+    found: set[str] = set()
+    for said in new:
+        scores = {
+            key: texts.similarity(said.id, key) + calls.similarity(said.id, key)
+            for key, other in every.items()
+            if other.session != said.session and other.project == said.project and other.date <= said.date
+        }
+        found.update(key for key in heapq.nlargest(NEIGHBOURS, scores, key=scores.__getitem__) if scores[key])
+    return new, [every[key] for key in found.difference(said.id for said in new)]

@@ -7,6 +7,7 @@ its journal entry. All text is redacted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 
 from msgspec import Struct
@@ -89,10 +90,10 @@ class StatementSource(Struct, frozen=True, kw_only=True):
                     break
         return found
 
-    def count_open(self, projects: tuple[str, ...], filed: Container[str]) -> int:
-        """Return the number of statements that are not filed, without reading their conversations."""
-        words = (_words_of_entry(stored)[0] for stored, _ in self._open_entries(projects, filed))
-        return sum(bool(text) and not text.startswith(_HOST_COMMANDS) for text in words)
+    def count_open(self, projects: tuple[str, ...] | None, filed: Container[str] = ()) -> Counter[str]:
+        """Return the number of open statements by project; conversations are not read."""
+        words = ((stored.project, _words_of_entry(stored)[0]) for stored, _ in self._open_entries(projects, filed))
+        return Counter(project for project, text in words if text and not text.startswith(_HOST_COMMANDS))
 
     def _open_entries(
         self, projects: tuple[str, ...] | None, filed: Container[str]

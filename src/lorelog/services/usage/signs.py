@@ -193,7 +193,7 @@ class _Conversation:
 
 def contains_id(text: str, memory: str) -> bool:
     """Return whether a text contains a memory's id, or the beginning of a long hexadecimal one."""
-    if not memory:
+    if not memory or memory[:_MIN_ID_CHARS] not in text:  # most texts: nothing is compared
         return False
     if re.search(rf"(?<![\w-]){re.escape(memory)}(?![\w-])", text):
         return True

@@ -1,6 +1,6 @@
 """The daemon process: composes the server with its operations, background threads, file watching and HTTP.
 
-One thread turns spooled hook events into memories, one indexes new records. Neither delays a request: a client never waits for a model
+One thread turns spooled hook events into memories, one indexes new records, one has statements judged. None delays a request: a client never waits for a model
 or for Git.
 
 Run as `python -m lorelog.surfaces.daemon.process --home DIRECTORY` by `light/daemon_control.py`. Nothing heavy is imported
@@ -10,6 +10,7 @@ before the socket listens: clients that arrive meanwhile queue there, and do not
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import socket
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec import Struct
 
 from lorelog.core import VERSION
-from lorelog.core.errors import Cancelled, DaemonError, LorelogError, StoreBusy
+from lorelog.core.errors import Cancelled, DaemonError, LorelogError, ModelUnavailable, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
@@ -69,6 +70,11 @@ _MAX_CONCURRENT_SESSIONS = 4
 _DEBOUNCE_S = 1.0
 """Changes within this time are indexed together; a search that indexes them itself comes first."""
 _RETRY_S = 5.0
+_QUIET_S = 300.0
+"""Time without a captured turn after which what was said is judged, if the session has not ended."""
+_DAY_S = 86_400.0
+_JUDGE_PAUSE_S = 3600.0
+"""A judge that failed is not asked again for this long."""
 _WATCHED_CACHE_FILES = ("catalog.db", "catalog.db-wal", "code.db")
 
 TenantStamp = tuple[object, ...]
@@ -161,11 +167,18 @@ class SpoolDrainThread(threading.Thread):
     """Turns spooled hook events into memories until it is stopped. Failures are recorded and end nothing."""
 
     def __init__(
-        self, home: str, runner: OperationRunner, environment: Mapping[str, str], wake_event: threading.Event
+        self,
+        home: str,
+        runner: OperationRunner,
+        environment: Mapping[str, str],
+        wake_event: threading.Event,
+        on_capture: Callable[[str], None] = lambda _: None,
     ) -> None:
         from lorelog.services.sessions.drain import Drainer
 
         super().__init__(name="lorelog-drain", daemon=True)
+        self._on_capture = on_capture
+        """Called with the moment of each event that was captured."""
         self._home, self._runner, self._environment, self._wake_event = home, runner, environment, wake_event
         self._drainer = Drainer(home, self._capture, runner.record_failure, _MAX_CONCURRENT_SESSIONS)
         self._stopped = False
@@ -196,7 +209,9 @@ class SpoolDrainThread(threading.Thread):
         variables = event.get("environment")
         environment = {**self._environment, **(variables if isinstance(variables, dict) else {})}
         caller = ClientIdentity(event_directory(event, self._home), environment, self._home)
-        return self._runner.call("session.capture", capture_arguments(event), caller)
+        reply = self._runner.call("session.capture", capture_arguments(event), caller)
+        self._on_capture(str(event.get("moment") or ""))
+        return reply
 
 
 class BackgroundIndexThread(threading.Thread):
@@ -279,6 +294,84 @@ class BackgroundIndexThread(threading.Thread):
         return (directory, *stamps) if stamps else None
 
 
+class ReviewThread(threading.Thread):
+    """Asks the judge that the user allowed to file what was said: after a session, and at least once a day while people talk.
+
+    Each project's statements are judged in that project, newest first, by `review.run`. After a failure the judge is left alone for an hour.
+    """
+
+    def __init__(
+        self,
+        home: str,
+        runner: OperationRunner,
+        engine_at: Callable[[str, str], Engine],
+        directories: Mapping[str, str],
+        environment: Mapping[str, str],
+    ) -> None:
+        super().__init__(name="lorelog-review", daemon=True)
+        self._home, self._runner, self._engine_at = home, runner, engine_at
+        self._directories, self._environment = directories, environment
+        self._due_at = math.inf
+        self._latest_at = time.monotonic() + _DAY_S
+        self._paused_until = 0.0
+        self._wake_event, self._stopped = threading.Event(), threading.Event()
+
+    def stop(self) -> None:
+        """Stop after the current batch."""
+        self._stopped.set()
+        self._wake_event.set()
+
+    def is_idle(self) -> bool:
+        """Return whether nothing is to be judged soon."""
+        return self._pause_s() > _QUIET_S
+
+    def on_capture(self, moment: str) -> None:
+        """Note that something was said: it is judged when the session ends, or when nobody has spoken for a while."""
+        now = time.monotonic()
+        self._due_at = now if moment == "session-end" else min(now + _QUIET_S, self._latest_at)
+        self._wake_event.set()
+
+    def run(self) -> None:
+        while not self._stopped.is_set():
+            if (pause_s := self._pause_s()) > 0:
+                self._wake_event.wait(min(pause_s, _DAY_S))
+                self._wake_event.clear()
+                continue
+            due_at, self._latest_at = self._due_at, time.monotonic() + _DAY_S
+            for tenant, directory in list(self._directories.items()):
+                try:
+                    self._review_tenant(tenant, directory)
+                except (Cancelled, DaemonError):
+                    return  # the daemon is stopping
+                except Exception as error:
+                    self._due_at = self._paused_until = time.monotonic() + _JUDGE_PAUSE_S
+                    if not isinstance(error, LorelogError):  # the runner has noted the others
+                        self._runner.record_failure("review", error)
+            if self._due_at == due_at:  # nothing was said meanwhile
+                self._due_at = math.inf
+
+    def _pause_s(self) -> float:
+        return max(self._due_at, self._paused_until) - time.monotonic()
+
+    def _review_tenant(self, tenant: str, directory: str) -> None:
+        from lorelog.operations.dispatch import ClientIdentity
+
+        with self._engine_at(tenant, directory) as engine:
+            projects = engine.judged_projects(self._environment, _JUDGE_PAUSE_S)
+        for project in projects:
+            if project and not Path(project).is_dir():
+                continue  # its rules could not be written
+            caller = ClientIdentity(project or self._home, self._environment, self._home)
+            left, before = math.inf, math.nan
+            while left and left != before and not self._stopped.is_set():
+                while self._runner.running() and not self._stopped.wait(_YIELD_S):
+                    pass  # requests come first
+                reply = self._runner.call("review.run", {"tenant": tenant}, caller)
+                if reply["stopped"]:
+                    raise ModelUnavailable(reply["stopped"])
+                left, before = reply["left"], left
+
+
 class Daemon:
     """One running daemon: its resources, background threads and callbacks for the server."""
 
@@ -296,6 +389,7 @@ class Daemon:
         """Held while the HTTP server runs: `lorelog ui` finds it by its record."""
         self._drain_thread: SpoolDrainThread | None = None
         self._index_thread: BackgroundIndexThread | None = None
+        self._review_thread: ReviewThread | None = None
         self._code_watcher: CodeWatcher | None = None
         self._settings: DaemonSettings | None = None
         self._start_thread: threading.Thread | None = None
@@ -457,7 +551,15 @@ class Daemon:
 
     def _start_background(self, settings: DaemonSettings) -> None:
         def start_draining(settings: DaemonSettings) -> None:
-            self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
+            engine_at = partial(self._engine_at, settings)
+            self._load_dispatcher()
+            self._review_thread = ReviewThread(
+                self._home, self._runner, engine_at, self._directories, settings.environment
+            )
+            self._review_thread.start()
+            self._drain_thread = SpoolDrainThread(
+                self._home, self._runner, settings.environment, self._spool_event, self._review_thread.on_capture
+            )
             self._drain_thread.start()
 
         steps: dict[str, Callable[[DaemonSettings], None]] = {
@@ -480,8 +582,8 @@ class Daemon:
             return
 
         def stop() -> None:
-            tasks = (self._drain_thread, self._index_thread, self._watcher, self._code_watcher, self._http_server)
-            for task in tasks:
+            threads = (self._drain_thread, self._index_thread, self._review_thread)
+            for task in (*threads, self._watcher, self._code_watcher, self._http_server):
                 if task is not None:
                     with suppress(Exception):
                         task.stop()
@@ -592,8 +694,8 @@ class Daemon:
         if self._resources is not None and self._resources.unload_idle(float("inf")):
             return False  # the background uses the model
         started = self._start_thread is not None and not self._start_thread.is_alive()
-        watcher, index_thread = self._watcher, self._index_thread
-        settled = index_thread is None or index_thread.is_idle()
+        watcher, threads = self._watcher, (self._index_thread, self._review_thread)
+        settled = all(thread is None or thread.is_idle() for thread in threads)
         return started and settled and (watcher is None or not watcher.state()["busy"])
 
 

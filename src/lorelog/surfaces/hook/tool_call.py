@@ -244,7 +244,8 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
         return f"- {label[0].upper()}{label[1:]}: {dumps(text, ensure_ascii=False)} {note}"
     origin = str(match.get("origin") or "")
     if match.get("reason"):
-        return f"- A rule of the user, {when_said(match)}: {text} {note}"
+        kind = "decision" if match.get("type") == "decision" else "rule"
+        return f"- A {kind} of the user, {when_said(match)}: {text} {note}"
     said = "The user said" if origin == "user" else "Noted by an agent" if origin == "agent" else "Noted"
     return f"- {said}{f' on {date}' if date else ''}: {text} {note}"
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
+from lorelog.core.caller import detect_agent
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError, plural
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
@@ -105,6 +106,8 @@ _FLUSH_WAIT_S = 70.0
 """A transcript that is not complete after a minute never will be."""
 _BUSY_WAIT_S = 10.0
 _POLL_S = 0.1
+_TOKENS_A_DAY = 15_000
+"""What a judge needs for 50 statements, confirmations included: measured on 2,275 statements of three teams."""
 
 
 def run_hosts_uninstall(args: argparse.Namespace) -> int:
@@ -214,7 +217,29 @@ def run_hosts_install(args: argparse.Namespace) -> int:
         print("The first new memory appears when an agent has finished a turn: lorelog list.")
     if any(change["files"] for change in changes):
         print("Restart open sessions to pick this up.")
+    if any(change["host"] in HOSTS for change in changes) and not args.yes:
+        _ask_for_judge()
     return status
+
+
+def _ask_for_judge() -> None:
+    """Ask a person once whether their agent's model may file what they say; the setting review.judge keeps the answer."""
+    from lorelog.wiring import change_setting, resolve_location, settings_at
+
+    location = resolve_location()
+    settings = settings_at(location)
+    at_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    if not at_terminal or detect_agent(os.environ) or settings.origin("review.judge") != "default":
+        return
+    limit = settings.value("llm.daily_tokens")
+    print(f"""
+What you say to agents is kept, but nothing of it becomes a rule until it is filed: by you ('lorelog review'), or by a model.
+If you allow it, your statements and the end of what stood before each are sent to your agent's own small model, with secrets
+removed, and with the rules that stand; nothing of the repository. Never more than {limit:,} tokens a day (llm.daily_tokens).""")
+    question = f"May lorelog ask your agent's small model, about {_TOKENS_A_DAY:,} tokens a day, to file what you said?"
+    answer = "host" if confirm(question, "") else "none"
+    change_setting(location, "review.judge", answer, of_project=False)
+    print_note(f"review.judge = {answer}; 'lorelog config set review.judge host' or 'none' changes it")
 
 
 def _confirm_found(hosts: Sequence[str], args: argparse.Namespace) -> bool:

@@ -116,9 +116,11 @@ def show_review_run(reply: Json, args: argparse.Namespace) -> None:
         waits = f"  waits: {one_line(entry['reason'])}" if entry["reason"] else ""
         print(f"{entry['label']}: {one_line(entry['wording'])}{cues}{waits}")
     counts = f"{plural(reply['judged'], 'statement')} judged by {one_line(reply['judge'])}: {len(reply['filed'])} filed"
-    print_note(
-        f"{counts}, {len(reply['waiting'])} wait for you, {reply['repeated']} repeat a rule, {reply['left']} open"
-    )
+    print_note(f"{counts}, {len(reply['waiting'])} wait for you, {reply['repeated']} repeat a rule")
+    if reply["stopped"]:
+        print_note(one_line(f"stopped: {reply['stopped']}"))
+    if reply["left"]:
+        print_note(f"{plural(reply['left'], 'statement')} left for the judge, about {reply['left_tokens']:,} tokens")
 
 
 def run_review_decide(args: argparse.Namespace) -> int:
