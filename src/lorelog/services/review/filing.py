@@ -7,8 +7,9 @@ wording, with the words it was made from. It waits for a person instead, with th
 - most of the past calls that it is about were never opposed, or
 - it was made of repeated instructions, and the judge is not sure.
 
-A rule that repeats a standing one only counts for it. What was said again is one entry with all its sources; a further repetition
-is added to them, whether the entry waits, stands or was refused, so that nobody is asked twice. Nothing is written for what the judge could not decide.
+A rule that repeats a standing one only counts for it. What was said again is one entry with all its sources; a further
+repetition is added to them, whether it waits or was refused, so that nobody is asked twice. Nothing is written for what the judge
+could not decide.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ TYPES = {"rule": "preference", "decision": "decision"}
 """Types of the memories that are written, by label."""
 _MIN_HITS = 3
 """Past calls that a rule must match before their reactions count against it."""
-_MAX_QUOTE_CHARS, _MAX_QUOTED = 400, 6
+_MAX_QUOTE_CHARS, _MAX_SOURCES, _MAX_SOURCE_CHARS = 400, 3, 120
 _PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
 
 
@@ -92,7 +93,7 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
         known = {source.statement: source for source in (*self.sources, *sources)}
         every = sorted(known.values(), key=lambda source: source.said)
         count = plural(len({source.session for source in every}), "session")
-        words = " · ".join(f"{source.said}: {source.words}" for source in every[-_MAX_QUOTED:])
+        words = " · ".join(f"{source.said}: {source.words[:_MAX_SOURCE_CHARS]}" for source in every[-_MAX_SOURCES:])
         return replace(self, sources=tuple(every), said=f"in {count}", words=words)
 
     def explain(self) -> str:

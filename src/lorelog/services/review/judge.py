@@ -37,7 +37,7 @@ MAX_WORDING_CHARS = 250
 _TOKENS_PER_STATEMENT, _CONFIRM_TOKENS, _COMPARE_TOKENS = 90, 200, 1_200
 _COMPARED_CHARS, _COMPARED_BEFORE_CHARS = 400, 120
 NEIGHBOURS = 6
-"""Earlier statements that a new one is compared with; measured in docs/decisions/sessions.md."""
+"""Earlier statements that a new one is compared with; measured in docs/decisions/delivery.md."""
 Label = Literal["rule", "decision", "remark", "instruction", "question", "pasted", "other"]
 LASTING_LABELS = frozenset({"rule", "decision"})
 STEERING_LABELS = frozenset({"remark", "instruction"})
@@ -191,7 +191,7 @@ class Judge(Struct, frozen=True):
         }
 
         def is_usable(answer: str) -> bool:
-            return bool(read_verdicts(answer, len(batch)) or (new and answer.strip().strip("`").endswith("[]")))
+            return bool(read_verdicts(answer, len(batch)) or (new and answer.strip("` \n").endswith("[]")))
 
         text = json.dumps(request, ensure_ascii=False)
         return read_verdicts(self.ask(PURPOSE_REVIEW, guide, text, max_tokens, is_usable=is_usable).text, len(batch))

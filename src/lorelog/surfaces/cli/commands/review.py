@@ -68,7 +68,8 @@ def _decide_all(args: argparse.Namespace, reply: Json) -> int:
     filed = 0
     for number, item in enumerate(reply["items"], 1):
         keys = _KEYS.get(item["kind"], _KEYS[""])
-        print(stylize(f"{number}/{reply['total_count']}  {item['date'][:10]}  {one_line(item['kind'])}", "bold"))
+        times = f", said in {item['sessions']} sessions" if item["sessions"] > 1 else ""
+        print(stylize(f"{number}/{reply['total_count']}  {item['date'][:10]}  {one_line(item['kind'])}{times}", "bold"))
         print(f"  {one_line(item['text'])}")
         if item["about"]:
             print(stylize(f"  {truncate(one_line(item['about']), _ABOUT_CHARS)}", "dim"))
