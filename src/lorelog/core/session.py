@@ -244,8 +244,6 @@ class CaptureReply(Serializable, Struct, frozen=True):
     notes: tuple[str, ...] = ()
     statements: int = 0
     """Entries written for the user's own words: corrections, preferences, decisions and plans."""
-    upgraded: int = 0
-    """Notes of an older version that were replaced."""
 
 
 class HostCaptures(Serializable, Struct, frozen=True):
