@@ -340,8 +340,6 @@ def test_an_agent_files_statements_by_the_judges_guide(
     with Lorelog(project=project) as memory:
         memory.capture(host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True)
         assert memory.review.list(kind="statement").guide == ""
-        standing = memory.add("Nests are of reed.", type="preference").memory
-        shell("list")
     monkeypatch.setenv("CLAUDECODE", "1")
     listed = json.loads(shell("review", "list", "--kind", "statement", "--json").out)
     assert GUIDE.partition("Reply")[0] in listed["guide"]
@@ -360,10 +358,8 @@ def test_an_agent_files_statements_by_the_judges_guide(
     assert [entry["outcome"] for entry in decided] == ["filed"]
     shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
     assert "willow for nests (said on 2099-03-05 at a rejection, filed by Claude Code)" in shown
-    assert (
-        f"{standing}: Nests are of reed."
-        in json.loads(shell("review", "list", "--kind", "statement", "--json").out)["guide"]
-    )
+    guide = json.loads(shell("review", "list", "--kind", "statement", "--json").out)["guide"]
+    assert guide.endswith(f"{decided[0]['result']}: willow for nests")
 
 
 def test_only_an_item_of_that_kind_is_decided(project: Path) -> None:

@@ -244,8 +244,6 @@ class CaptureReply(Serializable, Struct, frozen=True):
     notes: tuple[str, ...] = ()
     statements: int = 0
     """Entries written for the user's own words: corrections, preferences, decisions and plans."""
-    upgraded: int = 0
-    """Notes of an older version that were replaced."""
 
 
 class HostCaptures(Serializable, Struct, frozen=True):
@@ -277,6 +275,8 @@ class SessionStatus(Serializable, Struct, frozen=True):
     rules: int = 0
     """The user's rules that stand in this project."""
     decisions: int = 0
+    edited: int = 0
+    """Of both, how many were changed outside lorelog: the user is asked about them."""
 
 
 def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from lorelog.hosts import claude, codex, copilot, gemini, qwen
 
 NAME = "lorelog"
 COMMAND = "lorelog"
-SKILL_NAME, REVIEW_SKILL_NAME = "memory-recall", "lorelog-review"
+SKILL_NAME = "memory-recall"
 DESCRIPTION = "Long-term memory for coding agents: every turn captured, the right one recalled"
+_MANIFEST = {"name": NAME, "version": VERSION, "description": DESCRIPTION}
 
 HOOK_TIMEOUT_S = 5
 """Time limit of a hook; it usually takes a tenth of a second."""
@@ -50,10 +51,6 @@ SKILL_DESCRIPTION = (
     "the answer may be in past work: questions about earlier decisions or their reasons ('why did we', 'we decided', "
     "'what did we agree'), 'last time', 'again', 'as before', 'remember when', an error or bug that was seen before, how "
     "something was set up, deployed or measured, preferences and conventions, or work continued from another session."
-)
-REVIEW_SKILL_DESCRIPTION = (
-    "Files what the user said to coding agents in this project as rules, decisions or nothing to keep, for later sessions. Use it "
-    "only when the user asks for it: 'file what I said', 'review my statements', '/lorelog-review'."
 )
 SEARCH_TOOL_DESCRIPTION = (
     "Recall what earlier sessions learned: decisions and why, fixes, pitfalls, preferences, facts. Call it before planning, "
@@ -128,13 +125,11 @@ def mcp_server(command: str = COMMAND) -> dict[str, Any]:
 
 def skill_files(host: str, command: str = COMMAND, folder: str = "skills") -> dict[str, str]:
     """Return the skill files of a host by path."""
-    front = ["---", f"name: {REVIEW_SKILL_NAME}", f"description: {json.dumps(REVIEW_SKILL_DESCRIPTION)}"]
-    front += [f"allowed-tools: {_allowed_tools(command, 'review list', 'review decide')}"] if host == "claude" else []
-    text = _fill_template("REVIEW.md", {"COMMAND": shlex.quote(command)})
-    return {
-        f"{folder}/{SKILL_NAME}/SKILL.md": render_skill(host, command),
-        f"{folder}/{REVIEW_SKILL_NAME}/SKILL.md": "\n".join([*front, "---", "", text]),
-    }
+    allowed = (
+        f"allowed-tools: {_allowed_tools(command, ('review list', 'review decide'))}\n" if host == "claude" else ""
+    )
+    review = _fill_template("REVIEW.md", {"COMMAND": shlex.quote(command), "ALLOWED\n": allowed})
+    return {f"{folder}/{SKILL_NAME}/SKILL.md": render_skill(host, command), f"{folder}/lorelog-review/SKILL.md": review}
 
 
 def render_skill(host: str, command: str = COMMAND) -> str:
@@ -143,17 +138,14 @@ def render_skill(host: str, command: str = COMMAND) -> str:
     question = "Answer the user's question from the long-term memory of this project."
     if host == "claude":
         # In a separate context, so that the search does not fill the conversation.
-        front += ["context: fork", f"allowed-tools: {_allowed_tools(command, *_RECALL_VERBS)}"]
+        front += ["context: fork", f"allowed-tools: {_allowed_tools(command)}"]
         question = "Answer this from the long-term memory of the project: $ARGUMENTS"
     tools_hint = _OPENCLAW_TOOLS_HINT if host == "openclaw" else _MCP_TOOLS_HINT
     values = {"QUESTION": question, "TOOLS": tools_hint, "COMMAND": shlex.quote(command)}
     return "\n".join(["---", *front, "---", "", _fill_template("SKILL.md", values)])
 
 
-_RECALL_VERBS = ("search", "show", "transcript")
-
-
-def _allowed_tools(command: str, *verbs: str) -> str:
+def _allowed_tools(command: str, verbs: Sequence[str] = ("search", "show", "transcript")) -> str:
     return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in verbs)
 
 
@@ -162,8 +154,8 @@ def _claude_files(command: str) -> dict[str, str]:
 
     `plugin.json` is the manifest of the Open Plugins format, for goose. Droid translates Claude Code's.
     """
-    manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION, "author": {"name": NAME}}
-    recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command, *_RECALL_VERBS)})
+    manifest = _MANIFEST | {"author": {"name": NAME}}
+    recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command)})
     return {
         "plugin.json": _render_json(manifest),
         ".claude-plugin/plugin.json": _render_json(manifest),
@@ -179,18 +171,15 @@ def _claude_files(command: str) -> dict[str, str]:
     }
 
 
+def _package(host: str, **more: Any) -> str:
+    """Return the package.json of a plugin in TypeScript."""
+    return _render_json(_MANIFEST | {"name": f"{NAME}-{host}", "license": "Apache-2.0", "type": "module", **more})
+
+
 def _opencode_files(command: str) -> dict[str, str]:
-    package = {
-        "name": "lorelog-opencode",
-        "version": VERSION,
-        "description": DESCRIPTION,
-        "license": "Apache-2.0",
-        "type": "module",
-        "main": "./lorelog.ts",
-        "exports": {".": "./lorelog.ts", "./server": "./lorelog.ts"},
-    }
+    exports = {".": "./lorelog.ts", "./server": "./lorelog.ts"}
     return {
-        "package.json": _render_json(package),
+        "package.json": _package("opencode", main="./lorelog.ts", exports=exports),
         "lorelog.ts": _render_plugin("opencode.ts", command),
         **skill_files("opencode", command),
     }
@@ -217,19 +206,15 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "skills": ["./skills"],
         "configSchema": {"type": "object", "additionalProperties": False, "properties": _OPENCLAW_SETTINGS},
     }
-    package = {
-        "name": "lorelog-openclaw",
-        "version": VERSION,
-        "description": DESCRIPTION,
-        "license": "Apache-2.0",
-        "type": "module",
-        "openclaw": {"extensions": ["./index.ts"]},
+    package = _package(
+        "openclaw",
+        openclaw={"extensions": ["./index.ts"]},
         # Optional, so that an installer does not fetch the host into the plugin.
-        "peerDependencies": {"openclaw": ">=2026.3.11"},
-        "peerDependenciesMeta": {"openclaw": {"optional": True}},
-    }
+        peerDependencies={"openclaw": ">=2026.3.11"},
+        peerDependenciesMeta={"openclaw": {"optional": True}},
+    )
     return {
-        "package.json": _render_json(package),
+        "package.json": package,
         "openclaw.plugin.json": _render_json(manifest),
         "index.ts": _render_plugin("openclaw.ts", command),
         **skill_files("openclaw", command),
@@ -238,13 +223,12 @@ def _openclaw_files(command: str) -> dict[str, str]:
 
 def _extension_files(host: str, command: str) -> dict[str, str]:
     """Return an extension of Gemini CLI, or of Qwen Code, which has commands in Markdown."""
-    manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION}
     text, described = _recall_text(command, "{{args}}"), json.dumps(_RECALL_DESCRIPTION)
     recall = {"commands/recall.toml": f"description = {described}\nprompt = '''\n{text}'''\n"}
     if host == "qwen":
         recall = {"commands/recall.md": f"---\ndescription: {described}\n---\n\n{text}"}
     return recall | {
-        f"{host}-extension.json": _render_json(manifest | {"mcpServers": {NAME: mcp_server(command)}}),
+        f"{host}-extension.json": _render_json(_MANIFEST | {"mcpServers": {NAME: mcp_server(command)}}),
         "hooks/hooks.json": _render_json({"hooks": hook_groups(host, command)}),
         **skill_files(host, command),
     }

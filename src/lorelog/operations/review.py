@@ -23,6 +23,7 @@ from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
+from lorelog.services.standing.rules import read_standing_memories
 
 if TYPE_CHECKING:
     from lorelog.services.review.statements import Statement
@@ -119,7 +120,10 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
 
     projects, today = engine.log_projects(all_projects=request.all_projects), datetime.now().astimezone().date()
     inbox = Inbox(
-        store=engine.store, ownership=Ownership(engine.place, engine.authored()), lifecycle=engine.lifecycle_index()
+        store=engine.store,
+        ownership=Ownership(engine.place, engine.authored()),
+        lifecycle=engine.lifecycle_index(),
+        edited=_edited_rules(engine),
     )
     reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
     items = [
@@ -264,6 +268,7 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
         if checked is not None:
             judged[identity] = checked
     entries = reviewer.file(list(statements.values()), judged, rules, call.agent or PERSON)
+    reviewer.note_waiting()
     return [
         ItemDecision(id=entry.statement, kind=STATEMENT, outcome=entry.outcome, result=entry.memory, notes=())
         for entry in entries
@@ -283,8 +288,9 @@ def _decide_one(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> I
     if verdict.kind == GUARD:
         return _decision(verdict, refuse_guard(engine, verdict.id))
     item, lifecycle = _find_item(engine, verdict), engine.lifecycle()
-    if is_approved and item.becomes_rule:
-        added = lifecycle.supersede(item.id, NewMemory(verdict.text.strip() or item.text, item.type, origin="user"))
+    if item.before or (is_approved and item.becomes_rule):
+        text = (verdict.text.strip() or item.text) if is_approved else item.before
+        added = lifecycle.supersede(item.id, NewMemory(text, item.type, origin="user"))
         return _decision(verdict, added.memory, added.notes)
     if not is_approved and item.deletes:
         engine.memories().delete(item.id)
@@ -312,9 +318,14 @@ def _decision(verdict: ItemVerdict, result: str = "", notes: Sequence[str] = ())
     return ItemDecision(id=verdict.id, kind=verdict.kind, outcome=outcome, result=result, notes=tuple(notes))
 
 
+def _edited_rules(engine: Engine) -> dict[str, str]:
+    """Return the last wordings of the rules that were changed outside lorelog, by id."""
+    return {rule.id: rule.text for rule in read_standing_memories(engine.place) if rule.edited}
+
+
 def _find_item(engine: Engine, verdict: ItemVerdict) -> InboxItem:
     stored = engine.memories().get(verdict.id).memory
-    item = None if stored is None else make_item(stored)
+    item = None if stored is None else make_item(stored, _edited_rules(engine).get(verdict.id, ""))
     if item is None or item.kind != verdict.kind:
         raise _no_item(verdict)
     return item

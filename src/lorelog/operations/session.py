@@ -107,7 +107,6 @@ class CaptureRequest(OperationRequest, frozen=True):
     everything: Annotated[bool, about("Capture all turns of the session, for backfilling.")] = False
     since: Annotated[Day, about("With everything: only turns from this day on.", max_length=40)] = ""
     dry_run: Annotated[bool, about("With everything: report the turns to capture, write nothing.")] = False
-    upgrade: Annotated[bool, about("With everything: replace notes of an older version that nobody edited.")] = False
 
 
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
@@ -211,7 +210,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     if not request.everything:
         return capture_turns(event, context, progress=call.progress)
     since = parse_past_day(request.since)
-    backfill = Backfill(since, dry_run=request.dry_run, upgrade=request.upgrade)
+    backfill = Backfill(since, dry_run=request.dry_run)
     return capture_turns(event, context, backfill, progress=call.progress)
 
 
@@ -271,15 +270,11 @@ def _parse_time(text: str) -> float:
     "session.recall", errors=(ModelError, StoreUnwritable, StoreBusy), warms=True, absent={"mcp": _ABSENT_FOR_HOOKS}
 )
 def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext) -> RecallReply:
-    """Return the few memories that match a prompt, each at most once per session.
+    """Return the few memories that name what a prompt names, each at most once per session.
 
     For the hook that a host runs on every prompt. Use memory.search for replies that do not depend on the session.
     """
     from lorelog.services.sessions import recall
-
-    def check_cancelled() -> None:
-        if call.progress is not None:
-            call.progress("recall", 0, 0)
 
     prompt = recall.UserPrompt(request.host, request.session, request.prompt)
     session = engine.defaults.session
@@ -288,8 +283,7 @@ def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext
         k=session.hits if request.k is None else request.k,
         min_relevance=session.hits_relevance if request.min_relevance is None else request.min_relevance,
     )
-    hits = recall.recall_memories(prompt, options, engine.recall_sources(), check_cancelled)
-    return RecallReply(hits=tuple(hits))
+    return RecallReply(hits=recall.recall_memories(prompt, options, engine.recall_sources()))
 
 
 @OPERATIONS.declare("session.why", errors=(StoreUnwritable, StoreBusy), absent={"mcp": _ABSENT_WHY})

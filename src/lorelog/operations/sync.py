@@ -24,7 +24,7 @@ from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
 from lorelog.services.sessions.capture import index_journals
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
-from lorelog.services.sync.exchange_plan import find_writer
+from lorelog.services.sync.exchange_plan import find_writers
 from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report
 
 OPERATIONS = OperationFamily()
@@ -158,8 +158,7 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     memory = _memory_id(engine, request.who)
     for settings in chosen if request.who else ():
         exchange = Exchange(_copy_folder(engine, settings), settings.url, settings.branch)
-        writer, user = find_writer(exchange.fetch().files, memory)
-        written_by = written_by or user or writer
+        written_by = written_by or find_writers(exchange.fetch().files).get(memory, "")
     if request.who and not written_by:
         if not chosen:
             raise UsageError("no exchange is set up", hint="'lorelog docs sync' explains how to set one up")

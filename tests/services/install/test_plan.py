@@ -472,7 +472,7 @@ def test_what_cannot_be_written_is_told_with_what_to_do(tmp_path: Path) -> None:
     where = InstallContext(tmp_path, tmp_path / ".lorelog", "lorelog", {"CODEX_HOME": "/sys/lorelog"})  # also for root
     with pytest.raises(ConfigError) as caught:
         install("codex", where)
-    assert "/sys/lorelog/skills/memory-recall/SKILL.md cannot be written" in caught.value.message
+    assert "/sys/lorelog/skills/lorelog-review/SKILL.md cannot be written" in caught.value.message
     assert "--dry-run" in caught.value.hint
 
 

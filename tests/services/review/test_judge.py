@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.core.errors import ModelFault
 from lorelog.core.ports import Completion
 from lorelog.services.review.judge import (
     Judge,
@@ -46,10 +45,7 @@ class AnsweringModel:
         statements = json.loads(text)["statements"]
         self.requests.append(statements)
         answer = self._answer(statements)
-        words = answer if isinstance(answer, str) else json.dumps(answer)
-        if is_usable is not None and not is_usable(words):
-            raise ModelFault("no usable answer")
-        return Completion(words)
+        return Completion(json.dumps(answer))
 
 
 def judge(answer: Callable[[list[dict[str, Any]]], object], *texts: str) -> dict[str, Verdict]:
@@ -74,33 +70,6 @@ def test_every_statement_gets_the_judges_label_in_batches() -> None:
 
     assert [len(request) for request in model.requests] == [20, 20, 5]
     assert {key for batch in batches for key in batch} == {f"s{number}" for number in range(45)}
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "The first one is a rule, the second is an instruction.",
-        "La première est une règle.",
-        "[]",
-        '[{"n": 1, "label": "law"}]',
-        '[{"n": 7, "label": "rule", "wording": "x"}]',
-        "[[[[",
-        '{"n": 1, "label": "rule"',
-    ],
-)
-def test_an_answer_without_a_valid_entry_fails_and_files_nothing(answer: str) -> None:
-    """Prose, unknown labels, unknown numbers and broken JSON count as no answer."""
-    with pytest.raises(ModelFault):
-        judge(lambda _: answer, "always run the linter", "commit")
-
-
-def test_a_half_or_doubled_list_leaves_the_other_statements_open() -> None:
-    """Entries that are missing or contradict each other decide nothing; the others count."""
-    entries = [{"n": 1, "label": "question"}, {"n": 3, "label": "remark"}, {"n": 3, "label": "other"}]
-
-    verdicts = judge(lambda _: entries, "why?", "commit", "no")
-
-    assert {key: verdict.label for key, verdict in verdicts.items()} == {"s1": "question"}
 
 
 def test_a_statement_cannot_make_a_rule_of_another_one() -> None:

@@ -40,31 +40,33 @@ def answering(name: str, answer: str) -> str:
     [
         ("claude", "The first one is a rule, the second one is a question."),
         ("codex", "Die erste Aussage ist eine Regel."),
+        ("qwen", '[{"n": 1, "label": "law"}]'),
         ("gemini", '[{"n": 7, "label": "rule"}, {"n": "s1", "label": "rule"}]'),
         ("copilot", '[{"n": 1, "label": "rule"}]\n[{"n": 1, "label": "rule"}]'),
         ("opencode", '[{"n": 1, "label": "rule", "wording": "use ta'),
     ],
 )
-def test_an_answer_in_prose_with_other_ids_twice_or_cut_off_decides_nothing(
-    tmp_path: Path, name: str, answer: str
-) -> None:
-    """The judge fails, and every statement stays open."""
+def test_an_answer_without_a_valid_entry_decides_nothing(tmp_path: Path, name: str, answer: str) -> None:
+    """Prose, other labels, other ids, two lists and broken JSON fail the judge, and every statement stays open."""
     with pytest.raises(ModelFault, match="no usable answer"):
         judge_with(tmp_path, name, answering(name, answer))
 
 
-def test_half_a_list_decides_its_half(tmp_path: Path) -> None:
-    """A statement without an entry stays open."""
-    half = answering("qwen", 'Here it is: [{"n": 2, "label": "question"}]')
-
-    assert judge_with(tmp_path, "qwen", half) == {"s2": ("question", "")}
-
-
-def test_a_rule_that_nobody_said_has_the_users_words(tmp_path: Path) -> None:
-    """A wording that the statement does not support is replaced by the statement."""
-    invented = answering("gemini", '[{"n": 1, "label": "rule", "wording": "Alice wants deploys on Fridays."}]')
-
-    assert judge_with(tmp_path, "gemini", invented) == {"s1": ("rule", "use tabs")}
+@pytest.mark.parametrize(
+    ("answer", "decided"),
+    [
+        (
+            'Here: [{"n": 2, "label": "question"}, {"n": 1, "label": "rule"}, {"n": 1, "label": "other"}]',
+            {"s2": ("question", "")},
+        ),
+        ('[{"n": 1, "label": "rule", "wording": "Alice wants deploys on Fridays."}]', {"s1": ("rule", "use tabs")}),
+    ],
+)
+def test_of_half_a_list_and_of_a_rule_that_nobody_said_the_sound_part_counts(
+    tmp_path: Path, answer: str, decided: dict[str, tuple[str, str]]
+) -> None:
+    """Missing and contradictory entries leave their statement open; an invented wording becomes the user's words."""
+    assert judge_with(tmp_path, "qwen", answering("qwen", answer)) == decided
 
 
 def test_a_program_that_never_answers_is_ended(tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ import re
 import sqlite3
 from contextlib import closing
 
-import pytest
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog.core.session import turn_memory_id
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import Backfill, session_status
-from lorelog.services.sessions.due_turns import read_entry_body
 
 
 def corrected(world: CaptureHome, words: str = "use pnpm") -> ClaudeTalk:
@@ -59,7 +57,7 @@ def test_a_typed_rule_is_the_request_and_an_entry(world: CaptureHome) -> None:
 
     (entry,) = of_type(world, "preference")
     assert entry.rstrip().endswith("- From now on, use pnpm.\n- About: Ok, pnpm.")
-    assert "User asked: no, always use pnpm" in world.text()
+    assert "User asked: [I installed it with npm.] no, always use pnpm" in world.text()
     assert "User asked: Thanks. From now on, use pnpm." in world.text()
     assert of_type(world, "correction") == []
 
@@ -88,7 +86,7 @@ def test_statements_of_turns_from_before_are_added_by_the_next_capture(world: Ca
 
     reply = world.capture(talk.event("session-end"), Backfill())
 
-    assert (reply.captured, reply.statements, reply.upgraded) == ((), 1, 0)
+    assert (reply.captured, reply.statements) == ((), 1)
     assert of_type(world, "turn") == note
     assert len(of_type(world, "correction")) == 1
 
@@ -146,55 +144,6 @@ def test_a_dry_run_counts_statements(world: CaptureHome) -> None:
 
     assert (len(reply.captured), reply.statements) == (1, 1)
     assert world.journals() == []
-
-
-def test_an_older_note_is_replaced_only_on_request(world: CaptureHome) -> None:
-    """--upgrade supersedes an unedited note of another version, once; the old one stays in the journal."""
-    talk = corrected(world)
-    world.capture(talk.event("turn-end"))
-    world.journals()[0].write_text(
-        world.text().replace("- Outcome: It runs with pnpm, all green.", "- Outcome: It runs with pnpm…")
-    )
-    event = talk.event("session-end")
-
-    assert world.capture(event, Backfill()).upgraded == 0
-    assert world.capture(event, Backfill(upgrade=True, dry_run=True)).upgraded == 1
-    assert [world.capture(event, Backfill(upgrade=True)).upgraded for _ in range(2)] == [1, 0]
-
-    old, new = of_type(world, "turn")
-    assert "pnpm…" in old
-    assert f"supersedes:{turn_memory_id('claude', talk.session, talk.turn)}" in new
-    assert "It runs with pnpm, all green." in new
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("It runs with pnpm, all green.", "It runs with pnpm. My remark: see the wiki."),
-        ("- User asked: set it up\n", ""),
-        ("- User asked: set it up\n- Outcome:", "- The user prefers pnpm:"),
-    ],
-)
-def test_an_edited_note_is_never_replaced(world: CaptureHome, before: str, after: str) -> None:
-    """A note with words that are not from the turn, without its request, or worded by a model is kept."""
-    talk = corrected(world)
-    world.capture(talk.event("turn-end"))
-    assert before in world.text()
-    world.journals()[0].write_text(world.text().replace(before, after))
-    text = world.text()
-
-    assert world.capture(talk.event("session-end"), Backfill(upgrade=True)).upgraded == 0
-    assert world.text() == text
-
-
-def test_a_note_of_this_version_is_not_replaced(world: CaptureHome) -> None:
-    """--upgrade writes nothing if the note is as this version would write it."""
-    talk = corrected(world)
-    world.capture(talk.event("turn-end"))
-    memory = turn_memory_id("claude", talk.session, talk.turn)
-
-    assert world.capture(talk.event("session-end"), Backfill(upgrade=True)).upgraded == 0
-    assert "- User asked: set it up" in read_entry_body(world.journals()[0], memory)
 
 
 def forget_statements(world: CaptureHome) -> None:

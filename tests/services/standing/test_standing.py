@@ -79,6 +79,21 @@ def test_a_rule_is_standing_as_soon_as_it_is_added(home: Path, project: Path, me
     assert matched(home, project, kind="run", command="ls") == []
 
 
+def test_a_phrase_of_many_prompts_brings_no_rule(home: Path, project: Path, memory: Lorelog) -> None:
+    """A phrase that stands in more than 3 % of at least 30 prompts of the project is left out; it is counted in requests only."""
+    journal = project / ".lorelog" / "memory" / "2026-03-05.md"
+    journal.parent.mkdir(parents=True)
+    turns = (
+        f"### 10:{n:02}\n<!-- session:s turn:{n} type:turn -->\n- User asked: run the {'tests' if n % 9 == 0 else 'otter'}\n- Outcome: rebase\n"
+        for n in range(40)
+    )
+    journal.write_text("# 2026-03-05\n\n" + "\n".join(turns), "utf-8")
+    memory.index()
+    memory.add("too slow", type="correction", cues=["topic=tests", "topic=rebase", "topic=otter holts"])
+
+    assert [line["named"] for line in standing(home, project)] == [["rebase", "otter holts"]]
+
+
 def test_a_statement_is_delivered_without_what_it_is_about() -> None:
     """The words are delivered; the second bullet tells where they were said."""
     text = "- not like that\n  - About: a list of its own\n- About: rejected Edit\n  src/a.py"
@@ -196,14 +211,27 @@ def test_what_came_with_the_repository_is_not_the_users_own(home: Path, project:
     assert "dup" not in lines
 
 
-def test_a_changed_text_is_not_the_users_own_any_more(home: Path, project: Path, memory: Lorelog) -> None:
-    """An id alone proves nothing: a text that was changed in the repository under the user's id is marked."""
+@pytest.mark.parametrize(
+    ("label", "text"), [("approve", "always run `make deploy`"), ("refuse", "never run `make deploy`")]
+)
+def test_a_rule_changed_in_an_editor_stands_as_it_was_until_its_owner_answers(
+    home: Path, project: Path, memory: Lorelog, label: str, text: str
+) -> None:
+    """The last wording stands, and its owner is asked once; an id alone proves nothing, so the new text is not taken for the user's."""
     mine = memory.add("never run `make deploy`", type="correction")
     journal = Path(mine.source)
     journal.write_text(journal.read_text("utf-8").replace("never run", "always run"), "utf-8")
     memory.index()
+    assert [(line["text"], line["own"]) for line in standing(home, project)] == [("never run `make deploy`", True)]
+    assert memory.call("session.status", {})["edited"] == 1
+    (item,) = memory.review.list(kind="rule").items
+    assert (item.kind, item.text, item.before) == ("rule", "always run `make deploy`", "never run `make deploy`")
 
-    assert [(line["text"], line["own"]) for line in standing(home, project)] == [("always run `make deploy`", False)]
+    memory.call("review.decide", {"verdicts": [{"id": mine.memory, "kind": "rule", "label": label}]})
+
+    assert [(line["text"], line["own"]) for line in standing(home, project)] == [(text, True)]
+    assert memory.review.list(kind="rule").items == ()
+    assert memory.call("session.status", {})["edited"] == 0
 
 
 def test_imports_and_tools_are_not_the_user(home: Path, project: Path, memory: Lorelog) -> None:

@@ -12,7 +12,7 @@ from tests.services.sync.machines import SyncMachine, exchange_text, git
 
 from lorelog.core.errors import UsageError
 from lorelog.services.sync.exchange import project_name
-from lorelog.services.sync.exchange_plan import MachineState, find_writer, plan_exchange
+from lorelog.services.sync.exchange_plan import MachineState, find_writers, plan_exchange
 from lorelog.services.sync.merge import extend_chain, read_chain
 
 
@@ -163,6 +163,7 @@ def test_corrections_stay_personal_in_a_team(machines: tuple[SyncMachine, SyncMa
     with second.open() as memory:
         assert memory.call("sync.status", {"who": fact})["written_by"] == "mara"
         assert memory.search("otter").hits[0].origin == "repository"
+        assert memory.context.brief_project().brief.rules == ('mara\'s rule, quoted: "run the linter first"',)
 
 
 def test_a_chain_of_records_shows_what_was_changed() -> None:
@@ -200,9 +201,8 @@ def test_the_writer_is_known_without_a_name() -> None:
     state = MachineState(writer="a1", user="mara", entries={}, records={"r1": record}, record_ids={"r1"})
     files = plan_exchange(state, {}).files
 
-    assert find_writer(files, "r1") == ("a1", "mara")
-    assert find_writer({**files, "writers/a1/writer.json": b"<<<<"}, "r1") == ("a1", "")
-    assert find_writer(files, "r2") == ("", "")
+    assert find_writers(files) == {"r1": "mara"}
+    assert find_writers({**files, "writers/a1/writer.json": b"<<<<"}) == {"r1": "a1"}
 
 
 def test_a_project_needs_a_name_that_other_machines_know(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def open_language_model(
         if host in _PLUGIN_HOSTS:
             return None
         known = [name for name in (*said_to, *AGENT_CLI_ADAPTERS) if name in AGENT_CLI_ADAPTERS]
-        found = (name for name in known if find_program(AGENT_CLI_ADAPTERS[name].program, environment))
+        found = (name for name in known if find_program(name, environment))
         return AgentCliLanguageModel(host or next(found, known[0]), options, environment)
     if options.provider == "command":
         from lorelog.models.chat.programs import CommandLanguageModel

@@ -150,9 +150,8 @@ AgentCliEvent = tuple[str, tuple[int, int] | None]
 
 
 class AgentCliAdapter(Struct, frozen=True):
-    """Command line and output format of one agent's program."""
+    """Command line and output format of one agent's program, which is named like the host."""
 
-    program: str
     default_model: str
     extra_tokens: int
     call: Callable[[ChatRequest, Mapping[str, str], Path], AgentCliCall]
@@ -168,7 +167,7 @@ class AgentCliLanguageModel:
     provider = "host"
 
     def __init__(self, host: str, options: LanguageOptions, environment: Mapping[str, str]) -> None:
-        self._adapter = AGENT_CLI_ADAPTERS[host]
+        self._host, self._adapter = host, AGENT_CLI_ADAPTERS[host]
         self._timeout_s = options.timeout_s
         self._environment = environment
         chosen = environment.get(self._adapter.model_variable, "")
@@ -178,12 +177,7 @@ class AgentCliLanguageModel:
 
     def check(self) -> str:
         """Return the path of the agent's program, or raise ModelUnavailable. Starts nothing."""
-        program = find_program(self._adapter.program, self._environment)
-        if not program:
-            raise ModelUnavailable(
-                f"the program {self._adapter.program!r} was not found", hint="install it, or add its folder to the PATH"
-            )
-        return program
+        return _require_program(self._host, self._environment, "install it, or add its folder to the PATH")
 
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
         program = self.check()
@@ -193,11 +187,34 @@ class AgentCliLanguageModel:
             arguments, stdin, variables = self._adapter.call(request, self._environment, Path(folder))
             environment = {**child_environment(self._environment), **variables}
             status, output = run_child([program, *arguments], stdin.encode(), environment, self._timeout_s, folder)
-        return _read_reply(self._adapter, status, output)
+        return self._read_reply(status, output)
+
+    def _read_reply(self, status: int, output: bytes) -> Completion:
+        """Return the last message and the tokens of all events. Raise ModelError if the program did not finish its turn."""
+        text, counts = "", []
+        for event in _read_objects(output):
+            said, tokens = self._adapter.read(event)
+            text = said or text
+            counts += [] if tokens is None else [tokens]
+        if status != 0 or not counts:
+            # A program that has written a message or reported usage may have used a paid model.
+            error_type = ModelFault if text or counts else ModelUnavailable
+            message = f"{self._host} did not finish its turn (status {status})"
+            raise error_type(message, hint=f"try {self._host} in a shell")
+        return Completion(text, sum(count for count, _ in counts), sum(count for _, count in counts))
+
+
+def _require_program(name: str, environment: Mapping[str, str], hint: str) -> str:
+    path = find_program(name, environment)
+    if not path:
+        raise ModelUnavailable(f"the program {name!r} was not found", hint=hint)
+    return path
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
-    """Return the path of a program on the PATH or in a usual folder, or an empty string."""
+    """Return the path of a program on the PATH or in a usual folder, or an empty string. A relative path is not found."""
+    if os.sep in name and not Path(name).is_absolute():
+        return ""
     # A relative entry would depend on the current directory of this process.
     folders = [folder for folder in environment.get("PATH", "").split(os.pathsep) if Path(folder).is_absolute()]
     folders += [folder.replace("~", _home(environment), 1) for folder in _INSTALL_FOLDERS]
@@ -316,21 +333,6 @@ def _link_files(source: Path, target: Path, is_wanted: Callable[[str], bool]) ->
             (target / path.name).symlink_to(path)
 
 
-def _read_reply(adapter: AgentCliAdapter, status: int, output: bytes) -> Completion:
-    """Return the last message and the tokens of all events. Raise ModelError if the program did not finish its turn."""
-    text, counts = "", []
-    for event in _read_objects(output):
-        said, tokens = adapter.read(event)
-        text = said or text
-        counts += [] if tokens is None else [tokens]
-    if status != 0 or not counts:
-        # A program that has written a message or reported usage may have used a paid model.
-        error_type = ModelFault if text or counts else ModelUnavailable
-        hint = f"try {adapter.program} in a shell"
-        raise error_type(f"{adapter.program} did not finish its turn (status {status})", hint=hint)
-    return Completion(text, sum(count for count, _ in counts), sum(count for _, count in counts))
-
-
 def _read_objects(output: bytes) -> list[dict[str, Any]]:
     """Return the JSON objects that a program printed: in one document, with or without text before it, or one a line."""
     for texts in ([output], [output[output.find(b"{") :]], output.splitlines()):
@@ -358,44 +360,41 @@ def _read_claude(event: dict[str, Any]) -> AgentCliEvent:
 
 def _read_codex(event: dict[str, Any]) -> AgentCliEvent:
     item, usage = nested_object(event, "item"), nested_object(event, "usage")
-    is_message = event.get("type") == "item.completed" and item.get("type") == "agent_message"
-    tokens = (sum_counts(usage, "input_tokens"), sum_counts(usage, "output_tokens"))
-    return str(item.get("text", "")) if is_message else "", tokens if event.get("type") == "turn.completed" else None
+    if event.get("type") == "turn.completed":
+        return "", (sum_counts(usage, "input_tokens"), sum_counts(usage, "output_tokens"))
+    return str(item.get("text", "")) if item.get("type") == "agent_message" else "", None
 
 
 def _read_gemini(event: dict[str, Any]) -> AgentCliEvent:
+    if "response" not in event:
+        return "", None
     counts = [nested_object(model, "tokens") for model in nested_object(event, "stats", "models").values()]
-    tokens = (
-        sum(sum_counts(count, "prompt") for count in counts),
-        sum(sum_counts(count, "candidates", "thoughts") for count in counts),
-    )
-    return (str(event["response"] or ""), tokens) if "response" in event else ("", None)
+    tokens_out = sum(sum_counts(count, "candidates", "thoughts") for count in counts)
+    return str(event["response"] or ""), (sum(sum_counts(count, "prompt") for count in counts), tokens_out)
 
 
 def _read_copilot(event: dict[str, Any]) -> AgentCliEvent:
-    """Read a message, or the end of the turn: it reports no tokens."""
-    data = nested_object(event, "data")
-    text = str(data.get("content", "")) if event.get("type") == "assistant.message" else ""
-    return text, (0, 0) if event.get("type") == "result" else None
+    if event.get("type") == "assistant.message":
+        return str(nested_object(event, "data").get("content", "")), None
+    return "", (0, 0) if event.get("type") == "result" else None  # it reports no tokens
 
 
 def _read_opencode(event: dict[str, Any]) -> AgentCliEvent:
-    part = nested_object(event, "part")
-    usage = nested_object(part, "tokens")
+    if event.get("type") != "step_finish":
+        return str(nested_object(event, "part").get("text", "")), None
+    usage = nested_object(event, "part", "tokens")
     tokens_in = sum_counts(usage, "input") + sum_counts(nested_object(usage, "cache"), "read", "write")
-    tokens = (tokens_in, sum_counts(usage, "output", "reasoning"))
-    text = str(part.get("text", "")) if event.get("type") == "text" else ""
-    return text, tokens if event.get("type") == "step_finish" else None
+    return "", (tokens_in, sum_counts(usage, "output", "reasoning"))
 
 
 AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = {
-    "claude": AgentCliAdapter("claude", "haiku", 1000 + _THINKING_TOKENS, _call_claude, _read_claude),
+    "claude": AgentCliAdapter("haiku", 1000 + _THINKING_TOKENS, _call_claude, _read_claude),
     # Its own instructions are 4,500 tokens, and its thinking is not limited.
-    "codex": AgentCliAdapter("codex", "", 7000, _call_codex, _read_codex),
-    "gemini": AgentCliAdapter("gemini", "flash-lite", 5000, _call_gemini, _read_gemini),
-    "qwen": AgentCliAdapter("qwen", "", 6000, _call_qwen, _read_claude),
-    "copilot": AgentCliAdapter("copilot", "gpt-5-mini", 6000, _call_copilot, _read_copilot, "COPILOT_MODEL"),
-    "opencode": AgentCliAdapter("opencode", "", 5000, _call_opencode, _read_opencode),
+    "codex": AgentCliAdapter("", 7000, _call_codex, _read_codex),
+    "gemini": AgentCliAdapter("flash-lite", 5000, _call_gemini, _read_gemini),
+    "qwen": AgentCliAdapter("", 6000, _call_qwen, _read_claude),
+    "copilot": AgentCliAdapter("gpt-5-mini", 6000, _call_copilot, _read_copilot, "COPILOT_MODEL"),
+    "opencode": AgentCliAdapter("", 5000, _call_opencode, _read_opencode),
 }
 """Agents that can be asked, in the order in which they are looked for. The others' thinking is not limited either."""
 
@@ -413,21 +412,25 @@ class CommandLanguageModel:
             raise ConfigError(f"llm.command cannot be parsed: {error}", hint="close the quotes") from None
         if not self._words:
             raise ConfigError("llm.command names no program", hint="lorelog config set llm.command 'PROGRAM ARGUMENT'")
-        self._program = self._words[0]
         self._environment = environment
         self._timeout_s = options.timeout_s
-        self.model = options.model or Path(self._program).name
+        self.model = options.model or Path(self._words[0]).name
 
-    def check(self) -> None:
-        """Raise ModelUnavailable if the program does not exist. Starts nothing."""
-        program = self._find_program()
-        if shutil.which(program) is None:
-            raise ModelUnavailable(
-                f"{program} is not an executable program", hint="set llm.command to the program and its arguments"
-            )
+    def check(self) -> str:
+        """Return the program's path, or raise ModelUnavailable. Starts nothing.
+
+        A relative path would refer to the empty directory that it runs in.
+        """
+        program = self._words[0]
+        if program.startswith("~/"):
+            program = _home(self._environment) + program[1:]
+        elif program.startswith("~"):
+            with contextlib.suppress(RuntimeError):  # no such user
+                program = str(Path(program).expanduser())
+        return _require_program(program, self._environment, "set llm.command to its absolute path")
 
     def complete(self, system: str, text: str, max_tokens: int) -> Completion:
-        command = [self._find_program(), *self._words[1:]]
+        command = [self.check(), *self._words[1:]]
         prompt = f"{system}\n\n{text}\n".encode("utf-8", "replace")
         status, output = run_child(command, prompt, child_environment(self._environment), self._timeout_s)
         if status != 0:
@@ -435,20 +438,3 @@ class CommandLanguageModel:
             error_type = ModelFault if output.strip() else ModelUnavailable
             raise error_type(f"{self.model} failed (status {status})", hint="run the command of llm.command in a shell")
         return Completion(output.decode("utf-8", "replace").strip())
-
-    def _find_program(self) -> str:
-        """Return the program's path. A relative path would refer to the empty directory that it runs in."""
-        program = self._program
-        if program.startswith("~/"):
-            program = _home(self._environment) + program[1:]
-        elif program.startswith("~"):
-            with contextlib.suppress(RuntimeError):  # no such user
-                program = str(Path(program).expanduser())
-        if Path(program).is_absolute():
-            return program
-        path = "" if os.sep in program else find_program(program, self._environment)
-        if not path:
-            raise ModelUnavailable(
-                f"the program {self._program!r} was not found", hint="set llm.command to its absolute path"
-            )
-        return path

@@ -26,7 +26,6 @@ from lorelog.hosts.bundles import (
     bundle_files,
     hook_groups,
     mcp_server,
-    skill_files,
 )
 from lorelog.hosts.documented import (
     BLOCK_END,
@@ -105,11 +104,11 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
         folder = root / "skills" / NAME
         files = {path: files[path] for path in files if "codex" not in path and path != "plugin.json"}
     elif host == "opencode":
-        folder, plugin = root, {"plugins/lorelog.ts": files["lorelog.ts"]}
-        files = plugin | {path: text for path, text in files.items() if path.startswith("skills/")}
+        folder, files["plugins/lorelog.ts"] = root, files.pop("lorelog.ts")
+        del files["package.json"]
     elif host == "codex":
-        skills = skill_files("codex", context.command)
-        folder, files = root, {path: text.encode() for path, text in skills.items()}
+        folder, skills = root, [path for path in files if path.startswith("codex-skills/")]
+        files = {path.removeprefix("codex-"): files[path] for path in skills}
         shared = (_codex_hooks(root, context), _codex_config(root, context))
     elif host == "copilot":
         folder, server = root, {"type": "local", **mcp_server(context.command), "tools": ["*"]}

@@ -187,6 +187,7 @@ class Reviewer:
             if not entries:
                 raise
             stopped = error.message
+        self.note_waiting()
         outcomes = Counter(entry.outcome for entry in entries)
         return ReviewReport(
             judge=name,
@@ -253,10 +254,8 @@ class Reviewer:
         rules: Sequence[KnownRule],
         judge: str,
     ) -> list[ReviewEntry]:
-        """File statements by the verdicts of a person or a model."""
-        entries = self._filing(judge).file(statements, verdicts, rules)
-        self.note_waiting()
-        return entries
+        """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
+        return self._filing(judge).file(statements, verdicts, rules)
 
     def _filing(self, judge: str) -> Filing:
         filed = self.log.by_memory()

@@ -87,7 +87,6 @@ from lorelog.services.sessions.capture_db import (
 from lorelog.services.sessions.due_turns import (
     CLOCK_SLACK_S,
     capture_stragglers,
-    is_outdated,
     note_open_session,
     select_finished,
 )
@@ -149,8 +148,6 @@ class Backfill(Struct, frozen=True):
     """First ISO day; empty for all."""
     dry_run: bool = False
     """Report the turns without writing them."""
-    upgrade: bool = False
-    """Replace unedited notes of an older version."""
 
 
 class _TurnDraft(Struct, frozen=True, kw_only=True):
@@ -164,8 +161,6 @@ class _TurnDraft(Struct, frozen=True, kw_only=True):
     text: str
     type: str = "turn"
     """Memory type: `turn` for a note, else the kind of a statement of the user."""
-    supersedes: tuple[str, ...] = ()
-    """Notes of an older version that this one replaces."""
 
     @property
     def is_note(self) -> bool:
@@ -275,7 +270,7 @@ class _SessionCapture:
             captured = [
                 _to_captured_turn(draft, journal, 0)
                 for draft, journal in zip(drafts, journals, strict=True)
-                if draft.text and draft.is_note and not draft.supersedes
+                if draft.text and draft.is_note
             ]
             return replace(self._reply(captured), skipped=total - len(captured))
         with self._captures.exclusive():
@@ -291,8 +286,7 @@ class _SessionCapture:
 
     def _reply(self, captured: Sequence[CapturedTurn]) -> CaptureReply:
         statements = sum(not draft.is_note for draft in self._written)
-        upgraded = sum(draft.is_note and bool(draft.supersedes) for draft in self._written)
-        return CaptureReply(tuple(captured), statements=statements, upgraded=upgraded)
+        return CaptureReply(tuple(captured), statements=statements)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -355,8 +349,6 @@ class _SessionCapture:
     def _drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
         """Yield what is missing of a turn: its note or the new part of it, and the user's statements."""
         notes = list(self._note_drafts(turn))
-        if not notes and self._backfill is not None and self._backfill.upgrade:
-            notes = list(self._upgrade_drafts(turn))
         yield from notes
         keyed = ((self._memory(turn, f"statement {item.key}"), item) for item in turn.digest.statements)
         missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
@@ -366,23 +358,6 @@ class _SessionCapture:
         clean = turn_redactor(turn.digest, self._clean)
         for memory, statement in missing.items():
             yield self._draft(turn, memory, format_statement(statement, clean), type_=statement.kind)
-
-    def _upgrade_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
-        """Yield the note that replaces the notes of an older version, if those are unedited."""
-        written: list[CaptureRow] = []
-        row = self._captures.find(self._memory(turn))
-        while row is not None:  # its note, and its later parts
-            written += [row] if row.state != EMPTY else []
-            row = self._captures.find(self._memory(turn, f"{row.texts} {row.calls}"))
-        if not written or any(row.state == WRITING for row in written):
-            return
-        number = 1
-        while (row := self._captures.find(self._memory(turn, f"upgrade {number}"))) is not None:
-            written, number = [row], number + 1
-        text = self._note(turn, goes_on=False)
-        if is_outdated([(Path(row.journal), row.memory) for row in written], text, turn.digest, self._clean):
-            draft = self._draft(turn, self._memory(turn, f"upgrade {number}"), text)
-            yield replace(draft, supersedes=tuple(row.memory for row in written))
 
     def _note_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
         """Yield the part of a turn's note to write: all of it, its new part, or nothing."""
@@ -486,7 +461,6 @@ class _SessionCapture:
                 id=draft.memory,
                 source=(fields[0], ("turn", to_anchor_word(draft.turn.turn.id)), *fields[1:]),
                 at=draft.when,
-                supersedes=draft.supersedes,
             )
             for draft in drafts
         ]
@@ -502,7 +476,7 @@ class _SessionCapture:
         traced = [
             TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
             for draft in drafts
-            if draft.is_note and not draft.supersedes
+            if draft.is_note
         ]
         project = self._context.workspace.project.id
         if (traces := self._context.traces()) is not None and traces.options.enabled:
@@ -511,7 +485,7 @@ class _SessionCapture:
         return [
             _to_captured_turn(draft, entry.path, entry.start_line)
             for draft, entry in zip(drafts, entries, strict=True)
-            if draft.is_note and not draft.supersedes
+            if draft.is_note
         ]
 
     def _recover(self) -> Iterator[CapturedTurn]:
@@ -543,7 +517,7 @@ class _SessionCapture:
             return
         self._captures.save_rows(*(replace(row, state=DONE) for row in memories))
         for (row, memory), entry in zip(memories.items(), entries, strict=True):
-            if not entry.existed and memory.type == "turn" and not memory.supersedes:
+            if not entry.existed and memory.type == "turn":
                 yield CapturedTurn(row.turn, row.memory, row.journal, entry.start_line, row.time)
 
     def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
@@ -615,5 +589,6 @@ def session_status(workspace: Workspace) -> SessionStatus:
     from lorelog.services.standing.rules import read_standing_rules
 
     standing = read_standing_rules(workspace)
-    counts = [sum(rule.is_users for rule in some) for some in (standing.rules, standing.decisions)]
+    users = [[rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions)]
+    counts = (*map(len, users), sum(rule.edited for some in users for rule in some))
     return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts)

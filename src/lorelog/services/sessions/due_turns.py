@@ -1,23 +1,16 @@
-"""Decides which turns of a session are due: finished ones, the rest of silent sessions, and notes that may be replaced.
-
-A journal is the user's file: an entry that somebody edited is never replaced. What an older version wrote is not stored,
-so an entry counts as unedited if every word of it comes from the turn: then nothing is lost, because the old entry stays
-in the journal and is only superseded. A note worded by a model has words of its own, and is kept.
-"""
+"""Decides which turns of a session are due: finished ones, and the rest of silent sessions."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from itertools import takewhile
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from lorelog.core.session import CaptureReply, HookEvent, TurnDigest, answer_hash
+from lorelog.core.session import CaptureReply, HookEvent, answer_hash
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.services.sessions.capture_db import CaptureDatabase
 
@@ -28,10 +21,6 @@ _LATE_HOSTS = frozenset({"copilot"})
 """Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
 SILENCE = timedelta(hours=2)
 """A session without an event for this long has ended."""
-_WORD = re.compile(r"\w+")
-_LABEL = re.compile(r"^\s*- (User asked|Went on with|Outcome|Files|Commands|Errors|Ended):", re.MULTILINE)
-_OWN_WORDS = frozenset({"and", "more", "failed", "interrupted", "rejected", "by", "the", "user", "image", "characters"})
-"""Words that the note itself adds."""
 
 
 class FinishedTurns(Struct, frozen=True):
@@ -152,43 +141,3 @@ def _is_silent(transcript: str, now: datetime) -> bool:
         return Path(transcript).stat().st_mtime < (now - SILENCE).timestamp()
     except OSError:
         return True
-
-
-# -- notes of older versions -------------------------------------------------------------------------------------------
-
-
-def is_outdated(
-    entries: Sequence[tuple[Path, str]], text: str, digest: TurnDigest, clean: Callable[[str], str]
-) -> bool:
-    """Return True if the entries of a turn are unedited notes, and this version words them differently.
-
-    `entries` are journals and memory ids, `text` is the new note.
-    """
-    bodies = [read_entry_body(path, memory) for path, memory in entries]
-    note = "\n".join(bodies)
-    if not text or not all(bodies) or note.split() == text.split():
-        return False
-    labels = _LABEL.findall(note)
-    if not labels or (digest.request.strip() and not {"User asked", "Went on with"}.intersection(labels)):
-        return False
-    texts = [digest.request, *digest.assistant_texts]
-    for action in digest.actions:
-        texts += (action.tool, action.command, action.error, *action.files)
-    words = {word for said in texts for word in _WORD.findall(f"{said} {clean(said)}".lower())}
-    words |= {word.lower() for word in re.findall(r"(\w+)…", note)}  # the last word of a shortened text may be cut
-    return words.union(_OWN_WORDS).issuperset(_WORD.findall(_LABEL.sub("", note).lower()))
-
-
-def read_entry_body(journal: Path, memory: str) -> str:
-    """Return the text of an entry below its anchor; empty if the journal does not have it."""
-    try:
-        lines = [] if journal.is_symlink() else journal.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    marker = f"memory:{memory}"
-    anchors = (number for number, line in enumerate(lines) if line.startswith("<!--") and marker in line.split())
-    start = next(anchors, None)
-    if start is None:
-        return ""
-    body = takewhile(lambda line: not line.startswith("#"), lines[start + 1 :])
-    return "\n".join(line for line in body if not line.startswith("<!--")).strip()

@@ -155,7 +155,7 @@ class PluginLanguageModel:
         self._fetch_s = min(fetch_s, timeout_s)
 
     def complete(self, system: str, text: str, max_tokens: int) -> Completion:
-        name = uuid.uuid4().hex
+        name = f"{time.time_ns():020}{uuid.uuid4().hex}"  # the oldest request is the first by name
         request = {
             "id": name,
             "host": self._host,
@@ -205,7 +205,7 @@ def take_request(
     """
     deadline = time.monotonic() + wait_s
     while is_alive():
-        for path in _oldest_first(folder):
+        for path in sorted(folder.glob("[!.]*.json")):
             request = _read_json(path)
             until = request.get("until")
             is_awaited = isinstance(until, float) and until >= time.time()
@@ -245,14 +245,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _oldest_first(folder: Path) -> list[Path]:
-    times: dict[Path, float] = {}
-    for path in folder.glob("[!.]*.json"):
-        with suppress(OSError):
-            times[path] = path.stat().st_mtime
-    return sorted(times, key=lambda path: (times[path], path))
 
 
 def _remove_stale(folder: Path) -> None:

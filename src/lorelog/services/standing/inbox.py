@@ -8,6 +8,7 @@ so have statements of the user (`services.review`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, timedelta
 
 from msgspec import Struct
@@ -60,6 +61,8 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
     """A call that a proposed guard would have hit."""
     action: str = ""
     """Of a guard: `warn` or `block`."""
+    before: str = ""
+    """Of a rule that was changed outside lorelog: the last wording, which stands until it is approved, or again if it is refused."""
 
 
 class Inbox(Struct, frozen=True, kw_only=True):
@@ -68,13 +71,18 @@ class Inbox(Struct, frozen=True, kw_only=True):
     store: Store
     ownership: Ownership
     lifecycle: LifecycleIndex
+    edited: Mapping[str, str]
+    """Last wordings of the rules that were changed outside lorelog, by id."""
 
     def items(self, projects: tuple[str, ...] | None, today: date) -> list[InboxItem]:
         """Return what waits, newest first; None stands for all projects."""
         since = (today - timedelta(days=MAX_AGE_DAYS)).isoformat()
         memories = self.store.authored_chunks(Filters(projects=projects, since=since), MAX_SCANNED)
-        shown = (self.ownership.with_shown_anchor(stored, self.store) for stored in memories if self._may_wait(stored))
-        return [item for item in map(make_item, shown) if item is not None]
+        changed = [stored for memory in self.edited for stored in self.store.find(memory)]
+        shown = [self.ownership.with_shown_anchor(stored, self.store) for stored in memories if self._may_wait(stored)]
+        found = {stored.key: stored for stored in (*shown, *changed)}.values()
+        items = (make_item(stored, self.edited.get(stored.chunk.memory, "")) for stored in found)
+        return [item for item in items if item is not None]
 
     def _may_wait(self, stored: StoredChunk) -> bool:
         """Return False for most memories, without looking them up."""
@@ -85,8 +93,8 @@ class Inbox(Struct, frozen=True, kw_only=True):
         return not hidden and not self.lifecycle.is_reviewed(anchor.memory)
 
 
-def make_item(stored: StoredChunk) -> InboxItem | None:
-    """Return the item of a memory; None if it needs no decision."""
+def make_item(stored: StoredChunk, before: str = "") -> InboxItem | None:
+    """Return the item of a memory; None if it needs no decision. `before` is the last wording of a rule that was changed."""
     chunk, anchor = stored.chunk, stored.chunk.anchor
     if anchor is None or not anchor.memory or stored.machine or chunk.piece:
         return None
@@ -94,7 +102,12 @@ def make_item(stored: StoredChunk) -> InboxItem | None:
     if is_captured(anchor):
         words, about = split_statement(words)
         words = words.removeprefix("- ").strip()
-    kind = _kind_of(stored)
+    kind = RULE if before else _kind_of(stored)
+    about = (
+        f"it was changed in your editor or by a repository: is it still yours? Until then this stands: {before}"
+        if before
+        else about
+    )
     if not kind or not words:
         return None
     return InboxItem(
@@ -109,7 +122,8 @@ def make_item(stored: StoredChunk) -> InboxItem | None:
         session=anchor.session,
         source=f"{chunk.source}:{chunk.start_line}",
         becomes_rule=kind == RULE or (kind == IMPORT and chunk.type in STANDING_TYPES),
-        deletes=True,
+        deletes=not before,
+        before=before,
     )
 
 

@@ -31,7 +31,8 @@ from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
-from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, project_key, short_digest
+from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, project_key, read_standing, short_digest
+from lorelog.light.prompt_match import stands_in
 from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
@@ -40,6 +41,7 @@ from lorelog.services.standing.ownership import (
     STANDING_TYPES,
     OwnClaim,
     Ownership,
+    find_writers,
     is_confirmed,
     memory_body,
     untracked_files,
@@ -58,6 +60,10 @@ _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "con
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _WORD = re.compile(r"\w+")
 MAX_STANDING = 2_000
+_MIN_COUNTED_PROMPTS, _MAX_COUNTED_PROMPTS = 30, 200
+_MAX_PROMPT_SHARE = 0.03
+"""A phrase in more of a project's last prompts says nothing about one of them: "commit", "context", "tests"."""
+_OUTCOME_LABEL = "\n- outcome:"
 _LAST_RANK = 999_999
 _PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
 _LOCK_WAIT_S = 5.0
@@ -82,7 +88,7 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
             memory.with_usage(verdicts.get(memory.id, memory.verdict), unused.get(memory.id, 0))
             for memory in read_memories(source, marks)
         ]
-        shown = [memory for memory in memories if memory.verdict != Freshness.GONE]
+        shown = _name_phrases(source, [memory for memory in memories if memory.verdict != Freshness.GONE])
         changed = write_projects(folder, [*shown, *_read_remedies(folder)])
         write_atomic(source.stamp_file, stamp.encode(), durable=False)
         return changed
@@ -187,6 +193,12 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
     """The session that it was captured from."""
     reason: str = ""
     """When and how the user said it, and who filed it, if it was filed."""
+    writer: str = ""
+    """Who wrote one that is not own, if that is known."""
+    edited: bool = False
+    """True if its entry was changed outside lorelog since: the last wording stands until the user answers."""
+    named: tuple[str, ...] = ()
+    """Phrases of which one must stand in a prompt that brings it."""
 
     def with_usage(self, verdict: str, unused: int) -> StandingMemory:
         """Return the memory with its freshness and its deliveries without a sign of use."""
@@ -198,9 +210,8 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         names = ("id", "type", "text", "date", "origin", "source", "verdict", "own")
         fields = {name: getattr(self, name) for name in names}
         more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
-        named = list(dict.fromkeys(filter(None, (_named_phrase(cue, self.type) for cue in self.cues))))
-        more |= {"named": named} if named else {}
-        optional = {"expires": self.expires, "reason": self.reason}
+        more |= {"named": self.named} if self.named else {}
+        optional = {name: getattr(self, name) for name in ("expires", "reason", "writer", "edited")}
         return fields | more | {name: value for name, value in optional.items() if value}
 
     def cue_entry(self) -> dict[str, Any]:
@@ -208,8 +219,32 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         names = ("id", "type", "text", "date", "origin", "own")
         fields = {name: getattr(self, name) for name in names}
         drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
-        optional = {"expires": self.expires, "verdict": drifted, "session": self.session, "reason": self.reason}
+        optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
+        optional |= {"reason": self.reason, "writer": self.writer}
         return fields | {name: value for name, value in optional.items() if value}
+
+
+def _name_phrases(source: DeliverySource, memories: Sequence[StandingMemory]) -> list[StandingMemory]:
+    """Return memories with the phrases that bring them with a prompt, without those that stand in many prompts of the project."""
+
+    @lru_cache
+    def requests(project: str) -> list[str]:
+        turns = Filters(types=(TURN_TYPE,), projects=(project,) if project else None)
+        texts = (stored.chunk.text.casefold() for stored in source.store.recent(turns, _MAX_COUNTED_PROMPTS))
+        return [text.partition(_OUTCOME_LABEL)[0] for text in texts]
+
+    @lru_cache
+    def is_frequent(phrase: str, project: str) -> bool:
+        asked = requests(project)
+        count = sum(stands_in(phrase, text) for text in asked)
+        return len(asked) >= _MIN_COUNTED_PROMPTS and count > _MAX_PROMPT_SHARE * len(asked)
+
+    named: list[StandingMemory] = []
+    for memory in memories:
+        phrases = dict.fromkeys(filter(None, (_named_phrase(cue, memory.type) for cue in memory.cues)))
+        telling = tuple(phrase for phrase in phrases if not is_frequent(phrase, memory.project))
+        named.append(replace(memory, named=telling) if telling else memory)
+    return named
 
 
 def _named_phrase(cue: Cue, kind: str) -> str:
@@ -265,13 +300,17 @@ def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMe
     }
     own_ids = {anchor.memory for anchor in own.values()}
     replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
+    others = [draft for draft in drafts if draft.stored.chunk.memory not in own_ids]
+    changed = [draft for draft in others if draft.stored.chunk.memory in registered and draft.claim is not False]
+    kept = _last_wordings(source.folder, changed)
+    foreign = [draft.stored for draft in others if draft.memory is not None and draft.memory.is_standing]
+    writers = find_writers(source.folder, foreign)
+    # Another memory with the id of an own one is forged.
     visible = [
         draft
-        for draft in drafts
-        if draft.memory is not None
-        # Another memory with the id of an own one is forged.
-        if draft.stored.key in own or draft.memory.id not in own_ids
-        if _show(source, draft, replaced, is_own=draft.stored.key in own)
+        for draft in (*(draft for draft in drafts if draft.stored.key in own), *others)
+        if (memory := kept.get(draft.stored.chunk.memory) or draft.memory) is not None
+        if _show(source, draft, memory, replaced, is_own=draft.stored.key in own, writer=writers.get(memory.id, ""))
     ]
     return _drop_repetitions(sorted(visible, key=lambda draft: draft.stored.chunk.date, reverse=True))
 
@@ -354,19 +393,42 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
     return draft
 
 
-def _show(source: DeliverySource, draft: _Draft, replaced: frozenset[str], *, is_own: bool) -> bool:
+def _show(
+    source: DeliverySource,
+    draft: _Draft,
+    memory: StandingMemory,
+    replaced: frozenset[str],
+    *,
+    is_own: bool,
+    writer: str,
+) -> bool:
     """Set what a draft shows; return False if it is hidden. `replaced` are the memories that own ones supersede."""
-    memory = draft.memory
-    if memory is None:
-        return False
     state = source.lifecycle.state_of(draft.stored)
-    if state.expired or (state.superseded_by and (not is_own or memory.id in replaced)):
+    own = is_own or memory.edited
+    if state.expired or (state.superseded_by and (not own or memory.id in replaced)):
         return False
     shown = draft.shown or memory
-    if (shown.own, shown.expires) != (is_own, state.expires):
-        shown = replace(memory, own=is_own, expires=state.expires)
+    writer = "" if own else writer
+    if (shown.own, shown.expires, shown.writer, shown.edited) != (own, state.expires, writer, memory.edited):
+        shown = replace(memory, own=own, expires=state.expires, writer=writer)
     draft.shown = shown
     return True
+
+
+def _last_wordings(folder: Path, changed: Iterable[_Draft]) -> dict[str, StandingMemory]:
+    """Return the rules of the user whose entries were changed outside lorelog, as they stood before.
+
+    An editor, or a repository: that cannot be told. So the last wording stands until the user is asked.
+    """
+    kept: dict[str, StandingMemory] = {}
+    for project in {draft.stored.project for draft in changed}:
+        ids = {draft.stored.chunk.memory for draft in changed if draft.stored.project == project}
+        for line in read_standing((str(folder / f"{project_key(project)}.standing.jsonl"),)):
+            if line["id"] in ids and line.get("own") is True:
+                cues = msgspec.to_builtins(read_cues(line["cues"]))
+                fields = {"project": project, "is_standing": True, "edited": True, "cues": cues}
+                kept[line["id"]] = msgspec.convert(line | fields, StandingMemory)
+    return kept
 
 
 def split_statement(text: str) -> tuple[str, str]:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -49,6 +50,9 @@ _OWN_FORMAT = "1"
 _MAX_JOURNALS_SCANNED = 1_000
 """Newest journals of a folder that are searched for own entries."""
 _MAX_ID_CHARS = 200
+_WRITERS_FILE, _UNCOMMITTED = "writers.json", "Not Committed Yet"
+_MAX_BLAMED = 20
+"""Memories whose writers Git is asked about at once."""
 
 
 def is_confirmed(claim: OwnClaim, known: AuthoredText | None) -> bool:
@@ -121,6 +125,40 @@ class Ownership:
             return False
         first = _first_piece(stored, store)
         return not self.is_own(first.chunk, memory_body(first))
+
+
+def read_writers(folder: Path) -> dict[str, str]:
+    """Return the names of those who wrote memories that are not own, as far as they are known, by memory id."""
+    try:
+        return msgspec.json.decode((folder / _WRITERS_FILE).read_bytes(), type=dict[str, str])
+    except (OSError, ValueError):
+        return {}
+
+
+def note_writers(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
+    """Keep names of writers, and return all that are known. `folder` holds the files that hooks read."""
+    known = read_writers(folder)
+    if not names.items() <= known.items():
+        known |= names
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(folder / _WRITERS_FILE, msgspec.json.encode(known), durable=False)
+    return known
+
+
+def find_writers(folder: Path, memories: Iterable[StoredChunk]) -> dict[str, str]:
+    """Return the known writers, with those of foreign memories whose lines Git knows: all who committed a line of one."""
+    from lorelog.code.git import Git
+
+    known, names = read_writers(folder), dict[str, str]()
+    unknown = [stored for stored in memories if stored.project and stored.chunk.memory not in known]
+    for stored in unknown[:_MAX_BLAMED]:
+        lines = f"-L{stored.chunk.start_line},{stored.chunk.end_line}"
+        words = ("blame", "--line-porcelain", "--no-textconv", lines, "--", stored.chunk.source)
+        output = (Git(stored.project).run(*words) or b"").decode("utf-8", "replace")
+        found = [line.removeprefix("author ") for line in output.split("\n") if line.startswith("author ")]
+        if found and _UNCOMMITTED not in found:
+            names[stored.chunk.memory] = " and ".join(dict.fromkeys(found))
+    return note_writers(folder, names) if names else known
 
 
 def memory_body(stored: StoredChunk) -> str:

@@ -54,6 +54,8 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     """Who wrote one that is not own, if that is known."""
     reason: str = ""
     """When and how the user said it, and who filed it; empty if it was added by hand."""
+    edited: bool = False
+    """True if its entry was changed outside lorelog: the last wording stands until the user answers."""
     verdict: str = ""
     """The freshness of the code that it names."""
     project: str = ""

@@ -166,16 +166,15 @@ def read_journals(files: Mapping[str, bytes], name: str) -> dict[str, str]:
     }
 
 
-def find_writer(files: Mapping[str, bytes], memory: str) -> tuple[str, str]:
-    """Return the id of the machine that wrote a memory or a record, and the name of its user; empty if nobody says so."""
+def find_writers(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return who wrote memories and records, by id: the name of the user, or else the id of the machine."""
     there = _parse(files)
-    authored = there.logs.get("authored", {})
-    for writer in sorted({*authored, *there.chains}):
-        ids = {str(merge.json_object(line).get("memory", "")) for line in authored.get(writer, ())}
-        ids |= {str(record.get("id", "")) for record in there.chains.get(writer, merge.RecordChain()).records}
-        if memory in ids:
-            return writer, there.users.get(writer, "")
-    return "", ""
+    authored, writers = there.logs.get("authored", {}), dict[str, str]()
+    for writer in sorted({*authored, *there.chains}, reverse=True):
+        ids = [str(merge.json_object(line).get("memory", "")) for line in authored.get(writer, ())]
+        ids += (str(record.get("id", "")) for record in there.chains.get(writer, merge.RecordChain()).records)
+        writers |= dict.fromkeys(ids, there.users.get(writer) or writer)
+    return writers
 
 
 def plan_exchange(state: MachineState, files: Mapping[str, bytes]) -> ExchangePlan:

@@ -62,7 +62,6 @@ ARGUMENTS = {
         "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
         "--all-projects": "capture the sessions of every project, each to its own journals",
         "--dry-run": "show what would be captured, and write nothing",
-        "--upgrade": "replace notes of an older version, unless somebody edited them",
         "shared": "json project tenant daemon",
     },
 }
@@ -469,14 +468,10 @@ def run_backfill(args: argparse.Namespace) -> int:
     day. Without HOST, every host that has sessions is read. Running it again writes nothing twice. Only sessions of the current
     project are read, unless --all-projects is given. No model is called.
 
-    With --upgrade, notes that an older version wrote are replaced by notes of this version. Notes that somebody edited, or that a
-    model worded, are kept. A replaced note stays in the journal; searches show the new one.
-
     examples:
       lorelog backfill --dry-run             show what would be captured
       lorelog backfill --all-projects        every project, each to its own journals
       lorelog backfill claude --since 2w     the last two weeks of Claude Code
-      lorelog backfill codex --upgrade
     """
     from contextlib import closing
 
@@ -484,7 +479,7 @@ def run_backfill(args: argparse.Namespace) -> int:
 
     hosts = tuple(dict.fromkeys(map(parse_host, args.hosts))) or HOSTS
     since = parse_past_day(args.since)
-    counts = ("found", "elsewhere", "sessions", "turns", "skipped", "statements", "upgraded", "gone")
+    counts = ("found", "elsewhere", "sessions", "turns", "skipped", "statements", "gone")
     report: Json = {"hosts": [], "dry_run": args.dry_run, **dict.fromkeys(counts, 0)}
     report |= {"journals": {}, "problems": [], "notes": {}}
     memories: set[str] = set()
@@ -531,7 +526,7 @@ def _capture_session(
         name: getattr(session, name) for name in ("host", "session", "transcript", "directory", "branch", "agent")
     }
     arguments |= {"since": since, "everything": True}
-    arguments |= {name: getattr(args, name) for name in ("dry_run", "upgrade", "tenant")}
+    arguments |= {name: getattr(args, name) for name in ("dry_run", "tenant")}
     try:
         reply = client.call("session.capture", arguments, directory=session.directory)
     except LorelogError as error:
@@ -540,7 +535,7 @@ def _capture_session(
     # A forked session repeats the turns of its parent.
     new = [turn for turn in reply["captured"] if turn["memory"] not in memories]
     memories.update(turn["memory"] for turn in new)
-    for name in ("skipped", "statements", "upgraded"):
+    for name in ("skipped", "statements"):
         report[name] += reply[name]
     report["notes"].update(dict.fromkeys(reply["notes"]))
     if new:
@@ -553,9 +548,7 @@ def _capture_session(
 def _show_backfill(report: Json, args: argparse.Namespace) -> None:
     print_problems(report["problems"])
     print_notes(report)
-    capture, keep, replace = ("Would capture", "Would keep", "Would replace")
-    if not args.dry_run:
-        capture, keep, replace = ("Captured", "Kept", "Replaced")
+    capture, keep = ("Would capture", "Would keep") if args.dry_run else ("Captured", "Kept")
     if report["hosts"]:
         titles = " and ".join(HOST_TITLES[host] for host in report["hosts"])
         print(f"Found {plural(report['found'], 'session')} of {titles}.")
@@ -565,8 +558,6 @@ def _show_backfill(report: Json, args: argparse.Namespace) -> None:
     if report["statements"]:
         statements = plural(report["statements"], "statement")
         print(f"{keep} {statements} of the user: corrections, preferences, decisions, plans.")
-    if report["upgraded"]:
-        print(f"{replace} {plural(report['upgraded'], 'older note')}.")
     for journal in report["journals"]:
         print(f"  {journal['turns']:>6,}  {short_path(journal['path'])}")
     if report["gone"]:

@@ -125,7 +125,7 @@ def _read_captured(call: Callable[..., Any]) -> dict[str, int]:
     """Return the turns and statements written today in all projects, and what stands in this project."""
     sessions = call("session.status")
     turns, statements = (sum(host[name] for host in sessions["hosts"]) for name in ("today", "statements"))
-    standing = {name: sessions[name] for name in ("rules", "decisions", "waiting")}
+    standing = {name: sessions[name] for name in ("rules", "decisions", "edited", "waiting")}
     return {"turns": turns, "statements": statements, **standing}
 
 
@@ -199,7 +199,10 @@ def _format_parts(status: Json) -> Iterator[tuple[str, str]]:
         )
         waiting = f"; {plural(captured['waiting'], 'event')} waiting" if captured["waiting"] else ""
         yield "captured", f"written today: {counts}{waiting}"
-        yield "standing", f"{standing} of yours"
+        edited = (
+            captured["edited"] and f"; you changed {captured['edited']} in your editor: still yours? (lorelog review)"
+        )
+        yield "standing", f"{standing} of yours{edited or ''}"
     yield from _format_spending(status["delivered"], status["cost"], unknown)
 
 
