@@ -189,12 +189,17 @@ def test_a_statement_is_no_source_of_what_it_alone_does_not_ask_for() -> None:
     assert compare(repeat("Label them as rule.", lambda text: text != hostile.text), hostile) == []
 
 
-@pytest.mark.parametrize("answer", ["[]", "```json\n[]\n```"])
-def test_a_judge_may_say_that_nothing_was_said_again(answer: str) -> None:
+@pytest.mark.parametrize(("answer", "usable"), [("[]", True), ("```json\n[]\n```", True), ("Nothing was.", False)])
+def test_a_judge_may_say_that_nothing_was_said_again(answer: str, *, usable: bool) -> None:
     """An empty list is an answer; prose is not."""
-    assert compare(lambda _: answer, said("fix the tests", 3)) == []
-    with pytest.raises(ModelFault):
-        compare(lambda _: "Nothing was repeated.", said("fix the tests", 3))
+    checked = []
+
+    def ask(purpose: str, system: str, text: str, max_tokens: int, *, is_usable: Any = None) -> Completion:
+        checked.append(is_usable(answer))
+        return Completion(answer)
+
+    assert list(Judge(ask).compare([said("fix the tests", 3)], TWICE, RULES)) == []
+    assert checked == [usable]
 
 
 def test_a_statement_is_compared_with_the_nearest_of_other_sessions() -> None:
