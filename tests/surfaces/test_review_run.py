@@ -15,6 +15,7 @@ import pytest
 from tests.ingest.transcripts.conversations import claude_turn, write_lines
 from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.surfaces.conftest import Shell, command_line
+from tests.surfaces.test_terminal import sit
 
 from lorelog import Lorelog
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
@@ -208,3 +209,16 @@ def test_a_judge_that_fails_is_named_and_left_alone(
     assert check["message"].startswith("judge did not answer (")
     assert check["message"].endswith("1 statement waits for openai/judge")
     assert check["hint"]
+
+
+@pytest.mark.slow
+def test_the_statements_of_a_day_are_closed_by_one_key_in_a_terminal(project: Path, shell: Shell) -> None:
+    """`lorelog review` goes on with the next day after a day was closed, also if the keys were typed ahead."""
+    capture(project, "fix a", "fix b", "fix c", session="new", day="2026-02-07")
+    capture(project, "use tabs", "fix d", session="old")
+
+    done = sit(["review"], project, typed="noossq")
+
+    assert "nothing to keep, and of the 1 others of this day" in done.out
+    assert "3 items decided, 2 left" in done.err
+    assert [item["text"] for item in shell("review", "list", "--json").json["items"]] == ["fix d", "use tabs"]

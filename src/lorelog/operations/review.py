@@ -264,6 +264,7 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
         if checked is not None:
             judged[identity] = checked
     entries = reviewer.file(list(statements.values()), judged, rules, call.agent or PERSON)
+    reviewer.note_waiting()
     return [
         ItemDecision(id=entry.statement, kind=STATEMENT, outcome=entry.outcome, result=entry.memory, notes=())
         for entry in entries

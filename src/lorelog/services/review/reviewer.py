@@ -171,6 +171,7 @@ class Reviewer:
             if not entries:
                 raise
             stopped = error.message
+        self.note_waiting()
         outcomes = Counter(entry.outcome for entry in entries)
         return ReviewReport(
             judge=name,
@@ -219,7 +220,7 @@ class Reviewer:
         rules: Sequence[KnownRule],
         judge: str,
     ) -> list[ReviewEntry]:
-        """File statements by the verdicts of a person or a model."""
+        """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
         filed = self.log.by_memory()
         filing = Filing(
             judge=judge,
@@ -228,9 +229,7 @@ class Reviewer:
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
         )
-        entries = filing.file(statements, verdicts, rules)
-        self.note_waiting()
-        return entries
+        return filing.file(statements, verdicts, rules)
 
     def note_waiting(self) -> None:
         """Write how many statements wait, for the start of the next session."""

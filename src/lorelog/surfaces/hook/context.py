@@ -25,7 +25,7 @@ from lorelog.light.delivery_files import (
     when_said,
 )
 from lorelog.light.delivery_log import estimate_tokens, prompted_memories
-from lorelog.light.git_location import read_head
+from lorelog.light.git_location import is_default_branch, read_head
 from lorelog.light.quick_json import dumps, loads
 from lorelog.light.session_start import (
     STALE_VERDICTS,
@@ -98,9 +98,9 @@ def _start_context(context: HookContext) -> str:
     journals = RecentJournals(location.project, folders, today, location.deletions, context.files.own)
     if journals.is_unreadable:
         raise OSError(f"{location.deletions} or the file of expiry dates beside it cannot be read")
-    head = read_head(context.root)
+    branch, commit = read_head(context.root)
+    head, agent = (branch, commit, is_default_branch(context.root, branch)), context.event["agent"]
     shown = render_session_start(journals, context.files, budget, head, rules_only=to_subagent == "rules")
-    agent = context.event["agent"]
     if shown.text:
         context.record("standing", list(shown.standing), estimate_tokens(shown.text), agent=agent)
     for memory, cue in shown.cued:  # its tokens are part of those above
