@@ -165,7 +165,7 @@ def recalled(host: Host) -> None:
     holds(f"answer-{word}" in second.asked, "what the first session settled is in no request of the second")
 
 
-@behaviour("skill", "the recall skill is offered, and its commands work inside the host")
+@behaviour("skill", "the skills are offered, and the recall skill's commands work inside the host")
 def skill(host: Host) -> None:
     word, asked = mark("meadow"), mark("asking")
     write_journal(host.world, f"The {word} cache is cleared on Tuesdays", "2026-01-05")
@@ -174,6 +174,7 @@ def skill(host: Host) -> None:
     outcome = host.use_skill(asked, f"when is the {word} cache cleared", search)
     offered = [request for request in outcome.requests if request.tools and host.skill_mark in request.text]
     holds(offered, "no request offers the skill")
+    holds("lorelog-review" in offered[0].text, "no request offers the skill that files what was said")
     results = [result for request in outcome.requests for result in request.results]
     holds(
         any("cleared on Tuesdays" in result for result in results),
