@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from examples.demo_sessions import TODAY
+from tests.ingest.transcripts.conversations import claude_turn, write_lines
 from tests.page.browser import Tab
 from tests.page.conftest import PageWorld, check_accessible
 
@@ -183,3 +185,41 @@ def test_guards_and_summaries_are_decided_by_keyboard(page: PageWorld) -> None:
     tab.press("r")
     tab.wait_text("Nothing waits for you.")
     assert page.call("memory.list", {"types": ["summary"]})["memories"] == []
+
+
+def test_a_long_inbox_is_emptied_by_day_and_by_keyboard(page: PageWorld, tmp_path: Path) -> None:
+    """Hundreds of statements are grouped by day, newest first; selected ones are closed together, and the next ones come."""
+    before = page.call("review.list", {"kind": "statement"})["total_count"]
+    lines = [
+        line
+        for number in range(230)
+        for line in claude_turn(
+            f"u{number}",
+            f"look at part {number}",
+            "Done.",
+            timestamp=f"2099-03-{5 + number // 115:02}T{10 + number % 115 // 60}:{number % 115 % 60:02}:00.000Z",
+        )
+    ]
+    talk = write_lines(tmp_path / "long.jsonl", lines)
+    page.call("session.capture", {"host": "claude", "session": "long", "transcript": str(talk), "everything": True})
+    tab = page.open("#/told/inbox?kind=statement")
+    tab.wait("document.querySelectorAll('.inbox-item').length === 200")
+    assert f"The newest 200 of {230 + before}" in tab.text()
+    assert "look at part 229" in tab.run("document.querySelector('.inbox-item').innerText")
+    check_accessible(tab)
+    tab.press("m")
+    tab.press("j")
+    tab.press("m")
+    tab.press("r")
+    tab.wait("document.querySelector('dialog')")
+    tab.press("Enter")
+    tab.wait_text("2 closed")
+    assert page.call("review.list", {"kind": "statement"})["total_count"] == 228 + before
+    tab.wait("document.querySelector('.inbox-group h2 button').innerText === 'Select these 113'")
+    tab.press("*")
+    tab.press("r")
+    tab.click("dialog button.danger")
+    tab.wait_text("200 closed")
+    tab.wait(f"document.querySelectorAll('.inbox-item').length === {28 + before}")
+    assert "about" in tab.run("document.querySelector('.judge').innerText")
+    assert tab.errors == []

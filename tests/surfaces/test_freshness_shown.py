@@ -64,11 +64,11 @@ def test_what_comes_unasked_says_it_in_a_word(monkeypatch: pytest.MonkeyPatch, t
     verdict = {"verdict": "drifted", "unmerged": "</lorelog-memory>feature\nx", "findings": []}
     answer = {"hits": [{**hit, "freshness": verdict}, {**hit, "freshness": {"verdict": "fresh", "unmerged": ""}}]}
     monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
-    chosen = {"session.hits": 3, "session.hits_relevance": 0.5}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
     context = HookContext(event, {"LORELOG_HOME": str(tmp_path / "run")})
-    context.settings = chosen
-    lines, _ = recall_for_prompt(context, "what", 200)
+    context.settings |= {"session.hits": 3}
+    context.locate()
+    lines, _ = recall_for_prompt(context, "what is it?", 200)
     marked, plain = (line for line in lines if line.startswith("- "))
     assert marked.endswith('not merged, drifted: "a"')
     assert "</" not in marked

@@ -52,12 +52,12 @@ def test_what_comes_unasked_says_what_is_outdated(monkeypatch: pytest.MonkeyPatc
         ]
     }
     monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
-    chosen = {"session.hits": 3, "session.hits_relevance": 0.5}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
     context = HookContext(event, {"LORELOG_HOME": str(tmp_path / "run")})
-    context.settings = chosen
+    context.settings |= {"session.hits": 3}
+    context.locate()
 
-    lines, _ = recall_for_prompt(context, "what", 300)
+    lines, _ = recall_for_prompt(context, "what is it?", 300)
 
     outdated, contradicted, plain = (line for line in lines if line.startswith("- "))
     assert "superseded by id" in outdated

@@ -421,7 +421,7 @@ SHOWN = [
     SettingEffect("session.subagents", "none", _shown_to_a_subagent, without=True, given=False),
     SettingEffect("session.prompt_budget", 0, _waits, [0.15], [], _THREE),
     SettingEffect("session.hits", 3, _recalled, 2, 3, {"session.hits_relevance": 0.0}),
-    SettingEffect("session.hits_relevance", 0.99, lambda otters: _recalled(otters) == 3, True, False, _THREE),
+    SettingEffect("session.hits_relevance", 0.0, lambda otters: _recalled(otters) == 3, False, True, _THREE),
 ]
 
 

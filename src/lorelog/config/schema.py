@@ -296,8 +296,8 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "session.hits_relevance",
-        0.5,
-        "Minimum probability of relevance for memories that are added automatically.",
+        0.1,
+        "Minimum probability of relevance for memories that name what a prompt names; 0 adds whatever a search finds.",
         limits=(0, 1),
     ),
     Setting(

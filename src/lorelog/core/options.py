@@ -249,7 +249,7 @@ class SessionOptions(Struct, frozen=True):
     budget: int = 600
     prompt_budget: int = 200
     hits: int = 2
-    hits_relevance: float = 0.5
+    hits_relevance: float = 0.1
 
 
 LANGUAGE_PROVIDERS = ("none", "openai", "anthropic", "gemini", "ollama", "command", "host")

@@ -28,6 +28,8 @@ MAX_STANDING_BYTES = 1_000_000
 """A longer file cannot be read while an agent waits; the oldest memories in it are ignored."""
 OPENING_TAG, CLOSING_TAG = "<lorelog-memory>", "</lorelog-memory>"
 MEMORY_TAG = "lorelog-memory"
+MAX_LATE_S = 300.0
+"""Seconds after which an answer that nobody took is no longer shown."""
 MAX_JOURNALS = 30
 """Journals that are read while an agent waits."""
 _TAIL_BYTES = 65_536
@@ -62,6 +64,11 @@ class DeliveryFiles:
     def state_card(self, session: str) -> str:
         """Return the file with the state of a session that is being compacted; `forget` deletes handoffs."""
         return f"{self.handoff.removesuffix('.handoff')}.{short_digest(session)}.handoff"
+
+
+def late_answer(tenant_folder: str, host: str, session: str) -> str:
+    """Return the file in which the daemon leaves an answer for a session."""
+    return os.path.join(cache_folder(tenant_folder), "delivery", f"{short_digest(f'{host} {session}')}.late")
 
 
 def project_key(project: str) -> str:

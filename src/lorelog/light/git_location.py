@@ -156,6 +156,12 @@ def read_head(root: str, folders: tuple[str, str] | None = None) -> tuple[str, s
     return branch, ""
 
 
+def is_default_branch(root: str, branch: str) -> bool:
+    """Return whether a branch is the one that a clone of the remote checks out; without a remote, `main` and `master` are."""
+    origin = read_small_file(path.join(git_folders(root)[1] or "/", "refs/remotes/origin/HEAD")).strip()
+    return branch in ("main", "master") if not origin else origin == f"ref: refs/remotes/origin/{branch}"
+
+
 def _read_packed_ref(name: str, common: str) -> str:
     content = read_small_file(path.join(common, "packed-refs"), _MAX_PACKED_REFS_BYTES)
     end = content.find(f" {name}\n")

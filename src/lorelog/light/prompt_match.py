@@ -27,13 +27,14 @@ def select_named(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any
     for number, rule in enumerate(rules):
         phrases = rule.get("named")
         phrases = [phrase for phrase in phrases if isinstance(phrase, str)] if isinstance(phrases, list) else []
-        longest = max((len(phrase) for phrase in phrases if phrase and _stands_in(phrase, text)), default=0)
+        longest = max((len(phrase) for phrase in phrases if phrase and stands_in(phrase, text)), default=0)
         if longest:
             found.append((is_never_used(rule), -longest, number))
     return [rules[number] for _, _, number in sorted(found)]
 
 
-def _stands_in(phrase: str, text: str) -> bool:
+def stands_in(phrase: str, text: str) -> bool:
+    """Return whether a phrase stands in a text as whole words; both are casefolded."""
     start = text.find(phrase)
     while start >= 0:
         end = start + len(phrase)

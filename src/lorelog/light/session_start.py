@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
     from lorelog.light.delivery_files import DeliveryFiles, RecentEntry
 
+    Head = tuple[str, str, bool]
+    """The branch and the commit that are checked out, and whether it is the default branch, whose sessions have no common subject."""
     _Session = list[RecentEntry]
     """Its entries, newest first."""
 
@@ -70,7 +72,7 @@ _MIN_REQUEST_CHARS = 15
 _MAX_FILES_SHOWN = 3
 _MAX_SESSIONS, _MAX_FOREIGN_SESSIONS = 12, 6
 """Sessions that are read: of this branch, of others, and of other people."""
-_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 3, 2, 3
+_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 3, 1, 3
 _MIN_OUTCOME_CHARS = 40
 """A session that wrote no file and ended with less ("OK", "2 + 2 is 4") is not a line."""
 _MAX_OPEN_ENDS_BYTES = 1_000_000
@@ -140,13 +142,13 @@ def render_session_start(
     journals: RecentJournals,
     files: DeliveryFiles,
     budget: int,
-    head: tuple[str, str] = ("", ""),
+    head: Head = ("", "", False),
     *,
     rules_only: bool = False,
 ) -> ShownMemory:
     """Return Markdown of at most `budget` tokens about a project and its files; empty if there is nothing to show.
 
-    `head` is the branch and the commit that are checked out. With `rules_only`, nothing but the user's rules is shown.
+    With `rules_only`, nothing but the user's rules is shown.
     """
     from lorelog.light.cue_table import event_cues  # a prompt does not need it
 
@@ -191,21 +193,30 @@ def render_session_start(
 def _further_blocks(
     journals: RecentJournals,
     files: DeliveryFiles,
-    head: tuple[str, str],
+    head: Head,
     standing: list[dict[str, Any]],
     cued: list[dict[str, Any]],
 ) -> list[_Block]:
     """Return the blocks after the user's rules."""
+    branch, commit, is_default = head
     is_built = any(os.path.exists(file) for file in files.standing)
-    boxes, here, elsewhere, others = _read_sessions(journals, standing, head[0], is_built=is_built)
-    recent, names = _describe_sessions(here, _MAX_BRANCH_LINES)
-    recent += _describe_sessions(elsewhere, _MAX_OTHER_LINES, is_elsewhere=True)[0]
+    boxes, here, elsewhere, others, said_here = _read_sessions(journals, standing, branch, is_built=is_built)
+    recent, names = _describe_sessions(here, 1 if is_default else _MAX_BRANCH_LINES)
+    todays = [entries for entries in elsewhere if entries[0].day == journals.today]
+    recent += _describe_sessions(todays, _MAX_OTHER_LINES, is_elsewhere=True)[0]
     foreign = _describe_sessions(others, _MAX_FOREIGN_SESSIONS)[0]
     tasks = [*render_open_tasks(journals.deletions, journals.project), *boxes][:MAX_SHOWN_TASKS]
-    open_ends = [*_failing_line(files, head), *_left_open(here, head[1]), *tasks]
+    open_ends = [*_failing_line(files, f"{branch}\t{commit}\t"), *_left_open(here, commit), *tasks]
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
     decided = [memory for memory in fresh if is_users_word(memory) and memory["type"] == "decision"]
-    decided.sort(key=lambda memory: not any(name in memory["text"] for name in names))
+
+    def distance(memory: dict[str, Any]) -> int:  # most of what was decided in conversations is about their subject
+        if any(name in memory["text"] for name in names):
+            return 0
+        is_of_branch = memory["id"] in said_here and not is_default
+        return 1 if is_of_branch or not memory.get("reason") else 3 - str(memory.get("date")).startswith(journals.today)
+
+    decided = sorted((memory for memory in decided if distance(memory) < 3), key=distance)
     notes = ([memory for memory in some if is_agents_note(memory)] for some in (cued, fresh))
     return [
         _Block(
@@ -225,10 +236,10 @@ def _further_blocks(
     ]
 
 
-def _failing_line(files: DeliveryFiles, head: tuple[str, str]) -> list[str]:
+def _failing_line(files: DeliveryFiles, start: str) -> list[str]:
     """Return the line of the branch's failing command; `services.sessions.handoff` wrote the file."""
-    lines, start = read_start(files.open_ends, _MAX_OPEN_ENDS_BYTES).decode("utf-8", "replace"), "\t".join((*head, ""))
-    return [f"- failing: {clean_line(line[len(start) :])}" for line in lines.split("\n") if line.startswith(start)]
+    lines = read_start(files.open_ends, _MAX_OPEN_ENDS_BYTES).decode("utf-8", "replace").split("\n")
+    return [f"- failing: {clean_line(line[len(start) :])}" for line in lines if line.startswith(start)]
 
 
 def _left_open(sessions: list[_Session], commit: str) -> list[str]:
@@ -307,9 +318,10 @@ def _foreign_lines(memories: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def _read_sessions(
     journals: RecentJournals, standing: list[dict[str, Any]], branch: str, *, is_built: bool
-) -> tuple[list[str], list[_Session], list[_Session], list[_Session]]:
+) -> tuple[list[str], list[_Session], list[_Session], list[_Session], set[str]]:
     """Return the boxes that are open on a branch, its newest sessions, those of others, and those that came with the repository.
 
+    Last come the standing memories that were made of words said on the branch.
     `is_built` is False until the list of standing memories has been derived from the journals.
     """
     listed = {memory["id"] for memory in standing}
@@ -319,11 +331,14 @@ def _read_sessions(
     foreign: dict[str, _Session] = {}
     boxes: list[str] = []
     done: set[str] = set()
+    said: dict[str, str] = {}
+    places: dict[str, bool] = {}
     word = branch.replace("--", "-")  # as in an anchor
     for entry in journals.entries():
         kind, session = entry.anchor.get("type", ""), entry.anchor.get("session", "")
         is_here = entry.anchor.get("branch", word) == word
         is_quoted = bool(foreign_origin_label(entry.anchor.get("origin", "")))
+        said[entry.memory], places[entry.memory] = entry.anchor.get("said", ""), is_here
         for line in entry.lines if entry.is_own and not is_quoted else ():
             if line.startswith(_DONE_BULLETS):
                 done.add(line[6:])
@@ -343,7 +358,8 @@ def _read_sessions(
             break
         elif sessions is elsewhere:
             journals.sought = f" branch:{word} "
-    return boxes, list(here.values()), list(elsewhere.values()), list(foreign.values())
+    said_here = {memory for memory, statement in said.items() if places.get(statement)}
+    return boxes, list(here.values()), list(elsewhere.values()), list(foreign.values()), said_here
 
 
 def _describe_sessions(
@@ -435,6 +451,7 @@ class RecentJournals:
         ]
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
         self._own, self._own_files = read_own_entries(own) if own else (frozenset(), frozenset())
+        self._own_time = _changed_at(own)
         self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
         """Memories that an own entry replaces, and that a foreign one replaces."""
         self.sought = ""
@@ -461,7 +478,9 @@ class RecentJournals:
                     continue
                 for entry in parse_entries(text, date):
                     entry.is_own = bool(self._own) and entry_digest(entry) in self._own
-                    entries.append((entry.time, len(entries), file, entry))
+                    # The list of own entries is older than the file: whose words these are is not known yet.
+                    if entry.is_own or not 0 < self._own_time < _changed_at(file):
+                        entries.append((entry.time, len(entries), file, entry))
             for _, _, file, entry in sorted(entries, key=lambda place: place[:2], reverse=True):
                 if self._is_visible(entry, file):
                     yield entry
@@ -490,6 +509,13 @@ class RecentJournals:
         replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
         self._superseded[entry.is_own].update(replaced)
         return is_shown and bool(entry.lines)
+
+
+def _changed_at(file: str) -> int:
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def parse_note(lines: list[str]) -> dict[str, list[str]]:

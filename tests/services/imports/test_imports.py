@@ -133,7 +133,6 @@ def test_archive_is_searched_and_never_shown(engine: Engine) -> None:
         UserPrompt("claude", "s", "when is the otter fed at noon"),
         SearchOptions(k=5),
         engine.recall_sources(),
-        lambda: None,
     )
     assert [memory.text for memory in recalled if "turn" in memory.text] == []
     assert any("evening" in memory.text for memory in recalled)

@@ -111,7 +111,7 @@ def test_codex_says_which_hooks_wait_for_approval(where: InstallContext) -> None
     (said,) = pending_approvals("codex", where)
     assert ", ".join(HOOK_EVENTS["codex"]) in said
     for event in (
-        *("session_start", "user_prompt_submit", "pre_tool_use"),
+        *("session_start", "subagent_start", "user_prompt_submit", "pre_tool_use"),
         *("post_tool_use", "pre_compact", "session_end"),
     ):
         config.write_text(f'{config.read_text()}\n[hooks.state."{hooks}:{event}:0:0"]\ntrusted_hash = "sha256:x"\n')

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from lorelog import Lorelog
-from lorelog.core.errors import Cancelled, StoreError, UsageError
-from lorelog.core.options import SearchOptions
-from lorelog.core.query import SearchReply
+from lorelog.core.errors import UsageError
 from lorelog.engine import Engine
+from lorelog.light.delivery_files import late_answer
+from lorelog.light.delivery_log import append_delivery
 from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt, recall_memories
 from lorelog.wiring import open_engine, resolve_location
 
@@ -56,35 +54,44 @@ def recalled(project: Path, session: str = "s", prompt: str = "the otter", **mor
     with engine_at(project) as engine:
         options = replace(engine.defaults.search, k=more.get("k", 10), min_relevance=more.get("min_relevance", 0.0))
         given = UserPrompt(more.get("host", "claude"), session, prompt)
-        return recall_memories(given, options, engine.recall_sources(), more.get("wanted", lambda: None))
+        return recall_memories(given, options, engine.recall_sources())
 
 
 def texts(hits: tuple[RecalledMemory, ...]) -> str:
     return "\n".join(hit.text for hit in hits)
 
 
-def test_a_memory_is_shown_once_in_a_session(memory: Path) -> None:
-    """A memory is shown once per session; sessions of other hosts with the same name are separate."""
-    first = recalled(memory)
+def shown(project: Path, home: Path, **more: Any) -> tuple[RecalledMemory, ...]:
+    """Recall and log the delivery, as a hook does."""
+    hits = recalled(project, **more)
+    memories = [hit.memory for hit in hits]
+    folder, host = str(home / "data" / "default" / "deliveries"), more.get("host", "claude")
+    append_delivery(
+        folder, host, more.get("session", "s"), {"moment": "prompt", "kind": "recall", "memories": memories}
+    )
+    return hits
 
-    assert len(first) == 4
-    assert recalled(memory) == ()
-    assert recalled(memory, prompt="where does the otter sleep") == ()
-    assert len(recalled(memory, session="other")) == 4
-    assert len(recalled(memory, host="codex")) == 4
+
+def test_a_memory_is_shown_once_in_a_session(memory: Path, home: Path) -> None:
+    """What the session's log has does not come again; sessions of other hosts with the same name are separate."""
+    assert len(shown(memory, home)) == 4
+    assert shown(memory, home) == ()
+    assert shown(memory, home, prompt="where does the otter sleep") == ()
+    assert len(shown(memory, home, session="other")) == 4
+    assert len(shown(memory, home, host="codex")) == 4
 
 
-def test_what_was_left_out_comes_the_next_time(memory: Path) -> None:
+def test_what_was_left_out_comes_the_next_time(memory: Path, home: Path) -> None:
     """With one memory at a time, each prompt brings another one until there are no more."""
-    seen = [recalled(memory, k=1) for _ in range(6)]
+    seen = [shown(memory, home, k=1) for _ in range(6)]
 
     assert [len(item) for item in seen] == [1, 1, 1, 1, 0, 0]
     assert len({hits[0].id for hits in seen if hits}) == 4
 
 
-def test_a_memory_that_moved_is_the_same_memory(memory: Path) -> None:
+def test_a_memory_that_moved_is_the_same_memory(memory: Path, home: Path) -> None:
     """Lines inserted above a memory do not make it new to the session."""
-    recalled(memory)
+    shown(memory, home)
     journal = memory / "notes" / "2026-03-05.md"
     journal.write_text(JOURNAL.replace("### 09:00", "### 08:00\nA heron.\n\n### 09:00"), "utf-8")
     with Lorelog(project=memory) as opened:
@@ -102,7 +109,7 @@ def test_a_session_is_not_told_what_it_said(memory: Path) -> None:
 
 
 def test_only_likely_memories_come(memory: Path) -> None:
-    """Memories below the threshold are neither shown nor saved as shown."""
+    """Memories below the threshold are not shown."""
     assert recalled(memory, min_relevance=1.0) == ()
 
     assert len(recalled(memory)) == 4
@@ -139,72 +146,67 @@ def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch:
     assert len(recalled(memory)) == 4
 
 
-def test_nothing_counts_as_shown_after_a_timeout(memory: Path) -> None:
-    """If the caller has given up, nothing counts as shown."""
-
-    def gone() -> None:
-        raise Cancelled("nobody waits")
-
-    with pytest.raises(Cancelled):
-        recalled(memory, wanted=gone)
-
-    assert len(recalled(memory)) == 4
-
-
-def test_two_prompts_at_once_share_what_there_is(memory: Path) -> None:
-    """Concurrent recalls of a session show each memory once."""
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: recalled(memory), range(4)))
-
-    ids = [hit.id for hits in answers for hit in hits]
-    assert sorted(ids) == sorted(set(ids))
-    assert len(ids) == 4
-
-
-def test_where_it_cannot_be_written_down_nothing_is_shown(memory: Path, home: Path) -> None:
-    """If the captures cannot be read, nothing is shown."""
-    (home / "data" / "default" / "captures.db").mkdir(parents=True)
-
-    with pytest.raises(StoreError):
-        recalled(memory)
-
-
-def test_sessions_of_long_ago_are_forgotten(memory: Path, home: Path) -> None:
-    """Memories shown a month ago may be shown again, and are removed from the database."""
-    recalled(memory)
-    with sqlite3.connect(home / "data" / "default" / "captures.db") as database:
-        database.execute("UPDATE shown SET at = at - 31 * 86400")
-    database.close()
-
-    recalled(memory, session="other")
-    assert len(recalled(memory)) == 4
-
-
 @pytest.mark.parametrize("prompt", ["", "  \n ", "!?"])
 def test_a_prompt_without_words_brings_nothing(memory: Path, prompt: str) -> None:
     """An empty prompt recalls nothing and raises nothing."""
     assert recalled(memory, prompt=prompt, min_relevance=0.5) == ()
 
 
-def test_a_long_prompt_is_searched_for_in_part(memory: Path) -> None:
-    """Of a long prompt only the beginning and the end are searched for."""
-    asked: list[str] = []
-    from lorelog.services.sessions.recall import RecallSources, recall_memories
+def test_a_long_prompt_brings_nothing(memory: Path) -> None:
+    """A pasted plan or log says itself what it is about."""
+    assert recalled(memory, prompt="why the otter? " + "and then " * 130) == ()
 
-    def search(query: str, options: SearchOptions) -> SearchReply:
-        asked.append(query)
-        with engine_at(memory) as engine:
-            return engine.search(query, options)
 
-    prompt = UserPrompt("claude", "s", "why the otter? " + "x" * 500_000 + " in the holt")
-    recall_memories(prompt, SearchOptions(k=1), RecallSources(search, memory), lambda: None)
+TURNS = """
+### 12:00
+<!-- memory:01a1dd23-0000-7000-8000-0000000000a1 session:theirs turn:t1 transcript:x.jsonl type:turn -->
+- User asked: how does metadata.json look today, and which trailer names it?
+- Outcome: It has the session's id, and the commit has the trailer Otter-Checkpoint.
 
-    assert len(asked[0]) < 2100
-    assert "otter" in asked[0]
-    assert "holt" in asked[0]
+### 12:01
+<!-- memory:01a1dd23-0000-7000-8000-0000000000a2 session:theirs turn:t1 transcript:x.jsonl type:decision -->
+- metadata.json is named in a trailer
+
+### 12:02
+<!-- memory:01a1dd23-0000-7000-8000-0000000000a3 session:theirs turn:t2 transcript:x.jsonl type:turn -->
+- User asked: print the otter_count of the river
+
+### 12:03
+<!-- memory:01a1dd23-0000-7000-8000-0000000000a4 session:theirs turn:t3 transcript:x.jsonl type:turn -->
+- User asked: commit this, yes please
+- Outcome: Committed as b67cccf.
+"""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "count"),
+    [
+        ("which trailer of the checkpoint names the session's metadata.json?", 1),  # with what was said in that turn
+        ("# Plan for metadata.json\nwhich trailer of the checkpoint names the session?", 0),
+        ("add the agent to metadata.json and to the trailer", 0),  # two of its words, not four
+        ("can you add this to metadata.json?", 0),  # the name alone
+        ("print the otter_count of the river once more", 0),  # it was asked before, and that is all
+        ("read config.toml and tell me about the weather", 0),  # a name in most entries
+        ("commit this", 0),
+        ("yes please", 0),
+        ("Let's implement this.", 0),
+    ],
+)
+def test_a_prompt_brings_what_names_the_same_rare_thing(memory: Path, home: Path, prompt: str, count: int) -> None:
+    """A memory comes if a name that few entries have, and three more rare words, stand in it and in the prompt."""
+    others = "".join(
+        f"\n### 13:{n % 60:02}\n- config.toml was read; weather of day {n}, {'abcdefghij'[n % 10] * 5}\n"
+        for n in range(90)
+    )
+    (memory / "notes" / "2026-03-06.md").write_text(f"# 2026-03-06\n{TURNS}{others}", "utf-8")
+    with Lorelog(project=memory) as opened:
+        opened.index()
+        assert len(opened.recall(prompt, session="s")) == count
+    left = Path(late_answer(str(home / "data" / "default"), "", "s"))
+    assert left.exists() is bool(count)  # for the session's next hook, if this one no longer waits
 
 
 def test_an_unlikely_threshold_is_refused(memory: Path) -> None:
     """A threshold that is not a probability is an error."""
-    with pytest.raises(UsageError):
-        recalled(memory, min_relevance=1.5)
+    with Lorelog(project=memory) as opened, pytest.raises(UsageError):
+        opened.recall("the otter", min_relevance=1.5)

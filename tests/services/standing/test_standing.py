@@ -79,6 +79,21 @@ def test_a_rule_is_standing_as_soon_as_it_is_added(home: Path, project: Path, me
     assert matched(home, project, kind="run", command="ls") == []
 
 
+def test_a_phrase_of_many_prompts_brings_no_rule(home: Path, project: Path, memory: Lorelog) -> None:
+    """A phrase that stands in more than 3 % of at least 30 prompts of the project is left out; it is counted in requests only."""
+    journal = project / ".lorelog" / "memory" / "2026-03-05.md"
+    journal.parent.mkdir(parents=True)
+    turns = (
+        f"### 10:{n:02}\n<!-- session:s turn:{n} type:turn -->\n- User asked: run the {'tests' if n % 9 == 0 else 'otter'}\n- Outcome: rebase\n"
+        for n in range(40)
+    )
+    journal.write_text("# 2026-03-05\n\n" + "\n".join(turns), "utf-8")
+    memory.index()
+    memory.add("too slow", type="correction", cues=["topic=tests", "topic=rebase", "topic=otter holts"])
+
+    assert [line["named"] for line in standing(home, project)] == [["rebase", "otter holts"]]
+
+
 def test_a_statement_is_delivered_without_what_it_is_about() -> None:
     """The words are delivered; the second bullet tells where they were said."""
     text = "- not like that\n  - About: a list of its own\n- About: rejected Edit\n  src/a.py"

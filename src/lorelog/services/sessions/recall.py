@@ -1,19 +1,26 @@
-"""Selects memories to show for a prompt: few, relevant, and new to the session.
+"""Selects memories to show for a prompt: few, about the same thing, and new to the session.
 
-A memory that was not asked for costs attention and context, so the bar is high: it must be relevant, must not come from
-the same session, and is shown once per session, even across restarts, whichever hook showed it. It is saved as shown
-before it is returned, and only if the caller still waits: after a timeout, the session has not seen it.
+A memory that was not asked for costs attention and context. On judged prompts of real sessions, no relevance of a search told the wanted
+ones from the others (docs/delivery.md has the figures); a name did. So a memory comes only if a rare name of the prompt stands in it: a file, an
+identifier, a code, a compound, that is, a word which the analyser takes apart, in few entries. And three more rare words, because a name alone is
+often not the subject. A prompt without such a name is not even searched for. A memory must not come from the same session, nor be in its log of deliveries.
+
+The answer is left in a file as well: if the hook no longer waits, the session's next hook shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.document import ARCHIVE_TYPE
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import UNCHECKED_VERDICT, FreshnessVerdict, Hit, SearchReply, SupportingRecord, ValueChange
 from lorelog.core.record import (
@@ -25,13 +32,20 @@ from lorelog.core.record import (
     VerificationHint,
 )
 from lorelog.core.serializable import Serializable
+from lorelog.language.analyser import WordAnalyser
+from lorelog.light.delivery_files import MAX_LATE_S, late_answer
 from lorelog.light.delivery_log import prompted_memories
-from lorelog.services.sessions.capture_db import open_captures
 
 MAX_TEXT_CHARS = 300
 """Length limit of a shown memory."""
-_MAX_PROMPT_CHARS = 2000
-"""Characters of a prompt that are searched for: pasted logs and files say little about the question."""
+_MAX_PROMPT_CHARS = 1_100
+"""A longer prompt is a plan or a pasted log: it says itself what it is about."""
+MIN_NAME_RARITY, MIN_WORD_RARITY = 3.5, 2.0
+"""BM25's weight of a name that is in about 3 % of the entries, and of a word that is in about 13 %. No name is so rare among fewer than 49."""
+_MAX_NAME_FREQUENCY = 2.84
+"""How far the weight of a name may be below that of an unknown word: it is then in at most eight entries."""
+MIN_OTHERS = 3
+_UNKNOWN = "\0"
 DELIVERIES_FOLDER = "deliveries"
 _SPARE_HITS = 4
 _EXTRA_HITS = 20
@@ -77,45 +91,90 @@ class RecallSources(Struct, frozen=True):
     search: Callable[[str, SearchOptions], SearchReply]
     folder: Path
     """The tenant's."""
+    analyser: WordAnalyser
+    rarity: Callable[[Sequence[str]], Mapping[str, float]]
 
 
-def recall_memories(
-    prompt: UserPrompt, options: SearchOptions, sources: RecallSources, check_waiting: Callable[[], None]
-) -> tuple[RecalledMemory, ...]:
-    """Return at most `options.k` memories that are relevant to a prompt. `check_waiting` raises if the caller has given up."""
-    query, half = prompt.text.strip(), _MAX_PROMPT_CHARS // 2
-    if len(query) > _MAX_PROMPT_CHARS:  # the beginning and the end usually contain the request
-        query = f"{query[:half]} {query[-half:]}"
-    if not query or not options.k:
+class _Subject:
+    """The rare names of a prompt, and its other rare words."""
+
+    def __init__(self, prompt: str, sources: RecallSources) -> None:
+        self._words = sources.analyser.words
+        lines = (line for line in prompt.splitlines() if not line.lstrip().startswith("#"))  # not headings of a plan
+        text = "\n".join(lines)
+        names: set[str] = set()
+        parts: set[str] = set()
+        for span in sources.analyser.spans(text):
+            token = text[span.start : span.end]
+            if len(span.words) > 1 or not (token.isalpha() or token.isdecimal()):
+                names.add(span.words[0])
+                parts.update(span.words)
+        words = {term.text for term in sources.analyser.query_terms(text)} - parts
+        rarity = sources.rarity([*names, *words, _UNKNOWN])
+        highest = rarity[_UNKNOWN]
+        rare = max(MIN_NAME_RARITY, highest - _MAX_NAME_FREQUENCY)
+        self.names = {name for name in names if rare <= rarity[name] < highest}
+        self._others = {word for word in words if rarity[word] >= MIN_WORD_RARITY}
+
+    def is_in(self, hit: Hit) -> bool:
+        """Return whether a memory is about it, and says more than what was asked."""
+        text = "\n".join(line for line in hit.content.splitlines() if not line.startswith("<!--"))
+        found = set(self._words(text))
+        is_request = hit.type == TURN_TYPE and "- User asked:" in text and "- Outcome:" not in text
+        return not is_request and bool(self.names & found) and len((self.names | self._others) & found) > MIN_OTHERS
+
+
+def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallSources) -> tuple[RecalledMemory, ...]:
+    """Return at most `options.k` memories about the subject of a prompt; with a minimum relevance of 0, what a search finds."""
+    query = prompt.text.strip()
+    if not query or len(query) > _MAX_PROMPT_CHARS or not options.k:
         return ()
-    with open_captures(sources.folder) as captures:
-        seen = captures.shown_memories(prompt.host, prompt.session)
-        seen |= prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
-        few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
-        reply = sources.search(query, few)
-        hits = _new_hits(prompt, reply, few, seen)
-        if len(hits) < options.k and len(reply.hits) >= few.k:
-            # Most of the hits were shown before, or are archive: fetch more.
-            has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
-            many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
-            hits = _new_hits(prompt, sources.search(query, many), many, seen)
-        chosen = {key: _to_recalled_memory(hit) for key, hit in list(hits.items())[: options.k]}
-        if not chosen:
-            return ()
-        check_waiting()
-        added = captures.add_shown(prompt.host, prompt.session, chosen)
-    return tuple(memory for key, memory in chosen.items() if key in added)
+    subject = _Subject(query, sources) if options.min_relevance else None
+    if subject is not None and not subject.names:
+        return ()
+    seen = prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
+    few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
+    reply = sources.search(query, few)
+    hits = _new_hits(prompt, reply, few, seen)
+    if len(hits) < options.k and len(reply.hits) >= few.k:
+        # Most of the hits were shown before, or are archive: fetch more.
+        has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
+        many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
+        hits = _new_hits(prompt, sources.search(query, many), many, seen)
+    best = hits[: options.k]
+    shown = tuple(_to_recalled_memory(hit) for hit in best if subject is None or subject.is_in(hit))
+    if prompt.session and shown:
+        _leave_answer(late_answer(str(sources.folder), prompt.host, prompt.session), shown)
+    return shown
 
 
-def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> dict[str, Hit]:
-    """Return the relevant hits that are new to the session, by memory key."""
+def _leave_answer(file: str, shown: tuple[RecalledMemory, ...]) -> None:
+    """Write an answer for the session's hook, and remove those of other sessions that nobody took."""
+    path, now = Path(file), time.time()
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(
+            path, msgspec.json.encode({"at": now, "hits": [memory.to_dict() for memory in shown]}), durable=False
+        )
+        for old in path.parent.glob(f"*{path.suffix}"):
+            if old.stat().st_mtime < now - MAX_LATE_S:
+                old.unlink()
+
+
+def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> list[Hit]:
+    """Return the relevant hits that are new to the session; one of each memory, and of a turn and what was said in it."""
     new: dict[str, Hit] = {}
     for hit in reply.hits:
-        own = prompt.session and hit.anchor is not None and hit.anchor.session == prompt.session
-        is_shown = not own and hit.type != ARCHIVE_TYPE and _memory_key(hit) not in seen
-        if is_shown and hit.relevance >= options.min_relevance:
-            new.setdefault(_memory_key(hit), hit)
-    return new
+        session, turn = (hit.anchor.session, hit.anchor.turn) if hit.anchor is not None else ("", "")
+        is_own = bool(session) and session == prompt.session
+        if (
+            not is_own
+            and hit.type != ARCHIVE_TYPE
+            and _memory_key(hit) not in seen
+            and hit.relevance >= options.min_relevance
+        ):
+            new.setdefault(f"{session} {turn}" if turn else _memory_key(hit), hit)
+    return list(new.values())
 
 
 def _memory_key(hit: Hit) -> str:

@@ -50,6 +50,8 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
     project: str = ""
     session: str = ""
     source: str = ""
+    sessions: int = 1
+    """Sessions in which it was said: by a judge's word, or in the very same words."""
     becomes_rule: bool = False
     """True if approving writes it as the person's own rule; False if it is only marked as reviewed."""
     deletes: bool = False

@@ -32,6 +32,7 @@ from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, project_key, read_standing, short_digest
+from lorelog.light.prompt_match import stands_in
 from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
@@ -59,6 +60,10 @@ _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "con
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _WORD = re.compile(r"\w+")
 MAX_STANDING = 2_000
+_MIN_COUNTED_PROMPTS, _MAX_COUNTED_PROMPTS = 30, 200
+_MAX_PROMPT_SHARE = 0.03
+"""A phrase in more of a project's last prompts says nothing about one of them: "commit", "context", "tests"."""
+_OUTCOME_LABEL = "\n- outcome:"
 _LAST_RANK = 999_999
 _PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
 _LOCK_WAIT_S = 5.0
@@ -84,7 +89,7 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
             memory.with_usage(verdicts.get(id_, memory.verdict), unused.get(id_, 0), cue_only=is_cue_only(id_))
             for id_, memory in ((memory.id, memory) for memory in read_memories(source, marks))
         ]
-        shown = [memory for memory in memories if memory.verdict != Freshness.GONE]
+        shown = _name_phrases(source, [memory for memory in memories if memory.verdict != Freshness.GONE])
         changed = write_projects(folder, [*shown, *_read_remedies(folder)])
         write_atomic(source.stamp_file, stamp.encode(), durable=False)
         return changed
@@ -195,6 +200,8 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
     """Who wrote one that is not own, if that is known."""
     edited: bool = False
     """True if its entry was changed outside lorelog since: the last wording stands until the user answers."""
+    named: tuple[str, ...] = ()
+    """Phrases of which one must stand in a prompt that brings it."""
 
     def with_usage(self, verdict: str, unused: int, *, cue_only: bool) -> StandingMemory:
         """Return the memory with its freshness, its deliveries without a sign of use, and whether it is listed."""
@@ -206,8 +213,7 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         names = ("id", "type", "text", "date", "origin", "source", "verdict", "own")
         fields = {name: getattr(self, name) for name in names}
         more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
-        named = list(dict.fromkeys(filter(None, (_named_phrase(cue, self.type) for cue in self.cues))))
-        more |= {"named": named} if named else {}
+        more |= {"named": self.named} if self.named else {}
         optional = {name: getattr(self, name) for name in ("expires", "reason", "writer", "edited", "cue_only")}
         return fields | more | {name: value for name, value in optional.items() if value}
 
@@ -219,6 +225,29 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
         optional |= {"reason": self.reason, "writer": self.writer}
         return fields | {name: value for name, value in optional.items() if value}
+
+
+def _name_phrases(source: DeliverySource, memories: Sequence[StandingMemory]) -> list[StandingMemory]:
+    """Return memories with the phrases that bring them with a prompt, without those that stand in many prompts of the project."""
+
+    @lru_cache
+    def requests(project: str) -> list[str]:
+        turns = Filters(types=(TURN_TYPE,), projects=(project,) if project else None)
+        texts = (stored.chunk.text.casefold() for stored in source.store.recent(turns, _MAX_COUNTED_PROMPTS))
+        return [text.partition(_OUTCOME_LABEL)[0] for text in texts]
+
+    @lru_cache
+    def is_frequent(phrase: str, project: str) -> bool:
+        asked = requests(project)
+        count = sum(stands_in(phrase, text) for text in asked)
+        return len(asked) >= _MIN_COUNTED_PROMPTS and count > _MAX_PROMPT_SHARE * len(asked)
+
+    named: list[StandingMemory] = []
+    for memory in memories:
+        phrases = dict.fromkeys(filter(None, (_named_phrase(cue, memory.type) for cue in memory.cues)))
+        telling = tuple(phrase for phrase in phrases if not is_frequent(phrase, memory.project))
+        named.append(replace(memory, named=telling) if telling else memory)
+    return named
 
 
 def _named_phrase(cue: Cue, kind: str) -> str:

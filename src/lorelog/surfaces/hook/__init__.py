@@ -145,8 +145,13 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
 def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
     moment, settings, notice = context.event["moment"], context.settings, ""
+    # Exists until the session was shown its memory: a deadline or an error leaves it there.
+    mark = f"{context.address.home}/spool/{context.event['session'].replace('/', '-')}.start"
     if moment == "session-start":
-        _mark_start(context)
+        try:
+            os.close(os.open(mark, os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError:  # (the first session of all has no memory)
+            pass
     if settings["capture.enabled"] and not settings["capture.skip"] and moment != "subagent-start":
         if moment == "session-start":
             from lorelog.light.spool import count_waiting
@@ -168,7 +173,6 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
         return "", notice
     try:
         context.locate()
-        mark = _start_mark(context)
         if moment == "prompt" and not notice and os.path.exists(mark):
             os.unlink(mark)
             notice = _NO_MEMORY if os.path.exists(context.location.journals) else ""
@@ -186,20 +190,6 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
         _log_error(_format_error(error))
         return "", notice
     return shown, notice
-
-
-def _start_mark(context: HookContext) -> str:
-    """Return the file that exists until a session was shown its memory; a deadline or an error leaves it there."""
-    session = context.event["session"]
-    return f"{context.address.home}/run/start-{session}" if session.replace("-", "").isalnum() else ""
-
-
-def _mark_start(context: HookContext) -> None:
-    try:
-        os.makedirs(f"{context.address.home}/run", mode=0o700, exist_ok=True)
-        os.close(os.open(_start_mark(context), os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError:
-        pass
 
 
 def _spool_event(context: HookContext) -> None:

@@ -28,7 +28,7 @@ DEFAULTS: dict[str, bool | int | float | str] = {
     "session.budget": 600,
     "session.prompt_budget": 200,
     "session.hits": 2,
-    "session.hits_relevance": 0.5,
+    "session.hits_relevance": 0.1,
     "session.tool_hooks": True,
     "session.hold_calls": "unseen",
     "session.subagents": "rules",

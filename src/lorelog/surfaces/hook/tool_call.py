@@ -14,7 +14,7 @@ import time
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
 from lorelog.light.cue_table import match_cues
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, foreign_label, when_said
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, clean_line, foreign_label, late_answer, when_said
 from lorelog.light.quick_json import dumps
 from lorelog.surfaces.hook.settings import HookContext
 
@@ -88,6 +88,12 @@ def answer_tool_call(payload: dict[str, Any], event: dict[str, Any], environment
         matches += match_cues(context.files.cues, {**call, "failed": False}, root=context.root, moment="tool-before")
     hints = _ask_why(context) if is_failed else []
     text, is_held = deliver(context, verdict, hints, matches)
+    is_read = not (is_held or context.is_mute or call.get("agent"))  # a subagent has a context of its own
+    tenant = os.path.dirname(context.location.deletions)
+    if is_read and os.path.exists(late_answer(tenant, event["host"], event["session"])):
+        from lorelog.surfaces.hook.context import late_block
+
+        text = "\n".join(filter(None, (text, late_block(context))))
     decision = {"action": "block", "message": text} if is_held else None
     return adapter.answer(moment, "" if is_held else text, "", decision)
 

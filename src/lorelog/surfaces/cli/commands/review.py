@@ -9,11 +9,12 @@ from lorelog.core.caller import detect_agent
 from lorelog.core.errors import UsageError, plural
 from lorelog.surfaces.cli.arguments import request_of
 from lorelog.surfaces.cli.client import call_command, call_operation, print_note, print_reply, print_table
-from lorelog.surfaces.text import one_line, stylize, truncate
+from lorelog.surfaces.text import one_line, short_path, stylize, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from typing import Any
 
     from lorelog.operations.operation import Json
@@ -61,20 +62,33 @@ def _show_items(reply: Json, args: argparse.Namespace) -> None:
     print_table(rows)
     more = "; use -n to show more" if reply["total_count"] > len(reply["items"]) else ""
     print_note(f"{plural(reply['total_count'], 'item')} wait{more}")
+    judge = reply["judge"]
+    if judge["problem"]:
+        print_note(one_line(f"{judge['problem']}; it is asked again after an hour, or by 'lorelog review run'"))
+    if judge["open"]:
+        print_note(f"a judge (review.judge: {judge['judge']}) needs about {judge['tokens']:,} tokens for what you said")
 
 
 def _decide_all(args: argparse.Namespace, reply: Json) -> int:
-    """Show one item after the other, and file each by a key."""
-    filed = 0
+    """Show one item after the other, and file each by a key; the statements of a day can be closed together."""
+    filed: set[str] = set()
     for number, item in enumerate(reply["items"], 1):
-        keys = _KEYS.get(item["kind"], _KEYS[""])
-        print(stylize(f"{number}/{reply['total_count']}  {item['date'][:10]}  {one_line(item['kind'])}", "bold"))
+        if item["id"] in filed:
+            continue
+        keys, day = _KEYS.get(item["kind"], _KEYS[""]), _of_same_day(item, reply["items"][number:])
+        place = f"{one_line(short_path(item['project']))}  " if item["project"] else ""
+        times = f", said in {item['sessions']} sessions" if item["sessions"] > 1 else ""
+        head = f"{number}/{reply['total_count']}  {item['date'][:10]}  {place}{one_line(item['kind'])}{times}"
+        print(stylize(head, "bold"))
         print(f"  {one_line(item['text'])}")
         if item["about"]:
             print(stylize(f"  {truncate(one_line(item['about']), _ABOUT_CHARS)}", "dim"))
-        print("  " + "  ".join(f"[{key}] {_WORDS[key]}" for key in keys) + "  [e] word it  [s] skip  [q] quit")
+        together = f"  [o] nothing to keep, and of the {len(day)} others of this day" if day else ""
+        print(
+            "  " + "  ".join(f"[{key}] {_WORDS[key]}" for key in keys) + f"{together}  [e] word it  [s] skip  [q] quit"
+        )
         verdict: dict[str, Any] = {"id": item["id"], "kind": item["kind"]}
-        while (key := _read_key()) not in (*keys, "s", "q", "e"):
+        while (key := _read_key()) not in (*keys, *("o" if day else ""), "s", "q", "e"):
             pass
         if key == "q":
             break
@@ -83,14 +97,26 @@ def _decide_all(args: argparse.Namespace, reply: Json) -> int:
             if not wording:
                 continue
             key, verdict["text"] = next(iter(keys)), wording
-        if key in keys:
-            verdict["label"] = keys[key]
+        if key == "o":
+            print(f"  o again closes {plural(len(day) + 1, 'statement')}")
+        if key in keys or (key == "o" and _read_key() == "o"):
+            verdicts = [{**verdict, "label": keys.get(key, "other")}]
+            verdicts += [{"id": other["id"], "label": "other"} for other in day if key == "o"]
             scope = {"project": item["project"]} if item["project"] else {}
-            decided = call_operation(args, "review.decide", {**scope, "verdicts": [verdict]})["decisions"][0]
-            print(f"  {decided['outcome']}\n")
-            filed += 1
-    print_note(f"{plural(filed, 'item')} decided, {reply['total_count'] - filed} left")
+            decisions = call_operation(args, "review.decide", {**scope, "verdicts": verdicts})["decisions"]
+            print(f"  {decisions[0]['outcome']}\n")
+            filed |= {decision["id"] for decision in decisions}
+    print_note(f"{plural(len(filed), 'item')} decided, {reply['total_count'] - len(filed)} left")
     return 0
+
+
+def _of_same_day(item: Json, others: Sequence[Json]) -> list[Json]:
+    """Return the other statements of the item's day and project; none if it is not a statement."""
+
+    def group(said: Json) -> tuple[str, ...]:
+        return (said["kind"], said["project"], said["date"][:10])
+
+    return [other for other in others if item["kind"] == "statement" and group(other) == group(item)]
 
 
 def _read_key() -> str:
@@ -103,7 +129,7 @@ def _read_key() -> str:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor)
+        tty.setcbreak(descriptor, termios.TCSADRAIN)  # keys that were typed ahead count
         key = sys.stdin.read(1)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -28,7 +28,7 @@ export function useLoad(load, deps) {
 }
 
 // Keys of a view: a function by key. Nothing happens while a person types or a dialog is open.
-export const isTyping = (target) => /^(INPUT|TEXTAREA|SELECT)$/.test(target?.tagName || "") || target?.isContentEditable;
+export const isTyping = (target) => (/^(INPUT|TEXTAREA|SELECT)$/.test(target?.tagName || "") && target.type !== "checkbox") || target?.isContentEditable;
 
 export function useKeys(table) {
   const current = useRef(table);

@@ -8,19 +8,34 @@ import { localTime } from "./timeline.js";
 import { BackTest } from "./told_guards.js";
 
 const KINDS = ["statement", "proposal", "rule", "guard", "rest", "summary", "import"];
+const FIRST = 200;
 const scope = (item) => (item.project ? { project: item.project } : {});
+const keyOf = (item) => `${item.kind} ${item.id}`;
+const isStatement = (item) => item.kind === "statement";
+const groupOf = (item) => `${localTime(item.date).slice(0, 10)} ${item.project}`;
 
 export function Inbox() {
   const kind = route.value.query.kind || "";
   const [decided, setDecided] = useState(0);
   const [selected, setSelected] = useState(0);
   const [wording, setWording] = useState(null);
+  const [limit, setLimit] = useState(FIRST);
+  const [marked, setMarked] = useState(new Set());
+  const [closing, setClosing] = useState(false);
   const { data, error } = useLoad(
-    (abort) => call("review.list", { all_projects: everywhere.value }, abort),
-    [everywhere.value, project.value, revision.value.memories, revision.value.deliveries, decided],
+    (abort) => call("review.list", { kind, limit, all_projects: everywhere.value }, abort),
+    [kind, limit, everywhere.value, project.value, revision.value.memories, revision.value.deliveries, decided],
   );
-  const counts = Object.groupBy(data?.items || [], (item) => item.kind);
-  const items = (data?.items || []).filter((item) => !kind || item.kind === kind);
+  const counts = data?.counts || {};
+  const groups = Object.values(Object.groupBy(data?.items || [], groupOf));
+  const items = groups.flat();
+  const chosen = items.filter((item) => marked.has(keyOf(item)));
+  const toggle = (these) => {
+    const keys = these.filter(isStatement).map(keyOf);
+    const next = new Set(marked);
+    keys.forEach((key) => (keys.every((each) => marked.has(each)) ? next.delete(key) : next.add(key)));
+    setMarked(next);
+  };
   const at = Math.max(0, Math.min(selected, items.length - 1));
   useEffect(() => { document.querySelector(".inbox-item.selected")?.scrollIntoView({ block: "nearest" }); }, [at]);
   const decide = async (item, verb, more = {}) => {
@@ -35,42 +50,78 @@ export function Inbox() {
       say(problem.message);
     }
   };
+  // What nobody wants to keep is closed in one call for each project.
+  const close = async () => {
+    try {
+      for (const these of Object.values(Object.groupBy(chosen, (item) => item.project))) {
+        await call("review.decide", { verdicts: these.map(({ id }) => ({ id, label: "other" })), ...scope(these[0]) });
+      }
+      say(t.told.sayClosed(chosen.length));
+    } catch (problem) {
+      say(problem.message);
+    }
+    setMarked(new Set());
+    setClosing(false);
+    setDecided((count) => count + 1);
+  };
   const current = items[at];
   useKeys({
     j: () => setSelected(Math.min(items.length - 1, at + 1)),
     k: () => setSelected(Math.max(0, at - 1)),
     a: () => current && decide(current, "approve"),
-    r: () => current && decide(current, "refuse"),
+    r: () => (chosen.length ? setClosing(true) : current && decide(current, "refuse")),
+    m: () => current && toggle([current]),
+    "*": () => toggle(items),
     e: () => current?.becomes_rule && setWording(current),
-    Escape: () => go("told"),
+    Escape: () => (chosen.length ? setMarked(new Set()) : go("told")),
   });
+  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
   return html`
     <p class="muted">${t.told.inboxIntro}</p>
+    ${data && html`<${Judge} judge=${data.judge} />`}
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${!data && !error && html`<p class="muted">${t.loading}</p>`}
-    ${data?.items.length > 0 && html`<div class="filters" role="group" aria-label=${t.told.filterLabel}>${["", ...KINDS].filter((name) => !name || counts[name]).map((name) => html`<button type="button" class="chip ${kind === name ? "active" : ""}" aria-pressed=${kind === name} onClick=${() => refine({ kind: name })}>${name ? t.told.kindsOf[name] : t.told.kinds[""]} ${name ? counts[name].length : data.items.length}</button>`)}</div>`}
+    ${all > 0 && html`<div class="filters" role="group" aria-label=${t.told.filterLabel}>${["", ...KINDS].filter((name) => !name || counts[name]).map((name) => html`<button type="button" class="chip ${kind === name ? "active" : ""}" aria-pressed=${kind === name} onClick=${() => refine({ kind: name })}>${name ? t.told.kindsOf[name] : t.told.kinds[""]} ${(name ? counts[name] : all).toLocaleString("en")}</button>`)}</div>`}
     ${data && !items.length && html`<${Notice} kind="calm"><p>${t.told.inboxEmpty}</p><//>`}
-    <ul class="inbox">${items.map((item, index) => html`<${Item} key=${`${item.kind} ${item.id}`} item=${item} selected=${index === at} onSelect=${() => setSelected(index)} decide=${decide} onWord=${() => setWording(item)} />`)}</ul>
+    ${items.some(isStatement) && html`<div class="line inbox-bulk"><button type="button" class="small" onClick=${() => toggle(items)}>${t.told.markAll(items.filter(isStatement).length)}</button>
+      ${chosen.length > 0 && html`<button type="button" class="small danger" onClick=${() => setClosing(true)}>${t.told.closeMarked(chosen.length)}</button>`}</div>`}
+    ${groups.map((members) => html`<section key=${groupOf(members[0])} class="inbox-group"><h2>${showDate(localTime(members[0].date).slice(0, 10))} <span class="muted">${visible(baseName(members[0].project))}</span>
+        ${members.filter(isStatement).length > 1 && html`<button type="button" class="small" onClick=${() => toggle(members)}>${t.told.markDay(members.filter(isStatement).length)}</button>`}</h2>
+      <ul class="inbox">${members.map((item) => html`<${Item} key=${keyOf(item)} item=${item} selected=${item === items[at]} marked=${marked.has(keyOf(item))} onMark=${() => toggle([item])} onSelect=${() => setSelected(items.indexOf(item))} decide=${decide} onWord=${() => setWording(item)} />`)}</ul></section>`)}
+    ${data && data.total_count > items.length && html`<p class="muted">${t.told.shown(items.length, data.total_count)} ${limit < 1000 && html`<button type="button" onClick=${() => setLimit(1000)}>${t.timeline.older}</button>`}</p>`}
+    ${closing && html`<${Dialog} title=${t.told.closeTitle(chosen.length)} onClose=${() => setClosing(false)}><p>${t.told.closeDoes}</p>
+      <footer><button type="button" onClick=${() => setClosing(false)}>${t.cancel}</button><button type="button" class="danger" autofocus onClick=${close}>${t.told.closeMarked(chosen.length)}</button></footer><//>`}
     ${wording && html`<${WordDialog} item=${wording} onClose=${() => setWording(null)} onApprove=${(text) => decide(wording, "approve", { text })} />`}`;
 }
 
-function Item({ item, selected, onSelect, decide, onWord }) {
+// Who may judge, what waits for it, and what it did and cost.
+function Judge({ judge }) {
+  const who = judge.judge === "none" ? html`${t.told.noJudge} <a href=${address("settings", [], { q: "review.judge" })}>review.judge</a>` : t.told.judgeIs(visible(judge.judge));
+  return html`<div class="judge"><p>${who}${judge.open > 0 && ` ${t.told.judgeWaits(judge.open, judge.tokens)}`}</p>
+    ${judge.problem && html`<${Notice} kind="warn"><p>${visible(judge.problem)}. ${t.told.judgeFailed}</p><//>`}
+    ${judge.runs.length > 0 && html`<details><summary>${t.told.judgeRuns}</summary><div class="scroll-x" tabIndex="0" role="region" aria-label=${t.told.judgeRuns}><table class="told-table"><thead><tr>${t.told.runColumns.map((name, index) => html`<th scope="col" class=${index > 1 ? "number" : ""}>${name}</th>`)}</tr></thead>
+      <tbody>${judge.runs.map((run) => html`<tr><td><time>${showDate(localTime(run.at))}</time></td><td>${visible(run.judge)}</td>${[run.statements, run.filed, run.calls, run.failures, run.tokens].map((count) => html`<td class="number">${count.toLocaleString("en")}</td>`)}</tr>`)}</tbody></table></div></details>`}</div>`;
+}
+
+function Item({ item, selected, marked, onMark, onSelect, decide, onWord }) {
   const here = project.value || server.value?.project;
   const isGuard = item.kind === "guard";
   const does = item.kind === "import" && item.becomes_rule ? "importRule" : item.kind;
   const open = isGuard ? item.source && address("memory", [item.source]) : address("memory", [item.id]);
   return html`<li class="inbox-item ${selected ? "selected" : ""}" aria-current=${selected ? "true" : null} onClick=${onSelect} onFocusIn=${onSelect}>
     <div class="inbox-head">
+      ${isStatement(item) && html`<input type="checkbox" aria-label=${t.told.mark} checked=${marked} onChange=${onMark} />`}
       <${Chip} kind=${{ guard: "warn", rule: "type", statement: "type", proposal: "type" }[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
       ${!isGuard && item.type !== item.kind && html`<span class="muted small">${visible(item.type)}</span>`}
       <span class="muted small">${t.told.origin[item.origin] || visible(item.origin)}</span>
+      ${item.sessions > 1 && html`<${Chip}>${t.told.sessions(item.sessions)}<//>`}
       ${item.session && html`<a class="mono small" href=${address("timeline", [], { session: item.session })}>${visible(shortId(item.session))}</a>`}
       ${item.project !== here && html`<${Chip} title=${item.project}>${visible(baseName(item.project))}<//>`}
       <span class="grow"></span><time class="muted small">${showDate(localTime(item.date))}</time>
       ${open && html`<a class="small" href=${open}>${t.memory}</a>`}
     </div>
     ${isGuard && html`<p><code>${visible(item.conditions)}</code></p>`}
-    <${Markdown} text=${item.text} />
+    ${isStatement(item) ? html`<p class="markdown said" dir="auto">${visible(item.text)}</p>` : html`<${Markdown} text=${item.text} />`}
     ${item.about && html`<p class="muted small" dir="auto">${t.told.about}: ${visible(item.about)}</p>`}
     ${isGuard && html`<${BackTest} id=${item.id} project=${item.project} />`}
     <div class="verbs">
