@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -134,7 +134,7 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     state = engine.judge_state(call.environment, projects)
     counts = Counter({STATEMENT: state.open}) + Counter(item.kind for item in items)
     if request.kind in ("", STATEMENT):
-        items += map(_statement_item, reviewer.statements(projects, request.limit))
+        items += _statement_items(reviewer.statements(projects, request.limit))
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
     standing = [f"{rule.id}: {rule.text}" for rule in reviewer.rules()]
@@ -202,21 +202,28 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     return replace(report, left=left, left_tokens=left * tokens_per_statement(reviewer.runs()))
 
 
-def _statement_item(statement: Statement) -> InboxItem:
-    return InboxItem(
-        id=statement.id,
-        kind=STATEMENT,
-        type=statement.channel,
-        text=statement.text,
-        about=statement.before,
-        origin="user",
-        date=statement.date,
-        project=statement.project,
-        session=statement.session,
-        source="",
-        becomes_rule=True,
-        deletes=False,
-    )
+def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
+    sessions: dict[str, set[str]] = defaultdict(set)
+    for said in statements:
+        sessions[_fold(said.text)].add(said.session)
+    for said in statements:
+        yield InboxItem(
+            id=said.id,
+            kind=STATEMENT,
+            type=said.channel,
+            text=said.text,
+            about=said.before,
+            origin="user",
+            date=said.date,
+            project=said.project,
+            session=said.session,
+            sessions=len(sessions[_fold(said.text)]),
+            becomes_rule=True,
+        )
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _proposal_item(entry: ReviewEntry) -> InboxItem:
@@ -225,14 +232,11 @@ def _proposal_item(entry: ReviewEntry) -> InboxItem:
         kind=PROPOSAL,
         type=entry.label,
         text=entry.wording,
-        about=f"{entry.explain()}; it waits because {entry.reason}",
+        about=f"{entry.explain()}: “{entry.words}”; it waits because {entry.reason}",
         origin="user",
         date=entry.at,
-        project="",
-        session="",
-        source="",
+        sessions=len({source.session for source in entry.sources}) or 1,
         becomes_rule=True,
-        deletes=False,
         conditions=", ".join(entry.cues),
     )
 

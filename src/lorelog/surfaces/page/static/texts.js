@@ -269,6 +269,7 @@ export const t = {
       guard: "it is not suggested again.",
     },
     about: "about",
+    sessions: (count) => `said in ${count} sessions`,
     sayApproved: { rule: "Approved: it is your rule now.", statement: "Filed: it is a rule now.", proposal: "Approved: it is your rule now.", summary: "Kept.", import: "Kept.", guard: "Switched on." },
     sayRefused: { rule: "Refused and deleted.", statement: "Nothing to keep.", proposal: "Refused.", summary: "Deleted.", import: "Deleted.", guard: "Refused." },
     wordTitle: "Approve in your words",
