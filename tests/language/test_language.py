@@ -28,7 +28,7 @@ def test_a_list_has_lower_case_words_once(name: str) -> None:
 
 def test_a_list_includes_another_list() -> None:
     """`# with stop_words` adds the stop words to a list."""
-    assert lexicon("stop_words") < lexicon("function_words") < lexicon("filler_words")
+    assert lexicon("stop_words") < lexicon("function_words")
 
 
 def test_interchangeable_tools_have_the_same_purpose() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell
 
+from lorelog.core.record import DIGEST_MARK
+
 
 @pytest.fixture
 def identity(shell: Shell) -> str:
@@ -70,11 +72,11 @@ def test_a_day_is_needed(shell: Shell, identity: str, words: tuple[str, ...], sa
 
 
 def test_add_tells_what_fades(shell: Shell) -> None:
-    """A memory with an expiry is printed with the day and reason; chatter of an agent is refused with status 2."""
-    done = shell("add", "ok")
+    """A memory with an expiry is printed with the day and reason; a digest is refused with status 2."""
+    done = shell("add", "make", "--type", "trace")
     assert (done.status, "note: shown until" in done.err) == (0, True)
     assert "as requested" in shell("add", "frozen for now", "--expires", "2w").err
-    refused = shell("call", "memory.add", "--json", json.dumps({"text": "Done!", "origin": "agent"}))
+    refused = shell("call", "memory.add", "--json", json.dumps({"text": f"{DIGEST_MARK} -->"}))
     assert refused.status == 2
     assert "not remembered" in refused.json["error"]["message"]
 

@@ -7,7 +7,6 @@ is named in its first line (`# with stop_words`). Lists are read at first use. H
 |---|---|
 | `stop_words` | say nothing in a query; `I`, `my`, `we` and `you` are not among them (`language/analyser.py`) |
 | `function_words` | stop words, and the other words that say nothing about a subject; English, and the commonest of German, French and Spanish |
-| `reply_words` | words of a reply that says nothing without the text it answers |
 """
 
 from __future__ import annotations

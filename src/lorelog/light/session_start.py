@@ -163,7 +163,7 @@ def render_session_start(
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
     rules = _cued_and_standing(
         [memory for memory in cued if is_users_word(memory)],
-        [memory for memory in fresh if is_users_word(memory) and memory["type"] in RULE_TYPES],
+        [each for each in fresh if is_users_word(each) and each["type"] in RULE_TYPES and not each.get("cue_only")],
     )
     blocks = [_Block("## Corrections and preferences", rules, 0.4)]
     last = [_STATUS, CLOSING_TAG]
@@ -452,6 +452,7 @@ class RecentJournals:
         ]
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
         self._own, self._own_files = read_own_entries(own) if own else (frozenset(), frozenset())
+        self._own_time = _changed_at(own)
         self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
         """Memories that an own entry replaces, and that a foreign one replaces."""
         self.sought = ""
@@ -478,7 +479,9 @@ class RecentJournals:
                     continue
                 for entry in parse_entries(text, date):
                     entry.is_own = bool(self._own) and entry_digest(entry) in self._own
-                    entries.append((entry.time, len(entries), file, entry))
+                    # The list of own entries is older than the file: whose words these are is not known yet.
+                    if entry.is_own or not 0 < self._own_time < _changed_at(file):
+                        entries.append((entry.time, len(entries), file, entry))
             for _, _, file, entry in sorted(entries, key=lambda place: place[:2], reverse=True):
                 if self._is_visible(entry, file):
                     yield entry
@@ -507,6 +510,13 @@ class RecentJournals:
         replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
         self._superseded[entry.is_own].update(replaced)
         return is_shown and bool(entry.lines)
+
+
+def _changed_at(file: str) -> int:
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def parse_note(lines: list[str]) -> dict[str, list[str]]:

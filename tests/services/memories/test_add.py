@@ -1,4 +1,4 @@
-"""Chatter of agents is not remembered, generated digests never are, and what a person says always is."""
+"""Generated digests are not remembered, and what a person says always is."""
 
 from __future__ import annotations
 
@@ -25,66 +25,8 @@ def judged(text: str, origin: str = "agent", kind: str = "", *tags: str) -> Admi
     return admit(NewMemory(text, kind, tags, origin), TODAY)
 
 
-CHATTER = [
-    "ok",
-    "OK!",
-    "Done.",
-    "Done. Continuing…",
-    "ok thanks",
-    "Great, thanks! Done continuing now",
-    "working on it",
-    "Got it, thanks!",
-    "✅ All done",
-    "Let me check…",
-    "  Still working on it...  ",
-    "I'm on it",
-    "Erledigt, weiter.",
-    "好的，继续。",
-    "Готово!",
-    "- in progress",
-]
-CONTENT = [
-    "ok means the request was accepted, not that it was written",
-    "Done is better than perfect: ship on Fridays",
-    "Redis",
-    "no tabs",
-    "Use UTC",
-    "yes to GDPR, no to cookies",
-    "continue in parser.py",
-    "fixed",
-    "42",
-    "TTL=300",
-    "用 Redis",
-]
-
-
-@pytest.mark.parametrize("text", CHATTER)
-def test_acknowledgements_are_refused_to_agents_and_fade_for_people(text: str) -> None:
-    """An agent's are refused; a person's, and those of a conversation, are kept for two weeks."""
-    assert judged(text).decision is judged(text, "tool").decision is REFUSED
-    short = AdmissionResult(EPHEMERAL, judged(text).reason, "2026-03-19")
-    assert judged(text, "user") == judged(text, "agent", "conversation") == judged(text, "import") == short
-    assert judged(text, "agent", "", "kind:message") == short
-
-
-@pytest.mark.parametrize("text", CONTENT)
-def test_a_word_of_content_is_enough(text: str) -> None:
-    """What says something, however short, is kept for good from whomever."""
-    assert judged(text).decision is judged(text, "user").decision is DURABLE
-
-
-def test_progress_without_content_is_refused_and_with_it_kept() -> None:
-    """A note of progress must say of what."""
-    for empty in ("Still working on the next step", "Step 3 of 5 completed, moving on to the last one"):
-        assert judged(empty, "agent", "progress").decision is REFUSED
-        assert judged(empty, "tool", "", "kind:progress").decision is REFUSED
-        assert judged(empty, "user", "progress").decision is EPHEMERAL
-        assert judged(empty).decision is DURABLE  # nobody said that it is a note of progress
-    assert judged("Step 3: the parser reads tables now", "agent", "progress").decision is DURABLE
-
-
 def test_traces_fade_and_priorities_last() -> None:
-    """What was run is kept for a month; what someone gave a priority is kept for good, chatter too; a given day is kept."""
+    """What was run is kept for a month; what someone gave a priority is kept for good; a given day is kept."""
     trace = AdmissionResult(EPHEMERAL, "a trace of what was run", "2026-04-04")
     assert judged("pytest -q: 3 failed", "tool", "trace") == judged("make", "agent", "", "kind:run") == trace
     assert judged("ok", "agent", "trace", "priority:5").decision is DURABLE
@@ -97,7 +39,6 @@ def test_traces_fade_and_priorities_last() -> None:
     [
         ("Deploys fail on Mondays", REFUSED),
         ("Deploys fail. Agent action: beware", REFUSED),
-        ("Deploys fail. Agent action: the weather of the week before last", REFUSED),
         ("Deploys fail on Mondays. Agent action: check the queue before you deploy.", DURABLE),
     ],
 )
@@ -139,23 +80,14 @@ def test_a_persons_own_words_are_never_refused(text: str, kind: str) -> None:
     assert (admission.decision is EPHEMERAL) == bool(admission.expires)
 
 
-@given(WORDS, st.sampled_from(["agent", "tool"]))
-def test_one_more_word_of_content_admits(text: str, origin: str) -> None:
-    """A text that is refused as chatter is kept once it names something."""
-    if judged(text, origin).decision is REFUSED and text.strip():
-        assert judged(f"{text} because of Kubernetes", origin).decision is DURABLE
-
-
 def test_a_refusal_writes_nothing_and_a_batch_is_all_or_none(tmp_path: Path) -> None:
-    """The error tells why; no journal appears; of a batch with chatter in it nothing is kept."""
+    """The error tells why; no journal appears; of a batch with a digest in it nothing is kept."""
     (tmp_path / "app").mkdir()
     with Lorelog(project=tmp_path / "app", settings=FAKE) as memory:
-        with pytest.raises(UsageError, match="not remembered: it acknowledges"):
-            memory.call("memory.add", {"text": "Done.", "origin": "agent"})
-        with pytest.raises(UsageError, match="not remembered"):
-            memory.add_batch([{"text": "seven otters", "origin": "agent"}, {"text": "ok", "origin": "agent"}])
+        with pytest.raises(UsageError, match="not remembered: it was compiled"):
+            memory.add_batch([{"text": "seven otters"}, {"text": f"{DIGEST_MARK} -->"}])
         assert not (tmp_path / "app" / ".lorelog").exists()
-        reply = memory.add("ok")
+        reply = memory.add("make", type="trace")
 
     assert reply.admission.decision is EPHEMERAL
     assert f"expires:{reply.admission.expires}" in Path(reply.source).read_text("utf-8")

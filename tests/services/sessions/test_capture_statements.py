@@ -57,7 +57,7 @@ def test_a_typed_rule_is_the_request_and_an_entry(world: CaptureHome) -> None:
 
     (entry,) = of_type(world, "preference")
     assert entry.rstrip().endswith("- From now on, use pnpm.\n- About: Ok, pnpm.")
-    assert "User asked: no, always use pnpm" in world.text()
+    assert "User asked: [I installed it with npm.] no, always use pnpm" in world.text()
     assert "User asked: Thanks. From now on, use pnpm." in world.text()
     assert of_type(world, "correction") == []
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from lorelog.language.lexicon import lexicon
 from lorelog.language.sentences import SENTENCE_END, split_sentences
 
 _ESCAPE = re.compile(
@@ -368,41 +367,27 @@ _NAMED_LETTER = re.compile(
     r"\b(?:option|approach|alternative|choice|with|do|like|prefer|for)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE
 )
 _NUMBER = re.compile(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
-_THANKS = frozenset({"thank", "thanks", "thank you", "thanks you", "ta"})
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
-
-
 _MIN_SAID_WORDS = 4
-"""Fewer words ("Done.") do not say what a reply refers to."""
-
-
-def is_bare_reply(request: str) -> bool:
-    """Return True if a request has only words such as `yes`, `option 2` or `go on`."""
-    words = re.findall(r"[\w'\u2019]+", request.lower().replace("\u2019", "'"))
-    return all(word in lexicon("reply_words") or word.isdigit() for word in words)
+"""Fewer words ("Done.") do not say what a request refers to."""
 
 
 def find_question(asked: str, request: str) -> str:
-    """Return the options that a short request chooses, or the question it answers; empty if it answers nothing.
-
-    A request that is only a reply is shown with the agent's last sentences if there is no question.
-    """
+    """Return the options that a short request chooses, the question it answers, or else the agent's last sentences."""
     chosen = _chosen_options(asked, request)
     if chosen:
         return "; ".join(shorten_text(option, _MAX_OPTION_CHARS) for option in chosen[:_MAX_OPTIONS])
     sentences = [sentence for _, piece in split_pieces(asked) for sentence in split_sentences(piece)]
     questions = [index for index, sentence in enumerate(sentences) if sentence.rstrip("*_)\"' ").endswith("?")]
-    if questions:
-        last = questions[-1]
-        question = sentences[last]
-        if len(question) < _MIN_QUESTION_CHARS and last and not is_next_step(sentences[last - 1]):
-            question = f"{sentences[last - 1]} {question}"
-        return shorten_middle(question, _MAX_QUESTION_CHARS)
-    if not is_bare_reply(request) or request.lower().strip(" \t\n.,!?:;)(_*-") in _THANKS:
-        return ""
-    said = [sentence for sentence in sentences if not _CLOSING.match(sentence) and not is_next_step(sentence)]
-    words = " ".join(said[-2:])
-    return shorten_middle(words, _MAX_QUESTION_CHARS) if len(words.split()) >= _MIN_SAID_WORDS else ""
+    if not questions:
+        said = [sentence for sentence in sentences if not _CLOSING.match(sentence) and not is_next_step(sentence)]
+        words = " ".join(said[-2:])
+        return shorten_middle(words, _MAX_QUESTION_CHARS) if len(words.split()) >= _MIN_SAID_WORDS else ""
+    last = questions[-1]
+    question = sentences[last]
+    if len(question) < _MIN_QUESTION_CHARS and last and not is_next_step(sentences[last - 1]):
+        question = f"{sentences[last - 1]} {question}"
+    return shorten_middle(question, _MAX_QUESTION_CHARS)
 
 
 def _chosen_options(asked: str, request: str) -> list[str]:

@@ -1,8 +1,7 @@
 """Add memories: decide on admission, append them to today's journal, and index it at once.
 
-Agents tend to note that they are still working, and such a note is later found in place of something that was learned. So mere
-acknowledgements are refused to agents and tools, and kept for two weeks for people. Texts compiled from records are never
-accepted as memories. Only whole texts are judged, by closed lists: a single word of content is enough to be admitted.
+Texts compiled from records are never accepted as memories, an agent's urgent ones must say what to do, and what was run
+is kept for a month. What a text says is not judged.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.record import DIGEST_MARK, is_digest_text
-from lorelog.language.lexicon import lexicon
 from lorelog.light.git_location import read_head
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.journal import JournalEntry, append_entries, check_memory, has_entry, to_anchor_word
@@ -32,15 +30,11 @@ from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.roots import Root, find_innermost_root
 from lorelog.services.places.workspace import FOLDER, Workspace
 
-SHORT_DAYS = 14
 TRACE_DAYS = 30
 _MIN_URGENT_PRIORITY = 8
 _MIN_ACTION_CHARS = 24
 _PROGRAM_ORIGINS = frozenset({"agent", "tool"})
 _TRACE_TAGS = frozenset({"kind:trace", "kind:run"})
-_CONVERSATION_KINDS = frozenset({"conversation", "message", "chat", "turn"})
-_MAX_CHATTER_CHARS = 200
-"""A longer text is not a mere acknowledgement."""
 
 _GENERATED_TAG = "task:status:generated"
 _WRAPPED_TAGS = ("task:role:", "task:digest:")
@@ -52,14 +46,6 @@ _WRAPPER = re.compile(
 _PRIORITY = re.compile(r"(?:priority|importance):(\d{1,3})")
 _ACTION = re.compile(r"\bAgent action:\s*([^\n]+)", re.IGNORECASE)
 
-_BREAKS = re.compile(
-    r"[.!?;:,\u2026\u3002\uff01\uff0c\uff1f\u3001\n]+|\s[-\u2013\u2014]+\s|\s(?:and|then|so|und|y|et)\s"
-)
-_EDGES = re.compile(r"^\W+|\W+$")
-_OPENERS = frozenset("ok okay yes yep yeah great good perfect nice cool alright thanks done sure".split())
-"""Words that may be followed by another acknowledgement without punctuation."""
-_WORD = re.compile(r"[^\W_]+(?:['_][^\W_]+)*")
-
 
 def admit(memory: NewMemory, today: date) -> AdmissionResult:
     """Decide whether a memory is kept, for how long, and why. A pure function."""
@@ -70,14 +56,9 @@ def admit(memory: NewMemory, today: date) -> AdmissionResult:
         return AdmissionResult(AdmissionDecision.EPHEMERAL, "as requested", memory.expires)
     if _priority(memory.tags) is not None:
         return AdmissionResult(AdmissionDecision.DURABLE, "it has a priority")
-    has_content = any(word not in lexicon("filler_words") and not word.isdigit() for word in _words(memory.text))
-    if _is_chatter(memory.text) or (_is_kind(memory, "progress") and not has_content):
-        refused = memory.origin in _PROGRAM_ORIGINS and not _is_kind(memory, *_CONVERSATION_KINDS)
-        reason = "it acknowledges something and says nothing that could be looked for"
-        decision = AdmissionDecision.REFUSED if refused else AdmissionDecision.EPHEMERAL
-        return AdmissionResult(decision, reason, "" if refused else _date_after(today, SHORT_DAYS))
     if memory.type == "trace" or _TRACE_TAGS & set(memory.tags):
-        return AdmissionResult(AdmissionDecision.EPHEMERAL, "a trace of what was run", _date_after(today, TRACE_DAYS))
+        last_day = (today + timedelta(days=TRACE_DAYS)).isoformat()
+        return AdmissionResult(AdmissionDecision.EPHEMERAL, "a trace of what was run", last_day)
     return AdmissionResult(AdmissionDecision.DURABLE, "it says something")
 
 
@@ -91,50 +72,17 @@ def _find_refusal_reason(memory: NewMemory) -> str:
     if generated or is_digest or _WRAPPER.search(memory.text):
         return "it was compiled from records and is not a memory of its own"
     urgent = (_priority(memory.tags) or 0) >= _MIN_URGENT_PRIORITY
-    actions = (match[1].strip() for match in _ACTION.finditer(memory.text))
-    padded = (f" {' '.join(_words(action))} " for action in actions if len(action) >= _MIN_ACTION_CHARS)
-    has_action = any(f" {verb} " in action for action in padded for verb in lexicon("action_verbs"))
+    has_action = any(len(match[1].strip()) >= _MIN_ACTION_CHARS for match in _ACTION.finditer(memory.text))
     if urgent and memory.origin in _PROGRAM_ORIGINS and not has_action:
         return (
             f"a priority of {_MIN_URGENT_PRIORITY} and more needs a sentence that says what to do: 'Agent action: …', "
-            f"at least {_MIN_ACTION_CHARS} characters with a verb"
+            f"at least {_MIN_ACTION_CHARS} characters"
         )
     return ""
 
 
 def _priority(tags: tuple[str, ...]) -> int | None:
     return max((int(match[1]) for tag in tags if (match := _PRIORITY.fullmatch(tag))), default=None)
-
-
-def _is_kind(memory: NewMemory, *kinds: str) -> bool:
-    return memory.type in kinds or any(f"kind:{kind}" in memory.tags for kind in kinds)
-
-
-def _is_chatter(text: str) -> bool:
-    """Return whether a text consists only of acknowledgements."""
-    if len(text) > _MAX_CHATTER_CHARS:
-        return False
-    text = text.casefold().replace("\u2019", "'")
-    whole, *parts = (" ".join(_EDGES.sub("", part).split()) for part in (text, *_BREAKS.split(text)))
-    parts = list(filter(None, parts))
-    return whole in lexicon("acknowledgements") or (bool(parts) and all(map(_is_acknowledgement, parts)))
-
-
-def _is_acknowledgement(part: str) -> bool:
-    """Return whether a part is an acknowledgement, or several as in `ok thanks`."""
-    while part not in lexicon("acknowledgements"):
-        first, _, part = part.partition(" ")
-        if first not in _OPENERS or not part:
-            return False
-    return True
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold().replace("\u2019", "'"))
-
-
-def _date_after(today: date, days: int) -> str:
-    return (today + timedelta(days=days)).isoformat()
 
 
 def add(

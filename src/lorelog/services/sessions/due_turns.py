@@ -21,7 +21,6 @@ _LATE_HOSTS = frozenset({"copilot"})
 """Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
 SILENCE = timedelta(hours=2)
 """A session without an event for this long has ended."""
-"""Words that the note itself adds."""
 
 
 class FinishedTurns(Struct, frozen=True):

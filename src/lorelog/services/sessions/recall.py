@@ -3,8 +3,7 @@
 A memory that was not asked for costs attention and context. On judged prompts of real sessions, no relevance of a search told the wanted
 ones from the others (docs/delivery.md has the figures); a name did. So a memory comes only if a rare name of the prompt stands in it: a file, an
 identifier, a code, a compound, that is, a word which the analyser takes apart, in few entries. And three more rare words, because a name alone is
-often not the subject. A prompt without such a name is not even searched for. A memory must not come from the same session, and is
-shown once per session, even across restarts, whichever hook showed it.
+often not the subject. A prompt without such a name is not even searched for. A memory must not come from the same session, nor be in its log of deliveries.
 
 The answer is left in a file as well: if the hook no longer waits, the session's next hook shows it.
 """
@@ -36,7 +35,6 @@ from lorelog.core.serializable import Serializable
 from lorelog.language.analyser import WordAnalyser
 from lorelog.light.delivery_files import MAX_LATE_S, late_answer
 from lorelog.light.delivery_log import prompted_memories
-from lorelog.services.sessions.capture_db import open_captures
 
 MAX_TEXT_CHARS = 300
 """Length limit of a shown memory."""
@@ -134,23 +132,17 @@ def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallS
     subject = _Subject(query, sources) if options.min_relevance else None
     if subject is not None and not subject.names:
         return ()
-    with open_captures(sources.folder) as captures:
-        seen = captures.shown_memories(prompt.host, prompt.session)
-        seen |= prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
-        few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
-        reply = sources.search(query, few)
-        hits = _new_hits(prompt, reply, few, seen)
-        if len(hits) < options.k and len(reply.hits) >= few.k:
-            # Most of the hits were shown before, or are archive: fetch more.
-            has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
-            many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
-            hits = _new_hits(prompt, sources.search(query, many), many, seen)
-        best = list(hits.items())[: options.k]
-        chosen = {key: _to_recalled_memory(hit) for key, hit in best if subject is None or subject.is_in(hit)}
-        if not chosen:
-            return ()
-        added = captures.add_shown(prompt.host, prompt.session, chosen)
-    shown = tuple(memory for key, memory in chosen.items() if key in added)
+    seen = prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
+    few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
+    reply = sources.search(query, few)
+    hits = _new_hits(prompt, reply, few, seen)
+    if len(hits) < options.k and len(reply.hits) >= few.k:
+        # Most of the hits were shown before, or are archive: fetch more.
+        has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
+        many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
+        hits = _new_hits(prompt, sources.search(query, many), many, seen)
+    best = hits[: options.k]
+    shown = tuple(_to_recalled_memory(hit) for hit in best if subject is None or subject.is_in(hit))
     if prompt.session and shown:
         _leave_answer(late_answer(str(sources.folder), prompt.host, prompt.session), shown)
     return shown
@@ -169,18 +161,20 @@ def _leave_answer(file: str, shown: tuple[RecalledMemory, ...]) -> None:
                 old.unlink()
 
 
-def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> dict[str, Hit]:
-    """Return the relevant hits that are new to the session, by memory key; one of a turn and what was said in it."""
+def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> list[Hit]:
+    """Return the relevant hits that are new to the session; one of each memory, and of a turn and what was said in it."""
     new: dict[str, Hit] = {}
-    turns: set[tuple[str, str]] = set()
     for hit in reply.hits:
         session, turn = (hit.anchor.session, hit.anchor.turn) if hit.anchor is not None else ("", "")
-        own = prompt.session and session == prompt.session
-        is_shown = not own and hit.type != ARCHIVE_TYPE and _memory_key(hit) not in seen
-        if is_shown and hit.relevance >= options.min_relevance and (session, turn) not in turns:
-            new.setdefault(_memory_key(hit), hit)
-            turns |= {(session, turn)} if turn else set()
-    return new
+        is_own = bool(session) and session == prompt.session
+        if (
+            not is_own
+            and hit.type != ARCHIVE_TYPE
+            and _memory_key(hit) not in seen
+            and hit.relevance >= options.min_relevance
+        ):
+            new.setdefault(f"{session} {turn}" if turn else _memory_key(hit), hit)
+    return list(new.values())
 
 
 def _memory_key(hit: Hit) -> str:
