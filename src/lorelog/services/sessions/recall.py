@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE
 from lorelog.core.options import SearchOptions
-from lorelog.core.query import UNCHECKED_VERDICT, FreshnessVerdict, Hit, SearchReply, SupportingRecord, ValueChange
+from lorelog.core.query import UNCHECKED_VERDICT, FreshnessVerdict, Hit, SearchReply, SupportingRecord
 from lorelog.core.record import (
     CANDIDATE_TRUST,
     REPOSITORY_ORIGIN,
@@ -83,8 +83,6 @@ class RecalledMemory(
     grounding: tuple[SupportingRecord, ...] = ()
     verification_hint: VerificationHint = CANDIDATE_TRUST.verification_hint
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
-    now_was: tuple[ValueChange, ...] = ()
-    """Values that it states and other hits state differently."""
 
 
 class RecallSources(Struct, frozen=True):
@@ -208,5 +206,4 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
         grounding=hit.grounding,
         verification_hint=hit.trust.verification_hint,
         verdict=hit.verdict,
-        now_was=hit.now_was,
     )
