@@ -165,7 +165,7 @@ def recalled(host: Host) -> None:
     holds(f"answer-{word}" in second.asked, "what the first session settled is in no request of the second")
 
 
-@behaviour("skill", "the recall skill is offered, and its commands work inside the host")
+@behaviour("skill", "the skills are offered, and the recall skill's commands work inside the host")
 def skill(host: Host) -> None:
     word, asked = mark("meadow"), mark("asking")
     write_journal(host.world, f"The {word} cache is cleared on Tuesdays", "2026-01-05")
@@ -174,6 +174,7 @@ def skill(host: Host) -> None:
     outcome = host.use_skill(asked, f"when is the {word} cache cleared", search)
     offered = [request for request in outcome.requests if request.tools and host.skill_mark in request.text]
     holds(offered, "no request offers the skill")
+    holds("lorelog-review" in offered[0].text, "no request offers the skill that files what was said")
     results = [result for request in outcome.requests for result in request.results]
     holds(
         any("cleared on Tuesdays" in result for result in results),
@@ -270,6 +271,36 @@ def judged(host: Host) -> None:
     world.settle(1.0)
     holds(len(world.entries()) == captured and len(host.transcripts()) == written, "the judge's session is left behind")
     comes_with_call(host, rule, f"npm run {program}")
+
+
+@behaviour("file", "asked to, the running agent files what was said: it gets the guide, and the rule says who filed it")
+def filed(host: Host) -> None:
+    world, rule = host.world, mark("because")
+    world.model.script(rule, Step("Understood."))
+    host.turn(f"We write dates as day, month, year here, {rule}.")
+    world.wait_for_entries(lambda entries: bool(of(entries, rule)), "the turn was not captured")
+
+    def waiting() -> list[str]:
+        listed = json.loads(world.lorelog("review", "list", "--kind", "statement", "--json"))
+        return [item["id"] for item in listed["items"] if rule in item["text"]]
+
+    eventually(lambda: len(waiting()) == 1, "the statement does not wait")
+    verdicts = json.dumps({"verdicts": [{"id": waiting()[0], "label": "rule"}]})
+    steps = (
+        host.run_shell("lorelog review list --kind statement --json -n 20"),
+        host.run_shell(f"lorelog review decide --json <<'VERDICTS'\n{verdicts}\nVERDICTS"),
+        Step("Filed."),
+    )
+    results = host.turn(tell(host, mark("asking"), *steps)).requests[-1].results[-2:]
+    holds("You file what a user said" in results[0], f"the agent got no guide: {results[0][-300:]}")
+    holds('"filed"' in results[1].replace("\\", ""), f"it was not filed: {results[1][-300:]}")
+    told = [entry.text for entry in world.entries(turns_only=False) if "filed by" in entry.text and rule in entry.text]
+    holds(told and f"filed by {AGENT_NAMES.get(host.name, host.title)}" in told[0], f"nobody filed it: {told}")
+    holds(not waiting(), "the statement still waits")
+
+
+AGENT_NAMES = {"codex": "Codex"}
+"""Names of agents that differ from the titles of their hosts here."""
 
 
 @behaviour("guard", "a guard stops a command and a write, tells the model why, and leaves other calls alone")

@@ -6,7 +6,7 @@ shortened or redacted, so it is found by its beginning among the texts of the tr
 
 `verdicts.tsv` has what a language model answered besides the label when it read the guide, the statement and what stood
 before it: cues, a wording (the label's subject if it has none, else the statement's beginning), whether it forbids, and
-the digests of those it replaces.
+the digests of those it replaces. What was said again has one subject in `repeated.tsv` (team, subject, digest, time, cues).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lorelog.services.review.statements import Statement
 
 _KEY_CHARS = (1_000, 60)
 _WORDING_CHARS = 240
-_VERDICTS = Path(__file__).with_name("verdicts.tsv")
+_VERDICTS, _REPEATED = (Path(__file__).with_name(name) for name in ("verdicts.tsv", "repeated.tsv"))
 
 
 def digest_of(channel: str, text: str) -> str:
@@ -45,12 +45,17 @@ class RecordedJudge:
     unknown: int = 0
     filed: dict[str, str] = field(default_factory=dict)
     """Digests of the rules that were filed, by wording."""
+    repeated: dict[str, tuple[set[str], str]] = field(default_factory=dict)
+    """Digests of what was said again, and its cues, by subject."""
 
     @classmethod
     def read(cls, file: Path, error_share: float = 0.0) -> RecordedJudge:
         """Return the judge of a label file."""
         labels = {row["digest"]: (row["label"], row["subject"]) for row in _read_rows(file)}
-        return cls(labels, {row["digest"]: row for row in _read_rows(_VERDICTS)}, error_share)
+        judge = cls(labels, {row["digest"]: row for row in _read_rows(_VERDICTS)}, error_share)
+        for row in _read_rows(_REPEATED):
+            judge.repeated.setdefault(row["subject"], (set(), row["cues"]))[0].add(row["digest"])
+        return judge
 
     def learn(self, sessions: Sequence[Session]) -> None:
         """Note the digests of what users said in sessions, under the beginnings of the texts."""
@@ -62,8 +67,7 @@ class RecordedJudge:
         """Yield the verdicts of all statements that are labelled; the others are called `other`."""
         verdicts = {}
         for number, statement in enumerate(statements, 1):
-            found = (self.texts.get((statement.channel, key), "") for key in _keys(statement.text))
-            digest = next(filter(None, found), "")
+            digest = self._digest(statement)
             label, subject = self.labels.get(digest, ("", ""))
             self.unknown += not label
             label, subject = self._disturb(digest, label or "other", subject)
@@ -75,6 +79,30 @@ class RecordedJudge:
             if checked is not None and checked.wording:
                 self.filed[checked.wording] = digest
         yield verdicts
+
+    def compare(
+        self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[KnownRule] = ()
+    ) -> Iterator[tuple[Verdict, list[Statement]]]:
+        """Yield what was said again under one subject of `repeated.tsv`, as a judge would."""
+        digests = {said.id: self._digest(said) for said in (*new, *earlier)}
+        for subject, (known, cues) in self.repeated.items():
+            members = [said for said in (*new, *earlier) if digests[said.id] in known]
+            is_new = any(said.id in {member.id for member in members} for said in new)
+            if not is_new or len({said.session for said in members}) < 2 or _by_chance(subject, self.error_share):
+                continue
+            members.sort(key=lambda said: said.date)
+            same = [n for n, rule in enumerate(rules, 1) if rule.text == subject or self.filed.get(rule.text) in known]
+            verdict = Verdict(
+                n=1, label="rule", wording=subject, cues=tuple(cues.split(";")), sure=True, same=tuple(same)
+            )
+            checked = check_verdict(verdict, members[-1], len(rules), members)
+            if checked is not None:
+                self.filed.setdefault(checked.wording, digests[members[-1].id])
+                yield checked, members
+
+    def _digest(self, statement: Statement) -> str:
+        found = (self.texts.get((statement.channel, key), "") for key in _keys(statement.text))
+        return next(filter(None, found), "")
 
     def _answer(self, number: int, digest: str, label: str, subject: str, rules: Sequence[KnownRule]) -> Verdict:
         answer = self.answers.get(digest, {})
@@ -91,10 +119,13 @@ class RecordedJudge:
         )
 
     def _disturb(self, digest: str, label: str, subject: str) -> tuple[str, str]:
-        chance = random.Random(digest)
-        if not digest or chance.random() >= self.error_share:
+        if not digest or not _by_chance(digest, self.error_share):
             return label, subject
         return ("other", "") if label in LASTING_LABELS else ("rule", subject)
+
+
+def _by_chance(seed: str, share: float) -> bool:
+    return random.Random(seed).random() < share
 
 
 def _read_rows(file: Path) -> list[dict[str, str]]:

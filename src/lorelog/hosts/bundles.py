@@ -23,6 +23,7 @@ NAME = "lorelog"
 COMMAND = "lorelog"
 SKILL_NAME = "memory-recall"
 DESCRIPTION = "Long-term memory for coding agents: every turn captured, the right one recalled"
+_MANIFEST = {"name": NAME, "version": VERSION, "description": DESCRIPTION}
 
 HOOK_TIMEOUT_S = 5
 """Time limit of a hook; it usually takes a tenth of a second."""
@@ -153,7 +154,7 @@ def _claude_files(command: str) -> dict[str, str]:
 
     `plugin.json` is the manifest of the Open Plugins format, for goose. Droid translates Claude Code's.
     """
-    manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION, "author": {"name": NAME}}
+    manifest = _MANIFEST | {"author": {"name": NAME}}
     recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command)})
     return {
         "plugin.json": _render_json(manifest),
@@ -170,18 +171,15 @@ def _claude_files(command: str) -> dict[str, str]:
     }
 
 
+def _package(host: str, **more: Any) -> str:
+    """Return the package.json of a plugin in TypeScript."""
+    return _render_json(_MANIFEST | {"name": f"{NAME}-{host}", "license": "Apache-2.0", "type": "module", **more})
+
+
 def _opencode_files(command: str) -> dict[str, str]:
-    package = {
-        "name": "lorelog-opencode",
-        "version": VERSION,
-        "description": DESCRIPTION,
-        "license": "Apache-2.0",
-        "type": "module",
-        "main": "./lorelog.ts",
-        "exports": {".": "./lorelog.ts", "./server": "./lorelog.ts"},
-    }
+    exports = {".": "./lorelog.ts", "./server": "./lorelog.ts"}
     return {
-        "package.json": _render_json(package),
+        "package.json": _package("opencode", main="./lorelog.ts", exports=exports),
         "lorelog.ts": _render_plugin("opencode.ts", command),
         **skill_files("opencode", command),
     }
@@ -208,19 +206,15 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "skills": ["./skills"],
         "configSchema": {"type": "object", "additionalProperties": False, "properties": _OPENCLAW_SETTINGS},
     }
-    package = {
-        "name": "lorelog-openclaw",
-        "version": VERSION,
-        "description": DESCRIPTION,
-        "license": "Apache-2.0",
-        "type": "module",
-        "openclaw": {"extensions": ["./index.ts"]},
+    package = _package(
+        "openclaw",
+        openclaw={"extensions": ["./index.ts"]},
         # Optional, so that an installer does not fetch the host into the plugin.
-        "peerDependencies": {"openclaw": ">=2026.3.11"},
-        "peerDependenciesMeta": {"openclaw": {"optional": True}},
-    }
+        peerDependencies={"openclaw": ">=2026.3.11"},
+        peerDependenciesMeta={"openclaw": {"optional": True}},
+    )
     return {
-        "package.json": _render_json(package),
+        "package.json": package,
         "openclaw.plugin.json": _render_json(manifest),
         "index.ts": _render_plugin("openclaw.ts", command),
         **skill_files("openclaw", command),
@@ -229,13 +223,12 @@ def _openclaw_files(command: str) -> dict[str, str]:
 
 def _extension_files(host: str, command: str) -> dict[str, str]:
     """Return an extension of Gemini CLI, or of Qwen Code, which has commands in Markdown."""
-    manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION}
     text, described = _recall_text(command, "{{args}}"), json.dumps(_RECALL_DESCRIPTION)
     recall = {"commands/recall.toml": f"description = {described}\nprompt = '''\n{text}'''\n"}
     if host == "qwen":
         recall = {"commands/recall.md": f"---\ndescription: {described}\n---\n\n{text}"}
     return recall | {
-        f"{host}-extension.json": _render_json(manifest | {"mcpServers": {NAME: mcp_server(command)}}),
+        f"{host}-extension.json": _render_json(_MANIFEST | {"mcpServers": {NAME: mcp_server(command)}}),
         "hooks/hooks.json": _render_json({"hooks": hook_groups(host, command)}),
         **skill_files(host, command),
     }

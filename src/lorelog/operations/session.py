@@ -57,7 +57,7 @@ class RecallRequest(OperationRequest, frozen=True):
     session: Annotated[
         str,
         about(
-            "Id of its session. A session is shown each memory once, and none that was captured from it.",
+            "Id of its session. What its log of deliveries has, and what was captured from it, is left out.",
             max_length=500,
         ),
     ] = ""
@@ -266,11 +266,9 @@ def _parse_time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-@OPERATIONS.declare(
-    "session.recall", errors=(ModelError, StoreUnwritable, StoreBusy), warms=True, absent={"mcp": _ABSENT_FOR_HOOKS}
-)
+@OPERATIONS.declare("session.recall", errors=(ModelError,), warms=True, absent={"mcp": _ABSENT_FOR_HOOKS})
 def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext) -> RecallReply:
-    """Return the few memories that name what a prompt names, each at most once per session.
+    """Return the few memories that name what a prompt names, and that the session was not shown yet.
 
     For the hook that a host runs on every prompt. Use memory.search for replies that do not depend on the session.
     """

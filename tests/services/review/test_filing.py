@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lorelog.core.memory import AddReply, NewMemory
 from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewLog
@@ -140,3 +141,52 @@ def test_a_repetition_and_a_remark_write_nothing(tmp_path: Path) -> None:
     assert (same.outcome, same.memory, closed.outcome) == ("same", "own", "closed")
     assert journal.written == {}
     assert set(filing.log.entries()) == {"s1"}
+
+
+def said_again(*days: str) -> list[Statement]:
+    return [
+        replace(SAID, id=f"d{day}", session=f"session {day}", date=f"2026-02-{day}", text=f"no stash, {day}")
+        for day in days
+    ]
+
+
+AGAIN = Verdict(n=1, label="rule", wording="Never stash anything.")
+
+
+def test_what_was_said_again_is_proposed_once_with_its_sources_and_their_number(tmp_path: Path) -> None:
+    """A further repetition raises the number of the waiting proposal; one that was refused is not proposed again."""
+    journal = WrittenMemories()
+    filing = make_filing(tmp_path, journal)
+
+    (first,) = filing.file_again(AGAIN, said_again("06", "07"), RULES)
+    (second,) = filing.file_again(AGAIN, said_again("07", "09"), RULES)
+
+    assert (first.outcome, first.said) == ("waiting", "in 2 sessions")
+    assert [entry.said for entry in filing.log.waiting()] == [second.said] == ["in 3 sessions"]
+    assert "on 2026-02-06 at a rejection: no stash, 06 · on 2026-02-07" in second.words
+    filing.log.add([replace(second, outcome="refused", judge=PERSON)])
+    filing.file_again(AGAIN, said_again("09", "11"), RULES)
+    assert (filing.log.waiting(), journal.written) == ([], {})
+
+
+def test_a_repetition_stands_if_the_judge_is_sure_and_past_calls_agree(tmp_path: Path) -> None:
+    """It is written with the words of all sessions, and what repeats it later counts for it."""
+    journal, sure = WrittenMemories(), replace(AGAIN, sure=True, forbids=True, cues=("command=git stash",))
+    opposed = make_filing(tmp_path / "opposed", journal, past=PastCalls(20, 2))
+    assert opposed.file_again(sure, said_again("06", "07"), RULES)[0].outcome == "waiting"
+
+    filing = make_filing(tmp_path, journal)
+    (entry,) = filing.file_again(sure, said_again("06", "07"), RULES)
+    (same,) = filing.file_again(replace(AGAIN, sure=True), said_again("07", "09")[1:] + said_again("06"), RULES)[:1]
+
+    assert "said in 2 sessions, filed by claude/haiku: “on 2026-02-06" in journal.written[entry.memory].text
+    assert (same.statement, same.outcome, same.memory) == ("d09", "same", entry.memory)
+
+
+def test_a_repetition_of_a_standing_rule_counts_for_it(tmp_path: Path) -> None:
+    """No second rule is proposed for what stands."""
+    entries = make_filing(tmp_path, WrittenMemories()).file_again(
+        replace(AGAIN, same=(1,)), said_again("06", "07"), RULES
+    )
+
+    assert [(entry.outcome, entry.memory) for entry in entries] == [("same", "own")] * 2

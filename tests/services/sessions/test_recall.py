@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from lorelog import Lorelog
-from lorelog.core.errors import StoreError, UsageError
+from lorelog.core.errors import UsageError
 from lorelog.engine import Engine
 from lorelog.light.delivery_files import late_answer
+from lorelog.light.delivery_log import append_delivery
 from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt, recall_memories
 from lorelog.wiring import open_engine, resolve_location
 
@@ -62,28 +61,37 @@ def texts(hits: tuple[RecalledMemory, ...]) -> str:
     return "\n".join(hit.text for hit in hits)
 
 
-def test_a_memory_is_shown_once_in_a_session(memory: Path) -> None:
-    """A memory is shown once per session; sessions of other hosts with the same name are separate."""
-    first = recalled(memory)
+def shown(project: Path, home: Path, **more: Any) -> tuple[RecalledMemory, ...]:
+    """Recall and log the delivery, as a hook does."""
+    hits = recalled(project, **more)
+    memories = [hit.memory for hit in hits]
+    folder, host = str(home / "data" / "default" / "deliveries"), more.get("host", "claude")
+    append_delivery(
+        folder, host, more.get("session", "s"), {"moment": "prompt", "kind": "recall", "memories": memories}
+    )
+    return hits
 
-    assert len(first) == 4
-    assert recalled(memory) == ()
-    assert recalled(memory, prompt="where does the otter sleep") == ()
-    assert len(recalled(memory, session="other")) == 4
-    assert len(recalled(memory, host="codex")) == 4
+
+def test_a_memory_is_shown_once_in_a_session(memory: Path, home: Path) -> None:
+    """What the session's log has does not come again; sessions of other hosts with the same name are separate."""
+    assert len(shown(memory, home)) == 4
+    assert shown(memory, home) == ()
+    assert shown(memory, home, prompt="where does the otter sleep") == ()
+    assert len(shown(memory, home, session="other")) == 4
+    assert len(shown(memory, home, host="codex")) == 4
 
 
-def test_what_was_left_out_comes_the_next_time(memory: Path) -> None:
+def test_what_was_left_out_comes_the_next_time(memory: Path, home: Path) -> None:
     """With one memory at a time, each prompt brings another one until there are no more."""
-    seen = [recalled(memory, k=1) for _ in range(6)]
+    seen = [shown(memory, home, k=1) for _ in range(6)]
 
     assert [len(item) for item in seen] == [1, 1, 1, 1, 0, 0]
     assert len({hits[0].id for hits in seen if hits}) == 4
 
 
-def test_a_memory_that_moved_is_the_same_memory(memory: Path) -> None:
+def test_a_memory_that_moved_is_the_same_memory(memory: Path, home: Path) -> None:
     """Lines inserted above a memory do not make it new to the session."""
-    recalled(memory)
+    shown(memory, home)
     journal = memory / "notes" / "2026-03-05.md"
     journal.write_text(JOURNAL.replace("### 09:00", "### 08:00\nA heron.\n\n### 09:00"), "utf-8")
     with Lorelog(project=memory) as opened:
@@ -101,7 +109,7 @@ def test_a_session_is_not_told_what_it_said(memory: Path) -> None:
 
 
 def test_only_likely_memories_come(memory: Path) -> None:
-    """Memories below the threshold are neither shown nor saved as shown."""
+    """Memories below the threshold are not shown."""
     assert recalled(memory, min_relevance=1.0) == ()
 
     assert len(recalled(memory)) == 4
@@ -138,36 +146,7 @@ def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch:
     assert len(recalled(memory)) == 4
 
 
-def test_two_prompts_at_once_share_what_there_is(memory: Path) -> None:
-    """Concurrent recalls of a session show each memory once."""
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: recalled(memory), range(4)))
-
-    ids = [hit.id for hits in answers for hit in hits]
-    assert sorted(ids) == sorted(set(ids))
-    assert len(ids) == 4
-
-
-def test_where_it_cannot_be_written_down_nothing_is_shown(memory: Path, home: Path) -> None:
-    """If the captures cannot be read, nothing is shown."""
-    (home / "data" / "default" / "captures.db").mkdir(parents=True)
-
-    with pytest.raises(StoreError):
-        recalled(memory)
-
-
-def test_sessions_of_long_ago_are_forgotten(memory: Path, home: Path) -> None:
-    """Memories shown a month ago may be shown again, and are removed from the database."""
-    recalled(memory)
-    with sqlite3.connect(home / "data" / "default" / "captures.db") as database:
-        database.execute("UPDATE shown SET at = at - 31 * 86400")
-    database.close()
-
-    recalled(memory, session="other")
-    assert len(recalled(memory)) == 4
-
-
-@pytest.mark.parametrize("prompt", ["", "  \n ", "!?"])
+@pytest.mark.parametrize("prompt", ["", "  \n ", "!?", "_ and ___"])
 def test_a_prompt_without_words_brings_nothing(memory: Path, prompt: str) -> None:
     """An empty prompt recalls nothing and raises nothing."""
     assert recalled(memory, prompt=prompt, min_relevance=0.5) == ()

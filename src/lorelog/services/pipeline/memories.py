@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import StoreError, StoreUnwritable
+from lorelog.core.ids import new_id
 from lorelog.core.options import ListOptions
 from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, LifecycleState
 from lorelog.services.pipeline.scope import ProjectScope
@@ -113,11 +114,13 @@ class ProjectMemories(Struct, frozen=True):
         to_global = root.project == GLOBAL_PROJECT
         memories = memories if to_global else with_git_head(memories, self.scope.place.project.root)
         notes = () if to_global else describe_new_project(self.scope.place)
+        # Before the journal is written: an entry that the registry does not know is taken for a stranger's.
+        memories = [memory if memory.id else replace(memory, id=new_id()) for memory in memories]
+        self.register(memories)
         replies = list(add(memories, root, self.scope.job((root,)), self.scope.store, self.scope.embedder))
         replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
             self.scope.roots.remember([root])
-        self.register([replace(memory, id=reply.memory) for reply, memory in zip(replies, memories, strict=True)])
         self.scope.refresh_delivery()
         return replies
 

@@ -5,9 +5,11 @@ wording, with the words it was made from. It waits for a person instead, with th
 
 - it would replace a rule that a person added or approved,
 - most of the past calls that it is about were never opposed, or
-- it was made of repeated instructions.
+- it was made of repeated instructions, and the judge is not sure.
 
-A rule that repeats a standing one only counts for it. Nothing is written for what the judge could not decide.
+A rule that repeats a standing one only counts for it. What was said again is one entry with all its sources; a further
+repetition is added to them, whether it waits or was refused, so that nobody is asked twice. Nothing is written for what the judge
+could not decide.
 """
 
 from __future__ import annotations
@@ -32,13 +34,23 @@ from lorelog.services.review.statements import Statement
 
 FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
 """What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""
+_NOTHING = frozenset({CLOSED, UNDECIDED})
 PERSON = "person"
 TYPES = {"rule": "preference", "decision": "decision"}
 """Types of the memories that are written, by label."""
 _MIN_HITS = 3
 """Past calls that a rule must match before their reactions count against it."""
-_MAX_QUOTE_CHARS = 400
+_MAX_QUOTE_CHARS, _MAX_SOURCES, _MAX_SOURCE_CHARS = 400, 3, 120
 _PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
+
+
+class SourceStatement(Serializable, Struct, frozen=True):
+    """A statement that a repetition was made of."""
+
+    statement: str
+    session: str
+    said: str
+    words: str
 
 
 class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
@@ -60,8 +72,12 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     cues: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
     everywhere: bool = False
+    forbids: bool = False
+    """True if it forbids what its cues name."""
     reason: str = ""
     """Why it waits, or is closed although it is a rule."""
+    sources: tuple[SourceStatement, ...] = ()
+    """Of what was said again, oldest first; `statement` is then an id of its own."""
 
     def new_memory(self, wording: str = "") -> NewMemory:
         """Return the memory of a rule or decision, with the words it was made from."""
@@ -73,6 +89,14 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
             supersedes=self.replaces,
             cues=self.cues,
         )
+
+    def with_sources(self, sources: Iterable[SourceStatement]) -> ReviewEntry:
+        """Return the entry with further sources, and a text that has their number, days and words."""
+        known = {source.statement: source for source in (*self.sources, *sources)}
+        every = sorted(known.values(), key=lambda source: source.said)
+        count = plural(len({source.session for source in every}), "session")
+        words = " · ".join(f"{source.said}: {source.words[:_MAX_SOURCE_CHARS]}" for source in every[-_MAX_SOURCES:])
+        return replace(self, sources=tuple(every), said=f"in {count}", words=words)
 
     def explain(self) -> str:
         """Return who said and who filed it, in a few words."""
@@ -112,6 +136,10 @@ class ReviewLog:
     def add(self, entries: Iterable[ReviewEntry]) -> None:
         """Append verdicts; they are on disk when this returns."""
         self._log.append(msgspec.to_builtins(entry) for entry in entries)
+
+
+def _said(statement: Statement) -> str:
+    return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
 
 
 def quote_words(text: str) -> str:
@@ -162,6 +190,28 @@ class Filing(Struct, frozen=True, kw_only=True):
                 self.log.add(entries[-1:])
         return entries
 
+    def file_again(
+        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[KnownRule]
+    ) -> list[ReviewEntry]:
+        """File what the user said again in these statements, oldest first, and return what became of it."""
+        known = {entry.statement: entry for entry in self.log.entries().values() if entry.outcome not in _NOTHING}
+        owners = known | {source.statement: entry for entry in known.values() for source in entry.sources}
+        owner = next((owners[said.id] for said in members if said.id in owners), None)
+        standing = (owner.memory if owner is not None else "") or next((rules[n - 1].id for n in verdict.same), "")
+        last = self._close(members[-1], verdict)
+        sources = [SourceStatement(said.id, said.session, _said(said), quote_words(said.text)) for said in members]
+        if standing:
+            closed = [self._close(said, verdict) for said in members if said.id not in known]
+            entries = [replace(entry, outcome=SAME, memory=standing) for entry in closed]
+        elif owner is not None:
+            entries = [replace(owner, at=last.at).with_sources(sources)]
+        else:
+            entry = replace(last, statement=turn_memory_id("again", "", members[0].id)).with_sources(sources)
+            doubt = "" if verdict.sure else "it may have been meant for the work at hand each time"
+            entries = [self._propose(entry, verdict, members[-1].date, rules, doubt=doubt)]
+        self.log.add(entries)
+        return entries
+
     def _close(self, statement: Statement, verdict: Verdict | None) -> ReviewEntry:
         return ReviewEntry(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -169,27 +219,32 @@ class Filing(Struct, frozen=True, kw_only=True):
             label=verdict.label if verdict else "",
             judge=self.judge,
             outcome=CLOSED if verdict else UNDECIDED,
-            said=f"on {statement.date[:10]} {_PLACES[statement.channel]}",
+            said=_said(statement),
         )
 
     def _file_one(self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule]) -> ReviewEntry:
-        entry = self._close(statement, verdict)
-        repeated = [rules[number - 1].id for number in verdict.same]
-        if repeated:
-            return replace(entry, outcome=SAME, memory=repeated[0])
+        entry = replace(self._close(statement, verdict), words=quote_words(statement.text))
+        if verdict.same:
+            return replace(entry, outcome=SAME, memory=rules[verdict.same[0] - 1].id)
+        return self._propose(entry, verdict, statement.date, rules)
+
+    def _propose(
+        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[KnownRule], *, doubt: str = ""
+    ) -> ReviewEntry:
+        """Write the memory of a rule or decision of that date, unless it waits for a person or is outdated."""
         replaced = [rules[number - 1] for number in verdict.replaces]
-        newer = next((rule.id for rule in replaced if rule.said > statement.date[:10]), "")
+        newer = next((rule.id for rule in replaced if rule.said > date[:10]), "")
         if newer:
             return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(
             entry,
-            words=quote_words(statement.text),
             wording=verdict.wording,
             cues=verdict.cues,
             replaces=tuple(rule.id for rule in replaced),
             everywhere=verdict.everywhere,
+            forbids=verdict.forbids,
         )
-        reason = self._doubt(entry, forbids=verdict.forbids)
+        reason = self._doubt(entry, forbids=verdict.forbids) or doubt
         if reason:
             return replace(entry, outcome=WAITING, reason=reason)
         memory = self.add([entry.new_memory()], to_global=entry.everywhere)[0].memory

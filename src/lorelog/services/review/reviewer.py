@@ -33,7 +33,17 @@ from lorelog.services.review.filing import (
     ReviewLog,
     quote_words,
 )
-from lorelog.services.review.judge import BATCH, MAX_RULES, PURPOSE_REVIEW, Judge, KnownRule, Verdict
+from lorelog.services.review.judge import (
+    BATCH,
+    LASTING_LABELS,
+    MAX_RULES,
+    PURPOSE_REVIEW,
+    STEERING_LABELS,
+    Judge,
+    KnownRule,
+    Verdict,
+    nearest_earlier,
+)
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import read_standing_memories
@@ -44,6 +54,8 @@ _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
 TOKENS_PER_STATEMENT = 500
 """320 on 2,275 statements of three teams, confirmations included, and the overhead of an agent's program."""
 _SHOWN = timedelta(days=30)
+MAX_EARLIER = 4_000
+"""Captured statements that new ones are compared with, newest first."""
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -159,6 +171,7 @@ class Reviewer:
     ) -> ReviewReport:
         """Let a judge file statements. Raise LorelogError if it fails at once; finished batches stay filed."""
         entries: list[ReviewEntry] = []
+        repetitions: list[ReviewEntry] = []
         stopped = ""
         try:
             for start in range(0, len(statements), BATCH):
@@ -166,7 +179,10 @@ class Reviewer:
                     progress("judging", start, len(statements))
                 batch, rules = statements[start : start + BATCH], self.rules()
                 for verdicts in judge.judge(batch, rules):
+                    said_again = self._compare(judge, batch, verdicts, rules)  # if it fails, the batch stays open
                     entries += self.file(batch, verdicts, rules, name)
+                    for verdict, members in said_again:
+                        repetitions += self._filing(name).file_again(verdict, members, rules)
         except (DailyLimitReached, ModelError) as error:
             if not entries:
                 raise
@@ -176,12 +192,30 @@ class Reviewer:
         return ReviewReport(
             judge=name,
             judged=len(entries) - outcomes[UNDECIDED],
-            filed=tuple(entry for entry in entries if entry.outcome == FILED),
-            waiting=tuple(entry for entry in entries if entry.outcome == WAITING),
-            repeated=outcomes[SAME],
+            filed=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == FILED),
+            waiting=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == WAITING),
+            repeated=outcomes[SAME] + sum(entry.outcome == SAME for entry in repetitions),
             left=len(statements) - len(entries),
             stopped=stopped,
         )
+
+    def _compare(
+        self, judge: Judge, batch: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+    ) -> list[tuple[Verdict, list[Statement]]]:
+        """Return what statements for the work at hand say again, of earlier sessions or of each other."""
+        new = [said for said in batch if said.id in verdicts and verdicts[said.id].label in STEERING_LABELS]
+        entries = self.log.entries().values()
+        settled = {entry.statement for entry in entries if entry.outcome in (FILED, SAME)}
+        settled |= {
+            entry.statement for entry in entries if entry.label and entry.label not in STEERING_LABELS | LASTING_LABELS
+        }
+        settled -= {source.statement for entry in entries for source in entry.sources}
+        new, earlier = nearest_earlier(new, [said for said in self._captured if said.id not in settled])
+        return [*judge.compare(new, earlier, rules)] if earlier else []
+
+    @cached_property
+    def _captured(self) -> list[Statement]:
+        return self._source.open_statements(None, MAX_EARLIER, in_full=False)
 
     def runs(self) -> tuple[JudgeRun, ...]:
         """Return what judges did in the last weeks, newest first: a line for each day and judge."""
@@ -221,15 +255,17 @@ class Reviewer:
         judge: str,
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
+        return self._filing(judge).file(statements, verdicts, rules)
+
+    def _filing(self, judge: str) -> Filing:
         filed = self.log.by_memory()
-        filing = Filing(
+        return Filing(
             judge=judge,
             log=self.log,
             add=self._add,
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
         )
-        return filing.file(statements, verdicts, rules)
 
     def note_waiting(self) -> None:
         """Write how many statements wait, for the start of the next session."""
@@ -247,7 +283,8 @@ class Reviewer:
         hits: dict[int, bool] = {}
         cues = [cue for cue in read_cues(entry.cues) if cue.kind in _REPLAYED_KINDS]
         rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
-        said = {command_shape(call.command) for call in rejected if quote_words(call.statement) == entry.words}
+        words = {entry.words, *(source.words for source in entry.sources)}
+        said = {command_shape(call.command) for call in rejected if quote_words(call.statement) in words}
         for cue in cues or [Cue(CueKind.COMMAND, shape) for shape in said - {""}]:
             calls, draft = self._past_calls, GuardDraft(message=entry.wording, command=f"{cue.value}*")
             if cue.kind is CueKind.PATH:

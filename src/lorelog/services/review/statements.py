@@ -68,17 +68,19 @@ class StatementSource(Struct, frozen=True, kw_only=True):
         limit: int,
         filed: Container[str] = (),
         only: Container[str] | None = None,
+        *,
+        in_full: bool = True,
     ) -> list[Statement]:
         """Return at most `limit` statements that are not `filed`, newest first; None stands for all projects.
 
-        With `only`, those with these ids.
+        With `only`, those with these ids. Without `in_full`, in the words of their journals; no conversation is read.
         """
         found: list[Statement] = []
         words: dict[tuple[str, str], dict[str, tuple[str, str, str]]] = {}
         for stored, anchor in self._open_entries(projects, filed):
             if only is not None and anchor.memory not in only:
                 continue
-            conversation = (self._transcript(stored, anchor), anchor.session)
+            conversation = (self._transcript(stored, anchor) if in_full else "", anchor.session)
             if conversation not in words:
                 words[conversation] = self._read_words(*conversation)
             text, before, host = words[conversation].get(anchor.memory) or (*_words_of_entry(stored), "")

@@ -29,8 +29,6 @@ _SIMULTANEOUS_S = 5.0
 """A host may report the start of a session and its first prompt at the same time, in either order."""
 _MAX_OPEN_SESSIONS = 5
 """Number of sessions without an end that are checked at once."""
-_SHOWN_RETENTION_S = 30 * 86400.0
-"""After this time, a continuing session may be shown a memory again."""
 _SCHEMA = """
 CREATE TABLE turns (
     memory TEXT PRIMARY KEY, host TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, time TEXT NOT NULL,
@@ -49,9 +47,6 @@ CREATE TABLE hosts (
 CREATE TABLE left_open (
     host TEXT NOT NULL, session TEXT NOT NULL, project TEXT NOT NULL, at REAL NOT NULL, event TEXT NOT NULL,
     PRIMARY KEY (host, session)
-) WITHOUT ROWID;
-CREATE TABLE shown (
-    host TEXT NOT NULL, session TEXT NOT NULL, memory TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (host, session, memory)
 ) WITHOUT ROWID;
 """
 _DATABASE = DatabaseSchema(
@@ -214,25 +209,6 @@ class CaptureDatabase:
             HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), *counts)
             for host, first, last, captured, *counts in rows
         )
-
-    def shown_memories(self, host: str, session: str) -> frozenset[str]:
-        """Return the memories that a session was shown by recall."""
-        rows = self._fetch("SELECT memory FROM shown WHERE host = ? AND session = ?", host, session)
-        return frozenset(memory for (memory,) in rows)
-
-    def add_shown(self, host: str, session: str, memories: Iterable[str]) -> frozenset[str]:
-        """Save the memories shown to a session; return the new ones. Old sessions are removed."""
-        now = time.time()
-        new: set[str] = set()
-        # A user waits for this, and showing a memory again after a power failure does no harm.
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        with self._write_transaction() as db:
-            db.execute("DELETE FROM shown WHERE at < ?", (now - _SHOWN_RETENTION_S,))
-            for memory in memories:
-                added = db.execute("INSERT OR IGNORE INTO shown VALUES (?, ?, ?, ?)", (host, session, memory, now))
-                if added.rowcount:
-                    new.add(memory)
-        return frozenset(new)
 
     def _fetch(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self._file.translated():

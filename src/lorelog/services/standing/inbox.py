@@ -38,20 +38,23 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str
-    """`statement` of the user; `proposal` of a judge; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`."""
+    """`statement` of the user; `proposal` of a judge; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`;
+    `rest`: a rule that nobody broke for long."""
     type: str
     text: str
     """As it would be approved."""
-    about: str
-    """What a statement in a conversation was about."""
-    origin: str
+    about: str = ""
+    """What a statement in a conversation was about; of a guard and of a rule that rests, what agents did."""
+    origin: str = "user"
     date: str
-    project: str
-    session: str
-    source: str
-    becomes_rule: bool
+    project: str = ""
+    session: str = ""
+    source: str = ""
+    sessions: int = 1
+    """Sessions in which it was said: by a judge's word, or in the very same words."""
+    becomes_rule: bool = False
     """True if approving writes it as the person's own rule; False if it is only marked as reviewed."""
-    deletes: bool
+    deletes: bool = False
     """True if refusing hides the memory; False if it stays as it is."""
     conditions: str = ""
     """Of a guard, in words."""

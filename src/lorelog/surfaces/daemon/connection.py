@@ -265,8 +265,8 @@ class ClientConnection:
 
 _THREAD_IDLE_S = 30.0
 """Seconds after which a worker thread without work exits."""
-CLIENT_ERROR_CODES = frozenset({"usage", "config", "not_found", "cancelled", "source"})
-"""Codes of errors caused by the client, which are not failures of the daemon."""
+CLIENT_ERROR_CODES = frozenset({"usage", "config", "not_found", "cancelled", "source", "capped"})
+"""Codes of errors caused by the client or by a limit of the settings, which are not failures of the daemon."""
 
 
 class DaemonCaller(Struct, frozen=True, kw_only=True):

@@ -195,14 +195,16 @@ def recall_for_prompt(context: HookContext, prompt: str, budget: int) -> tuple[l
     try:
         if is_query:
             reply = ask_within(context.address, MAX_WAIT_S, "session.recall", arguments, event["directory"]).get("hits")
-            hits += reply[: settings["session.hits"]] if isinstance(reply, list) else []
+            new = [hit for hit in reply if isinstance(hit, dict)] if isinstance(reply, list) else []
+            shown = [hit["memory"] for hit in hits]
+            hits += [hit for hit in new if hit.get("memory") not in shown][: settings["session.hits"]]
             take_late_hits(context)  # the same: it came in time
     except (LorelogError, OSError):
         pass
     return _format_hits(hits, budget)
 
 
-def take_late_hits(context: HookContext) -> list[Any]:
+def take_late_hits(context: HookContext) -> list[dict[str, Any]]:
     """Return, once, what the daemon found for the session's last prompt after its hook had left; nothing after some minutes."""
     event, folder = context.event, os.path.dirname(context.location.deletions)
     file = late_answer(folder, event["host"], event["session"])
@@ -211,7 +213,8 @@ def take_late_hits(context: HookContext) -> list[Any]:
     try:
         answer = loads(read_start(file, _MAX_LATE_BYTES))
         os.unlink(file)
-        return list(answer["hits"]) if time.time() - answer["at"] <= MAX_LATE_S else []
+        is_new = time.time() - answer["at"] <= MAX_LATE_S
+        return [hit for hit in answer["hits"] if is_new and hit["memory"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
@@ -225,8 +228,7 @@ def late_block(context: HookContext) -> str:
     return "\n".join([OPENING_TAG, *lines, CLOSING_TAG])
 
 
-def _format_hits(found: list[Any], budget: int) -> tuple[list[str], list[str]]:
-    hits = [hit for hit in found if isinstance(hit, dict)]
+def _format_hits(hits: list[dict[str, Any]], budget: int) -> tuple[list[str], list[str]]:
     lines, ids = [_PREFACE], []
     for number, hit in enumerate(hits):
         room = (budget - estimate_tokens("\n".join(lines)) - 1) * _BYTES_PER_TOKEN

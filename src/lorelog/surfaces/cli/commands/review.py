@@ -59,6 +59,7 @@ def _show_items(reply: Json, args: argparse.Namespace) -> None:
     for item in reply["items"]:
         text = truncate(one_line(item["text"]), _TEXT_CHARS)
         rows.append((item["date"][:10], one_line(item["kind"]), one_line(item["id"][:8]), text))
+        rows += [("", "", "", one_line(item["about"]))] if item["kind"] == "proposal" or item["before"] else []
     print_table(rows)
     more = "; use -n to show more" if reply["total_count"] > len(reply["items"]) else ""
     print_note(f"{plural(reply['total_count'], 'item')} wait{more}")
@@ -77,7 +78,9 @@ def _decide_all(args: argparse.Namespace, reply: Json) -> int:
             continue
         keys, day = _KEYS.get(item["kind"], _KEYS[""]), _of_same_day(item, reply["items"][number:])
         place = f"{one_line(short_path(item['project']))}  " if item["project"] else ""
-        print(stylize(f"{number}/{reply['total_count']}  {item['date'][:10]}  {place}{one_line(item['kind'])}", "bold"))
+        times = f", said in {item['sessions']} sessions" if item["sessions"] > 1 else ""
+        head = f"{number}/{reply['total_count']}  {item['date'][:10]}  {place}{one_line(item['kind'])}{times}"
+        print(stylize(head, "bold"))
         print(f"  {one_line(item['text'])}")
         if item["about"]:
             print(stylize(f"  {truncate(one_line(item['about']), _ABOUT_CHARS)}", "dim"))

@@ -7,7 +7,7 @@ import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
 import { BackTest } from "./told_guards.js";
 
-const KINDS = ["statement", "proposal", "rule", "guard", "summary", "import"];
+const KINDS = ["statement", "proposal", "rule", "guard", "rest", "summary", "import"];
 const FIRST = 200;
 const scope = (item) => (item.project ? { project: item.project } : {});
 const keyOf = (item) => `${item.kind} ${item.id}`;
@@ -114,6 +114,7 @@ function Item({ item, selected, marked, onMark, onSelect, decide, onWord }) {
       <${Chip} kind=${{ guard: "warn", rule: "type", statement: "type", proposal: "type" }[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
       ${!isGuard && item.type !== item.kind && html`<span class="muted small">${visible(item.type)}</span>`}
       <span class="muted small">${t.told.origin[item.origin] || visible(item.origin)}</span>
+      ${item.sessions > 1 && html`<${Chip}>${t.told.sessions(item.sessions)}<//>`}
       ${item.session && html`<a class="mono small" href=${address("timeline", [], { session: item.session })}>${visible(shortId(item.session))}</a>`}
       ${item.project !== here && html`<${Chip} title=${item.project}>${visible(baseName(item.project))}<//>`}
       <span class="grow"></span><time class="muted small">${showDate(localTime(item.date))}</time>
