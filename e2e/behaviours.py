@@ -273,6 +273,36 @@ def judged(host: Host) -> None:
     comes_with_call(host, rule, f"npm run {program}")
 
 
+@behaviour("file", "asked to, the running agent files what was said: it gets the guide, and the rule says who filed it")
+def filed(host: Host) -> None:
+    world, rule = host.world, mark("because")
+    world.model.script(rule, Step("Understood."))
+    host.turn(f"We write dates as day, month, year here, {rule}.")
+    world.wait_for_entries(lambda entries: bool(of(entries, rule)), "the turn was not captured")
+
+    def waiting() -> list[str]:
+        listed = json.loads(world.lorelog("review", "list", "--kind", "statement", "--json"))
+        return [item["id"] for item in listed["items"] if rule in item["text"]]
+
+    eventually(lambda: len(waiting()) == 1, "the statement does not wait")
+    verdicts = json.dumps({"verdicts": [{"id": waiting()[0], "label": "rule"}]})
+    steps = (
+        host.run_shell("lorelog review list --kind statement --json -n 20"),
+        host.run_shell(f"lorelog review decide --json <<'VERDICTS'\n{verdicts}\nVERDICTS"),
+        Step("Filed."),
+    )
+    results = host.turn(tell(host, mark("asking"), *steps)).requests[-1].results[-2:]
+    holds("You file what a user said" in results[0], f"the agent got no guide: {results[0][-300:]}")
+    holds('"filed"' in results[1].replace("\\", ""), f"it was not filed: {results[1][-300:]}")
+    told = [entry.text for entry in world.entries(turns_only=False) if "filed by" in entry.text and rule in entry.text]
+    holds(told and f"filed by {AGENT_NAMES.get(host.name, host.title)}" in told[0], f"nobody filed it: {told}")
+    holds(not waiting(), "the statement still waits")
+
+
+AGENT_NAMES = {"codex": "Codex"}
+"""Names of agents that differ from the titles of their hosts here."""
+
+
 @behaviour("guard", "a guard stops a command and a write, tells the model why, and leaves other calls alone")
 def guarded(host: Host) -> None:
     reason, name = mark("reason"), mark("frozen")

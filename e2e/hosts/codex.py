@@ -31,7 +31,9 @@ class Codex(Host):
     changed = ("config.toml", "hooks.json")
     kept = "sessions/**/*.jsonl"
     takes_prompt = True
-    absent = OF_CLAUDE
+    absent = OF_CLAUDE | {
+        "file": "its sandbox writes to the project only; the agent asks its user, whom nobody plays here"
+    }
     leave_keys = (CONTROL_C,)
     asks_leave = True
 

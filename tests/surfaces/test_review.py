@@ -16,6 +16,7 @@ from lorelog import Lorelog
 from lorelog.core.errors import LorelogError
 from lorelog.operations.review import ItemDecision
 from lorelog.services.review.judge import GUIDE, Verdict
+from lorelog.services.standing.rules import RuleBalance, save_balances
 from lorelog.surfaces.hook import handle_hook
 
 
@@ -304,6 +305,24 @@ def test_a_secret_is_redacted_in_all_later_turns(project: Path, tmp_path: Path, 
     assert secret not in said + shown
 
 
+def test_an_old_rule_without_breaks_rests_when_a_person_agrees(project: Path) -> None:
+    """It is proposed until it is decided; approved, it leaves the session start and still comes with a call about it."""
+    with Lorelog(project=project) as memory:
+        added = memory.add("never use npm", type="correction").memory
+        engine = memory._caller.engine
+        rule = RuleBalance(
+            id=added, text="never use npm", since="2026-01-01", is_line=False, checkable=True, forbids=True, rests=True
+        )
+        save_balances(engine.place.cache_folder / "delivery", engine.place.project.id, [rule])
+        (item,) = memory.review.list(kind="rest").items
+        assert (item.id, item.about) == (added, "no agent broke it in 90 days")
+        decide(memory, added, "rest", "approve")
+        assert memory.review.list(kind="rest").items == ()
+    call = json.dumps({"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "npm ci"}}).encode()
+    assert "never use npm" not in str(handle_hook(["claude", "session-start"], b'{"session_id": "s"}', os.environ))
+    assert "never use npm" in str(handle_hook(["claude", "tool-before"], call, os.environ))
+
+
 def test_a_guard_is_approved_or_refused(project: Path) -> None:
     """A suggested guard is switched on by approving it; one that is refused is not suggested again."""
     with Lorelog(project=project) as memory:
@@ -315,7 +334,7 @@ def test_a_guard_is_approved_or_refused(project: Path) -> None:
         (guard,) = memory.guard.list().guards
         assert (guard.command, guard.state, guard.action) == ("npm *", "on", "block")
         assert memory.review.list(kind="guard").total_count == 0
-        assert memory.guard.propose().proposals == ()
+        assert memory.guard.list().proposals == ()
         memory.guard.enable(id=found["command 'terraform apply *'"])
         assert len(memory.guard.list().guards) == 2
 

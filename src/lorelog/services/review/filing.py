@@ -72,6 +72,8 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     cues: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
     everywhere: bool = False
+    forbids: bool = False
+    """True if it forbids what its cues name."""
     reason: str = ""
     """Why it waits, or is closed although it is a rule."""
     sources: tuple[SourceStatement, ...] = ()
@@ -240,6 +242,7 @@ class Filing(Struct, frozen=True, kw_only=True):
             cues=verdict.cues,
             replaces=tuple(rule.id for rule in replaced),
             everywhere=verdict.everywhere,
+            forbids=verdict.forbids,
         )
         reason = self._doubt(entry, forbids=verdict.forbids) or doubt
         if reason:
