@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lorelog.services.compact.compactor import Compactor
     from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
+    from lorelog.services.guards.replay import ReplaySources
     from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lorelog.services.review.reviewer import JudgeState, Reviewer
     from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecallSources
+    from lorelog.services.standing.rules import StandingRule
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -106,7 +108,7 @@ class Engine(ProjectScope):
         from lorelog.services.sessions.recall import RecallSources
 
         self.place.create()
-        return RecallSources(self.search, self.place.tenant_folder, self.deps.analyser, self.store.rarity)
+        return RecallSources(self.search, self.place.tenant_folder, self.deps.analyser, self.store)
 
     def compactor(self, yield_write_lock: YieldWriteLock = nullcontext, llm: str = "") -> Compactor:
         """Return what summarizes this project's memories in one memory that cites them."""
@@ -139,33 +141,42 @@ class Engine(ProjectScope):
     def reviewer(self, environment: Mapping[str, str], *, all_projects: bool = False) -> Reviewer:
         """Return what files the user's statements; `environment` is the caller's."""
         from lorelog.ingest.redaction.redact import redact
-        from lorelog.services.guards.replay import ReplaySources
         from lorelog.services.review.reviewer import Reviewer
         from lorelog.services.review.statements import StatementSource
         from lorelog.services.standing.ownership import Ownership
 
         self.place.create()
-        access, patterns, project = (
-            self.transcript_access(environment),
-            self.defaults.capture.patterns,
-            self.place.project,
-        )
+        calls, patterns = self.past_calls(environment, all_projects=all_projects), self.defaults.capture.patterns
         source = StatementSource(
             store=self.store,
             lifecycle=self.lifecycle_index(),
             ownership=Ownership(self.place, self.authored()),
-            access=access,
+            access=calls.access,
             redact=lambda text: redact(text, patterns).text,
         )
-        calls = ReplaySources(
+        return Reviewer(self.place, source, calls, self.memories().add)
+
+    def past_calls(self, environment: Mapping[str, str], *, all_projects: bool = False) -> ReplaySources:
+        """Return where past tool calls come from; `environment` is the caller's."""
+        from lorelog.services.guards.replay import ReplaySources
+
+        return ReplaySources(
             store=self.store,
             traces=self.traces(),
-            project=project.id,
-            project_root=project.root,
-            access=access,
+            project=self.place.project.id,
+            project_root=self.place.project.root,
+            access=self.transcript_access(environment),
             all_projects=all_projects,
         )
-        return Reviewer(self.place, source, calls, self.memories().add)
+
+    def standing_rules(self) -> list[StandingRule]:
+        """Return the standing memories, newest first, with what judges said of them."""
+        from lorelog.services.review.filing import PERSON, ReviewLog
+        from lorelog.services.standing.rules import read_standing_memories
+
+        filed = ReviewLog(self.place.tenant_folder).by_memory()
+        by_judge = {id_: entry.forbids for id_, entry in filed.items() if entry.forbids or entry.judge != PERSON}
+        return read_standing_memories(self.place, by_judge)
 
     def judge(self, named: str = "", said_to: Sequence[str] = ()) -> MeteredLlm | None:
         """Return the language model that may file statements said to these hosts; None if there is none."""

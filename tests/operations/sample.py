@@ -37,7 +37,7 @@ GUARD_REQUESTS: dict[str, dict[str, Any]] = {
     "guard.add": NEW_GUARD,
     "guard.list": {},
     "guard.show": {"id": "g"},
-    "guard.propose": {},
+    "guard.rules": {},
     "guard.test": {"id": "g"},
     "guard.enable": {"id": "g"},
     "guard.disable": {"id": "g"},

@@ -179,7 +179,7 @@ def test_guards_and_summaries_are_decided_by_keyboard(page: PageWorld) -> None:
     tab.press("r")
     tab.wait_text("Nothing waits for you.")
     assert guard(page, "terraform apply *") is None
-    assert page.call("guard.propose", {})["proposals"] == []
+    assert page.call("guard.list", {})["proposals"] == []
     tab.run("location.hash = '#/told/inbox?kind=summary'")
     tab.wait_text("Episode")
     tab.press("r")

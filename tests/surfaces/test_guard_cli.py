@@ -111,15 +111,15 @@ def test_a_proposal_is_switched_on_by_its_id(
     npm = {"id": "m1", "text": "never use npm", "cues": ["command=npm"]}
     standing(npm, {"id": "m2", "text": "never edit .env", "own": False, "cues": ["path=.env"]})
 
-    shown = shell("guard", "propose")
+    shown = shell("guard", "list")
     assert "command 'npm *'" in shown.out
     assert "would match: npm" in shown.out
     assert ".env" not in shown.out
-    (proposal,) = shell("guard", "propose", "--json").json["proposals"]
+    (proposal,) = shell("guard", "list", "--json").json["proposals"]
     enabled = shell("guard", "enable", proposal["id"], "--block")
     assert "3 of 6: 2 were what you corrected, 1 was not" in enabled.out
     assert f"{proposal['id']} is on: it blocks." in enabled.out
-    assert shell("guard", "propose", "--json").json["proposals"] == []
+    assert shell("guard", "list", "--json").json["proposals"] == []
 
     file, root = str(home / "data" / "default" / "guards.jsonl"), str(project)
     call = {"tool": "Bash", "kind": "run", "command": "cd x && npm ci"}
@@ -127,6 +127,40 @@ def test_a_proposal_is_switched_on_by_its_id(
     assert match is not None
     assert (match["action"], match["memory"]) == ("block", "m1")
     assert "never use npm" in match["message"]
+
+
+def test_rules_are_compared_with_past_calls(
+    shell: Shell, project: Path, captured: Path, standing: Callable[..., None]
+) -> None:
+    """Each rule and line of AGENTS.md has its calls: followed, broken since it was said, corrected; one rule's are listed."""
+    standing(
+        {"id": "m1", "text": "use pnpm, not npm", "cues": ["command=npm"], "date": "2026-03-05"},
+        {"id": "m2", "text": "never use npm", "cues": ["command=npm"], "date": "2026-03-06"},
+        {"id": "m3", "text": "never use npm at all", "cues": ["command=npm"], "own": False},
+    )
+    lines = (
+        "# Rules",
+        "- **Never** run `npm install`.",
+        "- Never run `npm test` on Fridays",
+        "- `npm test`: tests",
+        "- Be kind",
+    )
+    write(project / "AGENTS.md", "\n".join(lines))
+
+    reply = shell("rules", "--json").json
+    names = ("applies", "followed", "broken", "corrected", "checkable", "forbids")
+    rules = {rule["id"]: [rule[name] for name in names] for rule in reply["rules"]}
+    assert rules == {
+        "m1": [4, 1, 3, 2, True, True],
+        "AGENTS.md:2": [1, 0, 1, 1, True, True],
+        "m2": [0, 0, 0, 0, True, True],
+        **{f"AGENTS.md:{line}": [0, 0, 0, 0, False, False] for line in (3, 4, 5)},
+    }
+    assert "npm run lint  (broken)" in shell("rules", "m1").out
+    assert "cd app && npm install  (broken, rejected)\n    you said: use pnpm, not npm" in shell("rules", "m1").out
+    assert "pnpm install  (followed)" in shell("rules", "m1").out
+    assert "6 calls; 0 more" in shell("rules").err
+    assert "'m9' is not one of the rules" in shell("rules", "m9").err
 
 
 def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, project: Path, tmp_path: Path) -> None:
@@ -154,7 +188,7 @@ def test_a_guard_from_elsewhere_is_refused(shell: Shell, standing: Callable[...,
         {"id": "m4", "text": "never use yarn", "cues": ["command=yarn"], "origin": "agent"},
     )
 
-    assert shell("guard", "propose", "--json").json["proposals"] == []
+    assert shell("guard", "list", "--json").json["proposals"] == []
     for memory in ("m2", "m3", "m4", "unknown"):
         refused = shell("guard", "add", "--command", "pnpm *", "--memory", memory)
         assert refused.status == 2
@@ -186,7 +220,7 @@ def test_remote_clients_and_mcp_count_as_agents(project: Path, client: dict[str,
     added = call("guard.add", {"command": "npm *", "message": "use pnpm"}, caller)["guard"]
 
     assert added["created_by"] == "agent"
-    assert call("guard.propose", {}, caller)["proposals"] == []
+    assert call("guard.list", {}, caller)["proposals"] == []
     with pytest.raises(UsageError, match="blocks"):
         call("guard.enable", {"id": added["id"], "action": "block"}, caller)
     assert call("guard.enable", {"id": added["id"]}, caller)["guard"]["action"] == "warn"

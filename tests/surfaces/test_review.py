@@ -14,8 +14,10 @@ from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
 from lorelog.core.errors import LorelogError
+from lorelog.core.ports import Completion
 from lorelog.operations.review import ItemDecision
-from lorelog.services.review.judge import GUIDE, Verdict
+from lorelog.services.review.judge import GUIDE, Judge, Verdict
+from lorelog.services.standing.rules import RuleBalance, save_balances
 from lorelog.surfaces.hook import handle_hook
 
 
@@ -246,6 +248,35 @@ def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path
     assert entry.reason in item.about
 
 
+def test_what_was_said_in_two_sessions_is_proposed_and_a_third_time_raises_its_number(
+    project: Path, tmp_path: Path
+) -> None:
+    """Instructions of several sessions that mean the same wait as one rule with their days and words; approved, it stands."""
+
+    def answer(purpose: str, system: str, text: str, max_tokens: int, **_: object) -> Completion:
+        said = json.loads(text)["statements"]
+        found = [item["n"] for item in said if "reeds" in item["said"]]
+        entries = [{"n": number, "label": "rule"} for number in found]
+        if any("new" in item for item in said):
+            entries = [{**entry, "again": found, "wording": "Count the reeds too."} for entry in entries[:1]]
+        elif len(said) > 1 or not json.loads(text)["rules"]:
+            entries = [{"n": item["n"], "label": "instruction"} for item in said]
+        return Completion(json.dumps(entries))
+
+    with Lorelog(project=project) as memory:
+        for day, prompt in enumerate(("Build it, and count reeds", "Count the reeds too", "also the reeds"), 1):
+            turn = claude_turn("u", prompt, "Done.", timestamp=f"2099-03-0{day}T14:30:00.000Z")
+            talk = write_lines(tmp_path / f"s{day}.jsonl", turn)
+            memory.capture(host="claude", session=f"s{day}", transcript=str(talk), everything=True)
+            reviewer = memory._caller.engine.reviewer(os.environ)
+            reviewer.run(Judge(answer), "claude/haiku", reviewer.statements(None, 10))
+        (item,) = memory.review.list(kind="proposal").items
+        assert (item.text, item.sessions) == ("Count the reeds too.", 3)
+        assert "and earlier, in 3 sessions, filed by claude/haiku: “on 2099-03-01 in a prompt: Build it" in item.about
+        decide(memory, item.id, "proposal", "approve")
+        assert [rule.text for rule in reviewer.rules()] == ["Count the reeds too."]
+
+
 _JUDGE = """#!{python}
 import json, sys
 asked = json.load(sys.stdin)
@@ -304,6 +335,24 @@ def test_a_secret_is_redacted_in_all_later_turns(project: Path, tmp_path: Path, 
     assert secret not in said + shown
 
 
+def test_an_old_rule_without_breaks_rests_when_a_person_agrees(project: Path) -> None:
+    """It is proposed until it is decided; approved, it leaves the session start and still comes with a call about it."""
+    with Lorelog(project=project) as memory:
+        added = memory.add("never use npm", type="correction").memory
+        engine = memory._caller.engine
+        rule = RuleBalance(
+            id=added, text="never use npm", since="2026-01-01", is_line=False, checkable=True, forbids=True, rests=True
+        )
+        save_balances(engine.place.cache_folder / "delivery", engine.place.project.id, [rule])
+        (item,) = memory.review.list(kind="rest").items
+        assert (item.id, item.about) == (added, "no agent broke it in 90 days")
+        decide(memory, added, "rest", "approve")
+        assert memory.review.list(kind="rest").items == ()
+    call = json.dumps({"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "npm ci"}}).encode()
+    assert "never use npm" not in str(handle_hook(["claude", "session-start"], b'{"session_id": "s"}', os.environ))
+    assert "never use npm" in str(handle_hook(["claude", "tool-before"], call, os.environ))
+
+
 def test_a_guard_is_approved_or_refused(project: Path) -> None:
     """A suggested guard is switched on by approving it; one that is refused is not suggested again."""
     with Lorelog(project=project) as memory:
@@ -315,7 +364,7 @@ def test_a_guard_is_approved_or_refused(project: Path) -> None:
         (guard,) = memory.guard.list().guards
         assert (guard.command, guard.state, guard.action) == ("npm *", "on", "block")
         assert memory.review.list(kind="guard").total_count == 0
-        assert memory.guard.propose().proposals == ()
+        assert memory.guard.list().proposals == ()
         memory.guard.enable(id=found["command 'terraform apply *'"])
         assert len(memory.guard.list().guards) == 2
 

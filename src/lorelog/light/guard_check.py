@@ -140,7 +140,7 @@ class CallView:
         )
         self._commands = split_command(self._command) if self._command else []
         # Each with a space after it, the program in lower case, with and without its folder.
-        self._texts = [
+        self.texts = [
             " ".join([variant[0].lower(), *variant[1:], ""])
             for words in self._commands
             for variant in command_variants(words, through_runners=False)
@@ -173,7 +173,7 @@ class CallView:
         literal = _longest_literal(rest)
         # The space after the last word lets `npm *` match `npm`, and `git push *--force *` match a last --force.
         return any(
-            literal in text and (matches_text(folded, text) or matches_text(folded, text[:-1])) for text in self._texts
+            literal in text and (matches_text(folded, text) or matches_text(folded, text[:-1])) for text in self.texts
         )
 
     def _matches_content(self, pattern: str) -> bool:

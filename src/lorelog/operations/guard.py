@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
-from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.errors import NotFound, UsageError, plural
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.ingest.redaction.redact import redact
@@ -30,8 +30,8 @@ from lorelog.services.guards.guard_log import (
     guard_from_draft,
 )
 from lorelog.services.guards.replay import (
+    ReplayHit,
     ReplayReport,
-    ReplaySources,
     check_share,
     format_hit,
     format_statement,
@@ -39,9 +39,19 @@ from lorelog.services.guards.replay import (
     replay,
 )
 from lorelog.services.standing.inbox import InboxItem
-from lorelog.services.standing.rules import GuardProposal, propose_guards, read_standing_memories
+from lorelog.services.standing.rules import (
+    REST_DAYS,
+    GuardProposal,
+    RuleBalance,
+    check_rules,
+    propose_guards,
+    read_balances,
+    read_instructions,
+    save_balances,
+)
 
 OPERATIONS = OperationFamily()
+RESTING = "rest"
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
 _CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 
@@ -61,10 +71,11 @@ class GuardIdRequest(OperationRequest, frozen=True):
     id: Annotated[_Id, about("Id of a guard, or its first characters.")]
 
 
-class GuardProposeRequest(OperationRequest, frozen=True, kw_only=True):
-    """How many proposals to return."""
+class RulesRequest(OperationRequest, frozen=True):
+    """Which rule's calls to list."""
 
-    limit: Annotated[int, about("Maximum number of proposals, newest correction first.", ge=1, le=1000)] = 50
+    id: Annotated[str, about("Id of a rule, or FILE:LINE, to list its calls.", max_length=300)] = ""
+    limit: Annotated[int, about("Maximum number of calls, newest first.", ge=1, le=1000)] = 50
 
 
 class GuardConditionsRequest(OperationRequest, frozen=True, kw_only=True):
@@ -112,10 +123,11 @@ class GuardEnableRequest(OperationRequest, frozen=True):
 
 
 class GuardListReply(ReplyItems[Guard], OperationReply, frozen=True, kw_only=True):
-    """Guards, oldest first."""
+    """Guards, oldest first, and those that the user's rules suggest, newest rule first."""
 
     guards: tuple[Guard, ...]
     notices: tuple[str, ...]
+    proposals: tuple[GuardProposal, ...]
 
 
 class GuardEventInfo(OperationReply, frozen=True, kw_only=True):
@@ -133,15 +145,8 @@ class GuardDetails(Guard, frozen=True, kw_only=True):
     history: tuple[GuardEventInfo, ...]
 
 
-class GuardProposalsReply(ReplyItems[GuardProposal], OperationReply, frozen=True, kw_only=True):
-    """Proposals, newest correction first."""
-
-    proposals: tuple[GuardProposal, ...]
-    corrections: int
-
-
 class GuardHit(OperationReply, frozen=True, kw_only=True):
-    """A past call that a guard matches."""
+    """A past call that a guard or a rule matches, and what it shows of the rule."""
 
     at: str
     host: str
@@ -151,6 +156,16 @@ class GuardHit(OperationReply, frozen=True, kw_only=True):
     corrected: bool
     why: str
     statement: str
+    verdict: str
+
+
+class RulesReply(ReplyItems[RuleBalance], OperationReply, frozen=True, kw_only=True):
+    """Rules, most often broken first, and the calls of the one that was asked for."""
+
+    rules: tuple[RuleBalance, ...]
+    total: int
+    calls: tuple[GuardHit, ...]
+    notes: tuple[str, ...]
 
 
 class GuardReplay(OperationReply, frozen=True, kw_only=True):
@@ -176,14 +191,17 @@ class GuardEnableReply(GuardChange, frozen=True, kw_only=True):
 
 @OPERATIONS.declare("guard.list", ShellCommand("guard list"))
 def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
-    """List the guards of this project and those of all projects, with notices about guards that retired."""
+    """List the guards of this project and those of all projects, and those that your rules suggest.
+
+    Notices are about guards that retired. A proposal is not switched on: `guard.enable` does that.
+    """
     log, project = _open_log(engine), engine.place.project.id
     guards = log.all() if request.all_projects else log.visible(project)
     if guards:
         log.refresh_snapshot()  # it may have been deleted with the index
     today = datetime.now(UTC).date().isoformat()
     notices = tuple(guard_notices(str(log.path), project, today))
-    return GuardListReply(guards=tuple(guards), notices=notices)
+    return GuardListReply(guards=tuple(guards), notices=notices, proposals=tuple(_proposals(engine)))
 
 
 @OPERATIONS.declare("guard.show", ShellCommand("guard show", ("id",)), errors=(NotFound,))
@@ -198,11 +216,31 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
     return reply_from(guard, GuardDetails, correction=correction, history=history)
 
 
-@OPERATIONS.declare("guard.propose", ShellCommand("guard propose", defaults={"limit": 20}))
-def propose(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
-    """Derive candidates for guards from the user's corrections. Nothing is switched on."""
-    own = sum(memory.is_users for memory in read_standing_memories(engine.place))
-    return GuardProposalsReply(proposals=tuple(_proposals(engine)[: request.limit]), corrections=own)
+@OPERATIONS.declare("guard.rules", ShellCommand("rules", ("id",)), errors=(NotFound,))
+def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> RulesReply:
+    """Compare your rules, and the lines of CLAUDE.md and AGENTS.md, with all captured tool calls.
+
+    A rule applies to the calls that have its commands, paths and events. A call breaks it if it has what the rule forbids, follows it if
+    it runs a command that the rule says to use, and was corrected if you rejected it or opposed it right afterwards. Nothing
+    is guessed: lines that name neither a command nor a path in code are not checkable.
+    """
+    calls, notes = engine.past_calls(call.environment).calls(call.progress or _ignore)
+    rules = [rule for rule in engine.standing_rules() if rule.is_users]
+    rules += read_instructions(engine.place.project.root)
+    checked = check_rules(rules, calls, datetime.now().astimezone().date())
+    balances = sorted((rule for rule, _ in checked), key=lambda rule: (-rule.broken, -rule.corrected, -rule.applies))
+    save_balances(engine.place.cache_folder / "delivery", engine.place.project.id, balances)
+    found = [(rule, hits) for rule, hits in checked if request.id and rule.id.startswith(request.id)]
+    found = [pair for pair in found if pair[0].id == request.id] or found
+    if request.id and len(found) != 1:
+        raise NotFound(f"{request.id[:100]!r} is not one of the rules", hint="'lorelog rules' lists them")
+    shown = [hit for _, hits in found for hit in reversed(hits)][: request.limit]
+    return RulesReply(
+        rules=tuple(rule for rule, _ in found) or tuple(balances),
+        total=len(calls),
+        calls=tuple(_hit_reply(hit) for hit in shown),
+        notes=notes,
+    )
 
 
 @OPERATIONS.declare("guard.test", ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS), errors=(NotFound,))
@@ -235,7 +273,7 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
     """
     message = " ".join(request.message.split())
     if request.memory:
-        found = [memory for memory in read_standing_memories(engine.place) if memory.id.startswith(request.memory)]
+        found = [memory for memory in engine.standing_rules() if memory.id.startswith(request.memory)]
         own_words = "write the guard without --memory, with a --message of your own"
         if len({memory.id for memory in found}) != 1:
             raise UsageError(
@@ -325,10 +363,39 @@ def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
         for guard in guards
         if not guard.by_person and guard.state != "retired"
     ]
+    balances = _saved_balances(engine)
     for proposal in _proposals(engine):
         item = _guard_item(proposal.as_guard(), "user", proposal.correction)
-        items.append(structs.replace(item, date=proposal.date, example=proposal.example))
+        rule = balances.get(proposal.memory)
+        broken = (
+            f"agents broke it {plural(rule.broken, 'time')}, last on {rule.last_broken[:10]}"
+            if rule and rule.broken
+            else ""
+        )
+        items.append(structs.replace(item, date=proposal.date, example=proposal.example, about=broken))
     return items
+
+
+def resting_items(engine: Engine) -> list[InboxItem]:
+    """Return the rules that nobody broke for long, as `guard.rules` found them last, and that no person has decided about."""
+    standing, lifecycle = {rule.id: rule for rule in engine.standing_rules()}, engine.lifecycle_index()
+    return [
+        InboxItem(
+            id=rule.id,
+            kind=RESTING,
+            type=standing[rule.id].type,
+            text=rule.text,
+            about=f"no agent broke it in {REST_DAYS} days",
+            date=rule.since,
+            project=standing[rule.id].project,
+        )
+        for rule in _saved_balances(engine).values()
+        if rule.rests and rule.id in standing and not lifecycle.is_reviewed(rule.id)
+    ]
+
+
+def _saved_balances(engine: Engine) -> dict[str, RuleBalance]:
+    return read_balances(engine.place.cache_folder / "delivery", engine.place.project.id)
 
 
 def refuse_guard(engine: Engine, identity: str) -> str:
@@ -379,10 +446,19 @@ def _conditions(request: GuardConditionsRequest) -> GuardConditions:
     )
 
 
+def _ignore(stage: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
+def _hit_reply(hit: ReplayHit) -> GuardHit:
+    texts = {"call": format_hit(hit), "statement": format_statement(hit), "session_id": hit.call.session}
+    return reply_from(hit.call, GuardHit, corrected=hit.corrected, why=hit.why, verdict=hit.verdict, **texts)
+
+
 def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
     log = _open_log(engine)
     known = frozenset(guard.id for guard in log.all()) | (frozenset() if also_refused else log.removed())
-    return propose_guards(read_standing_memories(engine.place), known)
+    return propose_guards(engine.standing_rules(), known)
 
 
 def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
@@ -398,21 +474,12 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
 def _correction_text(engine: Engine, guard: Guard) -> str:
     if not guard.memory:
         return ""
-    texts = (memory.text for memory in read_standing_memories(engine.place) if memory.id == guard.memory)
+    texts = (memory.text for memory in engine.standing_rules() if memory.id == guard.memory)
     return next(texts, guard.message)
 
 
 def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
-    place = engine.place
-    sources = ReplaySources(
-        store=engine.store,
-        traces=engine.traces(),
-        project=place.project.id,
-        project_root=place.project.root,
-        access=engine.transcript_access(call.environment),
-        all_projects=all_projects,
-    )
-    calls, notes = sources.calls()
+    calls, notes = engine.past_calls(call.environment, all_projects=all_projects).calls(call.progress or _ignore)
     return replay(guard, calls, _correction_text(engine, guard), notes)
 
 
@@ -422,17 +489,6 @@ def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay
         refused = ""
     except UsageError as error:
         refused = error.message
-    hits = tuple(
-        reply_from(
-            hit.call,
-            GuardHit,
-            session_id=hit.call.session,
-            call=format_hit(hit),
-            corrected=hit.corrected,
-            why=hit.why,
-            statement=format_statement(hit),
-        )
-        for hit in list(reversed(report.hits))[:limit]
-    )
+    hits = tuple(_hit_reply(hit) for hit in list(reversed(report.hits))[:limit])
     verdict, count = format_verdict(report), len(report.hits)
     return reply_from(report, GuardReplay, id=guard.id, verdict=verdict, hit_count=count, hits=hits, refused=refused)

@@ -14,7 +14,14 @@ from lorelog.core.errors import ModelUnavailable, NotFound, UsageError
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
+from lorelog.operations.guard import (
+    RESTING,
+    GuardEnableRequest,
+    enable_guard,
+    guard_items,
+    refuse_guard,
+    resting_items,
+)
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
@@ -33,15 +40,13 @@ STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
 _ABSENT = "who files what the user said is decided in the page, the shell or Python"
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
-_Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard"]
+_Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
 
 
 class ReviewListRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which items to list."""
 
-    kind: Annotated[
-        Literal["", "statement", "proposal", "rule", "summary", "import", "guard"], about("Only this kind.")
-    ] = ""
+    kind: Annotated[Literal["", _Kind], about("Only this kind.")] = ""
     limit: Annotated[int, about("Maximum number of items, newest first.", ge=1, le=_MAX_STATEMENTS)] = 200
 
 
@@ -114,7 +119,7 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     """List what waits for somebody's word, newest first.
 
     What you said in conversations and nobody has filed yet, rules that a judge or an agent proposes, summaries, text from imports
-    and repositories, guards of agents, and guards that your rules suggest.
+    and repositories, guards of agents, guards that your rules suggest, and rules that nobody broke for long.
     """
     from lorelog.services.standing.ownership import Ownership
 
@@ -129,6 +134,7 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     items = [
         *map(_proposal_item, reviewer.log.waiting()),
         *guard_items(engine, all_projects=request.all_projects),
+        *resting_items(engine),
         *inbox.items(projects, today),
     ]
     state = engine.judge_state(call.environment, projects)
@@ -159,7 +165,8 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
 def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestContext) -> ReviewDecideReply:
     """File statements, and approve or refuse what was proposed; `text` may word a rule differently.
 
-    A rule is written as your own memory. A guard is switched on or removed. A summary, and imported text that is not a rule, leaves the
+    A rule is written as your own memory. A guard is switched on or removed. A resting rule is shown only when a call or a prompt is
+    about it, or, refused, as before. A summary, and imported text that is not a rule, leaves the
     list and stays as it is; refused, it is deleted, which can be undone. An agent may file statements if you ask it to: its
     verdicts are checked like those of a judge. Everything else is decided by a person.
     """
@@ -213,7 +220,6 @@ def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
             type=said.channel,
             text=said.text,
             about=said.before,
-            origin="user",
             date=said.date,
             project=said.project,
             session=said.session,
@@ -233,7 +239,6 @@ def _proposal_item(entry: ReviewEntry) -> InboxItem:
         type=entry.label,
         text=entry.wording,
         about=f"{entry.explain()}: “{entry.words}”; it waits because {entry.reason}",
-        origin="user",
         date=entry.at,
         sessions=len({source.session for source in entry.sources}) or 1,
         becomes_rule=True,
@@ -287,15 +292,15 @@ def _decide_one(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> I
         return _decision(verdict, enabled.guard.id, enabled.notes)
     if verdict.kind == GUARD:
         return _decision(verdict, refuse_guard(engine, verdict.id))
-    item, lifecycle = _find_item(engine, verdict), engine.lifecycle()
-    if item.before or (is_approved and item.becomes_rule):
+    lifecycle, item = engine.lifecycle(), None if verdict.kind == RESTING else _find_item(engine, verdict)
+    if item and (item.before or (is_approved and item.becomes_rule)):
         text = (verdict.text.strip() or item.text) if is_approved else item.before
         added = lifecycle.supersede(item.id, NewMemory(text, item.type, origin="user"))
         return _decision(verdict, added.memory, added.notes)
-    if not is_approved and item.deletes:
+    if item and not is_approved and item.deletes:
         engine.memories().delete(item.id)
         return _decision(verdict, item.id)
-    lifecycle.mark_reviewed(item.id)
+    lifecycle.mark_reviewed(verdict.id, cue_only=is_approved and item is None)
     return _decision(verdict)
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.services.cues.derive import derive_cues
+from lorelog.services.guards.replay import PastCall
 from lorelog.services.places.workspace import Project, Workspace
 from lorelog.services.standing.rules import (
+    MIN_RECENT_CALLS,
     StandingRule,
+    check_rules,
     propose_guards,
+    read_instructions,
     read_standing_memories,
 )
 
@@ -70,6 +76,55 @@ def test_every_proposal_matches_its_example() -> None:
     assert propose_guards([memory(text) for text in CLEAR], frozenset(proposal.id for proposal in proposals)) == []
     assert all(proposal.example and proposal.as_guard().action == "warn" for proposal in proposals)
     assert proposals[0].as_guard().memory == proposals[0].memory == memory(next(iter(CLEAR))).id
+
+
+@pytest.mark.parametrize(
+    ("sentence", "command", "expected"),
+    [
+        ("Never run `git stash`.", "git stash pop", "broken"),
+        ("Do not use `npm` or `yarn`, use `bun`", "yarn add x", "broken"),
+        ("Do not use `npm` or `yarn`, use `bun`", "bun add x", "followed"),
+        ("Use `bun` instead of `npm`", "npm ci", "broken"),
+        ("Run `make fmt` before `git push`.", "git push", "is about"),
+        ("Do not use `git stash` on shared checkouts.", "git stash", ""),
+        ("Never run `npm` without asking.", "npm ci", ""),
+        ("Do not default to the full local `bun run test` suite.", "bun run test", ""),
+        ("`npm ci` installs", "npm ci", ""),
+        ("never run npm", "npm ci", ""),
+    ],
+)
+def test_a_line_is_judged_by_what_stands_in_code(tmp_path: Path, sentence: str, command: str, expected: str) -> None:
+    """A line is broken only by what it forbids without any condition, place or purpose; what it only mentions says nothing."""
+    (tmp_path / "CLAUDE.md").write_text(f"Be kind.\n```\nnever run `{command}`\n```\n- {sentence}\n", "utf-8")
+    call = PastCall(tool="Bash", kind="run", command=f"cd app && {command}", at="2026-03-05T10:00:00Z")
+
+    _, (balance, hits) = check_rules(read_instructions(str(tmp_path)), [call], date(2026, 3, 6))
+
+    assert ([hit.verdict for hit in hits], balance.id) == ([expected] if expected else [], "CLAUDE.md:5")
+
+
+def test_the_judges_word_decides_what_a_filed_rule_forbids() -> None:
+    """A call before the rule was said, or that a guard stopped, breaks nothing; an old rule that nobody broke may rest."""
+    texts = {"a": "never commit in a broken state", "b": "no commits", "c": "no commits, please"}
+    reason = {"b": "said on 2026-01-05 in a prompt, filed by x", "c": "said on 2026-03-04 in a prompt, filed by x"}
+    rules = [
+        replace(memory(text), id=name, cues=("command=git commit",), reason=reason.get(name, ""), forbids=name != "a")
+        for name, text in texts.items()
+    ]
+    calls = [
+        PastCall(tool="Bash", kind="run", command="git commit -m x", at=f"2026-{day}T10:00:00Z")
+        for day in ("01-01", "01-20")
+    ]
+    calls += [replace(calls[0], at="2026-04-01T10:00:00Z", stopped=True)] * MIN_RECENT_CALLS
+
+    found = {rule.id: rule for rule, _ in check_rules(rules, calls, date(2026, 4, 30))}
+
+    assert [(rule.applies, rule.broken, rule.rests) for rule in found.values()] == [
+        (0, 0, False),
+        (1, 1, True),
+        (0, 0, False),
+    ]
+    assert found["b"].last_broken == "2026-01-20T10:00:00Z"
 
 
 @pytest.mark.parametrize(

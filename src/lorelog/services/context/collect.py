@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -182,13 +182,12 @@ def build_agent_context(
     queries = tuple(dict.fromkeys(query.strip() for query in questions if query.strip()))
     workspace = scope.record_scope.workspace
     notes: list[str] = []
-    by_rank, counts = _collect_memories(scope, queries, k, notes)
+    standing = read_standing_rules(workspace)
+    ruled = {rule.id for rule in (*standing.rules, *standing.decisions)}
+    by_rank, counts = _collect_memories(scope, queries, k, ruled, notes)
     # A record has the same citation in every section.
     ids = [hit.grounding[0].record for hits in by_rank for hit in hits if hit.grounding]
     records = {record.id: record for record in scope.record_scope.records.tables().by_ids(ids)} if ids else {}
-    standing = read_standing_rules(workspace)
-    ruled = {rule.id for rule in (*standing.rules, *standing.decisions)}
-    by_rank = [[hit for hit in hits if not (hit.anchor and hit.anchor.memory in ruled)] for hits in by_rank]
     memories = [[_item_of_hit(hit, "memories", records) for hit in hits] for hits in by_rank]
     shown = {hit.id for hits in by_rank for hit in hits}
     hot = [_item_of_hit(hit, "hot", {}) for hit in hot_hits(scope, MAX_PER_SECTION) if hit.id not in shown]
@@ -228,16 +227,20 @@ def build_agent_context(
 
 
 def _collect_memories(
-    scope: ContextScope, queries: Sequence[str], k: int, notes: list[str]
+    scope: ContextScope, queries: Sequence[str], k: int, ruled: Collection[str], notes: list[str]
 ) -> tuple[list[list[Hit]], list[QueryCount]]:
-    """Return hits by rank, without duplicates across queries; without queries, the newest memories one by one."""
+    """Return hits by rank, without duplicates across queries, and without the rules; without queries, the newest memories one by one."""
+
+    def is_shown(hit: Hit) -> bool:
+        return hit.anchor is None or hit.anchor.memory not in ruled
+
     if not queries:
-        return [[hit] for hit in newest_hits(scope, k)], []
+        return [[hit] for hit in newest_hits(scope, k + len(ruled)) if is_shown(hit)][:k], []
     options = replace(scope.record_scope.options, k=k, filters=scope.filters, token_budget=0)
     replies = [scope.record_scope.search(query, options) for query in queries]
     notes += dict.fromkeys(note for reply in replies for note in reply.notes)
     ranks = zip_longest(*(reply.hits for reply in replies))
-    by_rank = [[hit for hit in rank if hit is not None] for rank in ranks]
+    by_rank = [[hit for hit in rank if hit is not None and is_shown(hit)] for rank in ranks]
     kept = dedupe_hits(hit for rank in by_rank for hit in rank)
     unique = [[hit for hit in rank if any(hit is other for other in kept)] for rank in by_rank]
     return unique, [QueryCount(query, len(reply.hits)) for query, reply in zip(queries, replies, strict=True)]

@@ -76,19 +76,35 @@ def _find_commands(text: str) -> list[str]:
     chosen: dict[str, bool] = {}
     """Commands to use, and whether they stand in code."""
     others: dict[str, None] = {}
-    position = 0
-    while named := _NAMED.search(text, position):
-        words = _code_words(named[1]) if named[1] else _prose_words(named[2], named[3])
-        position = named.end() if named[1] else named.end(2)
-        before = text[max(0, named.start() - 20) : named.start()].replace("\u2019", "'")
-        if words and not (_CHOSEN.search(before) or _PREFERRED.match(text, position)):
-            others[" ".join(words)] = None
-        elif words:
-            chosen[" ".join(words) if named[1] else words[0]] = bool(named[1])
+    for command, in_code, is_chosen, _ in _named_commands(text):
+        if is_chosen:
+            chosen[command if in_code else command.partition(" ")[0]] = in_code
+        else:
+            others[command] = None
     for name, in_code in chosen.items() if not others else ():
         alternatives = sorted(_FAMILY_OF.get(name, frozenset()) - chosen.keys())
         others |= dict.fromkeys(alternatives or ([name] if in_code else []))
     return list(others)
+
+
+def _named_commands(text: str) -> Iterator[tuple[str, bool, bool, bool]]:
+    """Yield each command: its words, whether it stands in code, is to be used, and is what another one is used for."""
+    position, instead = 0, -2
+    while named := _NAMED.search(text, position):
+        words = _code_words(named[1]) if named[1] else _prose_words(named[2], named[3])
+        position = named.end() if named[1] else named.end(2)
+        before = text[max(0, named.start() - 20) : named.start()].replace("\u2019", "'")
+        preferred = _PREFERRED.match(text, position)
+        if words:
+            is_chosen = bool(_CHOSEN.search(before) or preferred)
+            yield " ".join(words), bool(named[1]), is_chosen, named.start() - 1 == instead
+            instead = preferred.end() if preferred else -2
+
+
+def find_choices(text: str) -> tuple[list[str], list[str]]:
+    """Return the commands that a text says to use, and those that it names directly as what they replace."""
+    named = list(_named_commands(text[:MAX_TEXT_CHARS]))
+    return [command for command, _, is_chosen, _ in named if is_chosen], [each[0] for each in named if each[3]]
 
 
 def _code_words(span: str) -> list[str]:

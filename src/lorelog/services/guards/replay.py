@@ -42,7 +42,7 @@ from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions
 
 if TYPE_CHECKING:
-    from lorelog.core.ports import Store
+    from lorelog.core.ports import Progress, Store
     from lorelog.core.session import ToolAction
     from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.traces.recorder import TraceStore
@@ -64,6 +64,8 @@ _MAX_TRANSCRIPTS = 500
 _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
+_MAX_REMARK_CHARS = 300
+"""A longer prompt is a new task: it has the words of a rule by chance."""
 _MAX_SHOWN_CHARS = 200
 _WORD = re.compile(r"[\w./-]+")
 _CORRECTION = re.compile(
@@ -95,6 +97,8 @@ class PastCall(Struct, frozen=True, kw_only=True):
     """False if the text that the call wrote is not known."""
     traced: bool = False
     """True if it is known from traces only."""
+    stopped: bool = False
+    """True if a guard or a rule stopped it."""
 
     def as_fields(self) -> dict[str, Any]:
         """Return the call as `guard_check` matches it."""
@@ -234,7 +238,9 @@ class _CallCollector:
                 self._take_result(block)
         if holder.get("role") == "user" and not record.get("isMeta") and not record.get("isSidechain"):
             text = message_text(holder.get("content"), ("text", "input_text")).strip()
-            if text and not text.startswith(("<", "[Request interrupted", "# AGENTS.md")):
+            if text and not text.startswith(
+                ("<", "[Request interrupted", "# AGENTS.md", "This session is being continued")
+            ):
                 yield from self.flush(text)
 
     def flush(self, statement: str = "") -> Iterator[PastCall]:
@@ -261,6 +267,7 @@ class _CallCollector:
             return
         text = result_text(block.get("content") if block.get("content") is not None else block.get("output"))[:20_000]
         if is_stopped_call(text, failed=bool(block.get("is_error"))):  # by a guard or a rule, not by the user
+            self._calls[identity] = replace(call, stopped=True)
             return
         text = strip_shown_memory(text)
         if is_rejection(text):
@@ -303,6 +310,8 @@ class ReplayHit(Struct, frozen=True, kw_only=True):
     corrected: bool
     why: str
     """How the user reacted: rejected, or corrected; empty if there was no reaction."""
+    verdict: str = ""
+    """What it shows of a rule."""
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
@@ -334,12 +343,14 @@ class ReplaySources(Struct, frozen=True, kw_only=True):
     all_projects: bool = False
     """True for a guard that applies to all projects."""
 
-    def calls(self) -> tuple[list[PastCall], tuple[str, ...]]:
+    def calls(self, progress: Progress = lambda stage, done, total: None) -> tuple[list[PastCall], tuple[str, ...]]:
         """Return the calls, and notes about sources that could not be read."""
         projects = None if self.all_projects else (self.project, "")
         notes: list[str] = []
         calls: list[PastCall] = []
-        for path, session in self._transcripts(projects, notes):
+        transcripts = self._transcripts(projects, notes)
+        for number, (path, session) in enumerate(transcripts):
+            progress("transcripts", number, len(transcripts))
             calls += _cached_calls(path, session)
         sessions = frozenset(call.session for call in calls if call.session)
         calls += self._traced(projects, sessions, notes)
@@ -399,7 +410,7 @@ def replay(guard: Guard, calls: Sequence[PastCall], correction: str, notes: Sequ
     for call in calls:
         applicable += _is_applicable(guard, call)
         if CallView(call.as_fields(), call.directory or "/").matches(fields):
-            why = _reaction(guard, call, correction)
+            why = reaction_to(guard, call, correction)
             hits.append(ReplayHit(call=call, corrected=bool(why), why=why))
     incomplete = sum(not call.complete for call in calls)
     all_notes = list(notes)
@@ -467,15 +478,16 @@ def _is_applicable(conditions: GuardConditions, call: PastCall) -> bool:
     return True
 
 
-def _reaction(guard: Guard, call: PastCall, correction: str) -> str:
+def reaction_to(conditions: GuardConditions, call: PastCall, correction: str) -> str:
+    """Return how the user reacted to a call: rejected, corrected, or empty. `correction` is the text of the rule."""
     if call.rejected:
         return "rejected"
-    if not call.statement:
+    if not call.statement or len(call.statement) > _MAX_REMARK_CHARS:
         return ""
     wanted, words = _words(correction), _words(call.statement)
     if wanted and len(wanted & words) >= _MIN_COMMON_WORDS * len(wanted):
         return "corrected"
-    names = _literal_words(guard)
+    names = _literal_words(conditions)
     return "corrected" if _CORRECTION.search(call.statement) and any(name in words for name in names) else ""
 
 

@@ -184,10 +184,12 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
             self.refresh()
         return ExpiryReply(memory, merged.expires or "", merged.review_after or "", changed=changed)
 
-    def mark_reviewed(self, identity: str) -> None:
-        """Note that a person left a memory as it is, so that nobody is asked about it again."""
+    def mark_reviewed(self, identity: str, *, cue_only: bool = False) -> None:
+        """Note that a person left a memory as it is, or `cue_only`, so that nobody is asked about it again."""
         memory = self._own_id(find_memory(identity, self.store), "reviewed")
-        tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, reviewed=True))
+        tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, reviewed=True, cue_only=cue_only))
+        if cue_only:
+            self.refresh()
 
     def judge(self, query: str, identity: str, relevance: str) -> FeedbackReply:
         """Record whether a memory answers a question."""

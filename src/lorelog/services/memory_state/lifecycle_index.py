@@ -89,6 +89,8 @@ class MemoryDates(Struct, frozen=True):
     at: str = ""
     reviewed: bool = False
     """True if a person approved a summary or an import, or left a correction as it is."""
+    cue_only: bool = False
+    """True if a person wants to see it only when a call or a prompt is about it."""
 
     def __post_init__(self) -> None:
         for day in filter(None, (self.expires, self.review_after)):
@@ -102,6 +104,7 @@ class MemoryDates(Struct, frozen=True):
             before.review_after if self.review_after is None else self.review_after,
             self.at,
             self.reviewed or before.reviewed,
+            self.cue_only or before.cue_only,
         )
 
 
@@ -131,6 +134,7 @@ class MemoryDateTable:
         """Record dates; they are on disk when this returns."""
         fields = {"memory": days.memory, "at": datetime.now(UTC).isoformat(timespec="seconds")}
         more = {"expires": days.expires, "review_after": days.review_after, "reviewed": days.reviewed or None}
+        more["cue_only"] = days.cue_only or None
         self._file.append([fields | {name: value for name, value in more.items() if value is not None}])
 
     def due(self, today: str) -> list[str]:
@@ -356,6 +360,11 @@ class LifecycleIndex:
     def due(self) -> list[str]:
         """Return the ids of memories due for review, the longest due first."""
         return self._expiry.due(self._today)
+
+    def is_cue_only(self, memory: str) -> bool:
+        """Return whether a person took a memory off the list at the start of a session."""
+        dates = self._days.get(memory)
+        return dates is not None and dates.cue_only
 
     def is_reviewed(self, memory: str) -> bool:
         """Return whether a person left a memory of the inbox as it is."""

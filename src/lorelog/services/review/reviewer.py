@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
 
-from lorelog.core.errors import DailyLimitReached, ModelError
+from lorelog.core.errors import DailyLimitReached, ModelError, ModelFault
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
 from lorelog.light.cue_table import call_events
@@ -35,7 +36,6 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import (
     BATCH,
-    LASTING_LABELS,
     MAX_RULES,
     PURPOSE_REVIEW,
     STEERING_LABELS,
@@ -56,6 +56,8 @@ TOKENS_PER_STATEMENT = 500
 _SHOWN = timedelta(days=30)
 MAX_EARLIER = 4_000
 """Captured statements that new ones are compared with, newest first."""
+_PASSING = frozenset({"question", "pasted", "other"})
+"""Labels of what nobody asks for."""
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -179,7 +181,9 @@ class Reviewer:
                     progress("judging", start, len(statements))
                 batch, rules = statements[start : start + BATCH], self.rules()
                 for verdicts in judge.judge(batch, rules):
-                    said_again = self._compare(judge, batch, verdicts, rules)  # if it fails, the batch stays open
+                    said_again = self._compare(
+                        judge, batch, verdicts, rules
+                    )  # if it is unavailable, the batch stays open
                     entries += self.file(batch, verdicts, rules, name)
                     for verdict, members in said_again:
                         repetitions += self._filing(name).file_again(verdict, members, rules)
@@ -205,13 +209,12 @@ class Reviewer:
         """Return what statements for the work at hand say again, of earlier sessions or of each other."""
         new = [said for said in batch if said.id in verdicts and verdicts[said.id].label in STEERING_LABELS]
         entries = self.log.entries().values()
-        settled = {entry.statement for entry in entries if entry.outcome in (FILED, SAME)}
-        settled |= {
-            entry.statement for entry in entries if entry.label and entry.label not in STEERING_LABELS | LASTING_LABELS
-        }
+        settled = {entry.statement for entry in entries if entry.outcome in (FILED, SAME) or entry.label in _PASSING}
         settled -= {source.statement for entry in entries for source in entry.sources}
         new, earlier = nearest_earlier(new, [said for said in self._captured if said.id not in settled])
-        return [*judge.compare(new, earlier, rules)] if earlier else []
+        with suppress(ModelFault):  # without a usable answer nothing was said again
+            return [*judge.compare(new, earlier, rules)] if earlier else []
+        return []
 
     @cached_property
     def _captured(self) -> list[Statement]:

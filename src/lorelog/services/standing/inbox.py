@@ -38,13 +38,14 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str
-    """`statement` of the user; `proposal` of a judge; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`."""
+    """`statement` of the user; `proposal` of a judge; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`;
+    `rest`: a rule that nobody broke for long."""
     type: str
     text: str
     """As it would be approved."""
     about: str = ""
-    """What a statement in a conversation was about."""
-    origin: str
+    """What a statement in a conversation was about; of a guard and of a rule that rests, what agents did."""
+    origin: str = "user"
     date: str
     project: str = ""
     session: str = ""

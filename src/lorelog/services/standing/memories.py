@@ -84,9 +84,10 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
         stamp = source.stamp_of(marks)
         verdicts = _update_verdicts(source, check)
         unused = unused_counts(source.workspace.tenant_folder / "deliveries")
+        is_cue_only = source.lifecycle.is_cue_only
         memories = [
-            memory.with_usage(verdicts.get(memory.id, memory.verdict), unused.get(memory.id, 0))
-            for memory in read_memories(source, marks)
+            memory.with_usage(verdicts.get(id_, memory.verdict), unused.get(id_, 0), cue_only=is_cue_only(id_))
+            for id_, memory in ((memory.id, memory) for memory in read_memories(source, marks))
         ]
         shown = _name_phrases(source, [memory for memory in memories if memory.verdict != Freshness.GONE])
         changed = write_projects(folder, [*shown, *_read_remedies(folder)])
@@ -193,6 +194,8 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
     """The session that it was captured from."""
     reason: str = ""
     """When and how the user said it, and who filed it, if it was filed."""
+    cue_only: bool = False
+    """True if it is not listed at the start of a session."""
     writer: str = ""
     """Who wrote one that is not own, if that is known."""
     edited: bool = False
@@ -200,10 +203,10 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
     named: tuple[str, ...] = ()
     """Phrases of which one must stand in a prompt that brings it."""
 
-    def with_usage(self, verdict: str, unused: int) -> StandingMemory:
-        """Return the memory with its freshness and its deliveries without a sign of use."""
-        is_same = (self.verdict, self.unused) == (verdict, unused)
-        return self if is_same else replace(self, verdict=verdict, unused=unused)
+    def with_usage(self, verdict: str, unused: int, *, cue_only: bool) -> StandingMemory:
+        """Return the memory with its freshness, its deliveries without a sign of use, and whether it is listed."""
+        is_same = (self.verdict, self.unused, self.cue_only) == (verdict, unused, cue_only)
+        return self if is_same else replace(self, verdict=verdict, unused=unused, cue_only=cue_only)
 
     def standing_line(self) -> dict[str, Any]:
         """Return its line of the standing file."""
@@ -211,7 +214,7 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         fields = {name: getattr(self, name) for name in names}
         more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
         more |= {"named": self.named} if self.named else {}
-        optional = {name: getattr(self, name) for name in ("expires", "reason", "writer", "edited")}
+        optional = {name: getattr(self, name) for name in ("expires", "reason", "writer", "edited", "cue_only")}
         return fields | more | {name: value for name, value in optional.items() if value}
 
     def cue_entry(self) -> dict[str, Any]:

@@ -1,28 +1,48 @@
-"""The rules and decisions that stand, as every command shows them, and the guards that prohibitions among them suggest.
+"""The rules and decisions that stand, as every command shows them, what agents did about them, and the guards that they suggest.
 
 All read the file that hooks read, and word a rule the same way: with when and how the user said it, or quoted, as another person's.
 
-A guard is proposed from a rule that begins with a prohibition and names a command or a file, by the rule's cues. A rule with a condition
+Rules, and the lines of CLAUDE.md and AGENTS.md, are compared with past calls. A rule applies to the calls that have its commands, paths and
+events. A call breaks it if it has what the rule forbids: a judge said so, the rule begins with a prohibition, or names what to use in its place. A
+call follows it if it runs a command that the rule says to use. What a rule means beyond that is not guessed: of a line only
+what stands in code counts, and a line that names neither command nor path there cannot be checked.
+
+A guard is proposed from a rule that forbids a command or a file, by the rule's cues. A rule with a condition
 ("never run npm without asking") gives none, because a pattern cannot check it. Only the user switches a proposal on, after a replay over past
 calls. What came with a repository, an import or a tool, and what an agent wrote, never becomes a guard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.serializable import Serializable
-from lorelog.light.delivery_files import DeliveryFiles, describe_memory, read_standing
+from lorelog.core.session import parse_iso_time
+from lorelog.light.cue_table import call_events
+from lorelog.light.delivery_files import (
+    DeliveryFiles,
+    describe_memory,
+    is_iso_date,
+    project_key,
+    read_standing,
+    read_start,
+)
 from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.session_start import RULE_TYPES, STALE_VERDICTS
 from lorelog.light.shell_command import word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import CueKind, read_cues
+from lorelog.services.cues.derive import derive_cues, find_choices
 from lorelog.services.guards.guard_log import (
     MAX_MESSAGE_CHARS,
     Guard,
@@ -31,10 +51,20 @@ from lorelog.services.guards.guard_log import (
     guard_from_draft,
     guard_id,
 )
-from lorelog.services.guards.replay import PastCall
+from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
 from lorelog.services.places.workspace import Workspace
 
 DECISION = "decision"
+BROKEN, FOLLOWED, APPLIES = "broken", "followed", "is about"
+"""What a matching call shows of a rule. The first of the alphabet counts if there are several."""
+REST_DAYS, MIN_RECENT_CALLS = 90, 200
+"""A rule that nobody broke for so long, in so many calls, needs not be shown at every session start."""
+_Check = tuple[str, GuardConditions, str]
+"""What a matching call shows of a rule, and the conditions, or an event, that it matches by."""
+LINE = "line"
+"""Type of a line of instructions."""
+_INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
+_MAX_INSTRUCTION_BYTES = 200_000
 _PROHIBITIONS = ("never ", "don't ", "dont ", "do not ", "no ")
 _REMINDERS = ("forget", "worry", "hesitate", "mind")
 _CONDITIONS = word_set("without unless until till before after when while if except only yet but")
@@ -60,6 +90,14 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     """The freshness of the code that it names."""
     project: str = ""
     cues: tuple[str, ...] = ()
+    forbids: bool | None = None
+    """Whether it forbids what its cues name; None if no judge was asked."""
+
+    @property
+    def since(self) -> str:
+        """Since when it holds: a filed rule since it was said."""
+        said = self.reason.removeprefix("said on ")[:10]
+        return said if is_iso_date(said) else self.date
 
     @property
     def is_users(self) -> bool:
@@ -84,6 +122,8 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     @property
     def is_prohibition(self) -> bool:
         """True if it forbids something without a condition."""
+        if self.forbids is not None:
+            return self.forbids
         text = self.text.lower().replace("\u2019", "'").removeprefix("please ")
         for opener in ("from now on", "going forward", "remember: "):
             text = text.removeprefix(opener).lstrip(" ,:")
@@ -124,14 +164,20 @@ class StandingRules(Struct, frozen=True):
     decisions: tuple[StandingRule, ...]
 
 
-def read_standing_memories(workspace: Workspace) -> list[StandingRule]:
-    """Return all memories that stand in a project, with the global ones, newest first; unreadable lines are skipped."""
+def read_standing_memories(
+    workspace: Workspace, judged: Mapping[str, bool] = MappingProxyType({})
+) -> list[StandingRule]:
+    """Return all memories that stand in a project, with the global ones, newest first; unreadable lines are skipped.
+
+    `judged` says of those that a judge filed whether they forbid something.
+    """
     memories: list[StandingRule] = []
     files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing
     for file, project in zip(files, (workspace.project.id, ""), strict=True):
         for entry in read_standing((file,)):
             with suppress(msgspec.ValidationError):
-                memories.append(msgspec.convert(entry | {"project": project}, StandingRule))
+                more = {"project": project, "forbids": judged.get(entry["id"])}
+                memories.append(msgspec.convert(entry | more, StandingRule))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
 
 
@@ -185,3 +231,136 @@ def _path_candidate(path: str) -> tuple[GuardConditions, PastCall]:
     if "." not in example.rpartition("/")[2]:
         example += "/example.txt"
     return GuardConditions(paths=(path.rstrip("/"),)), PastCall(tool="Edit", kind="edit", paths=(example,))
+
+
+# -- rules and past calls ------------------------------------------------------------------------------------------------
+
+
+class RuleBalance(Serializable, Struct, frozen=True, kw_only=True):
+    """A rule, and how many past calls applied to it, followed it, broke it, and were opposed by the user."""
+
+    id: str
+    """Of the memory, or file and line."""
+    text: str
+    since: str
+    """Earlier calls do not count."""
+    is_line: bool
+    checkable: bool
+    forbids: bool
+    applies: int = 0
+    followed: int = 0
+    broken: int = 0
+    corrected: int = 0
+    last_broken: str = ""
+    rests: bool = False
+    """True if nobody broke it for a long time: it could be shown only when a call is about it."""
+
+
+def read_instructions(root: str) -> list[StandingRule]:
+    """Return the lines of a project's instructions for agents as rules; equal ones once, without those in fences."""
+    found: dict[str, StandingRule] = {}
+    for name in _INSTRUCTION_FILES:
+        lines = read_start(f"{root}/{name}", _MAX_INSTRUCTION_BYTES).decode("utf-8", "replace").splitlines()
+        in_fence = False
+        for number, line in enumerate(lines, 1):
+            text = line.replace("**", "").strip().lstrip("-*+> ")
+            in_fence ^= text.startswith(("```", "~~~"))
+            if text and not in_fence and not text.startswith(("#", "<", "|", "@", "```", "~~~")):
+                found.setdefault(text, StandingRule(id=f"{name}:{number}", text=text, type=LINE))
+    return list(found.values())
+
+
+def check_rules(
+    rules: Sequence[StandingRule], calls: Iterable[PastCall], today: date
+) -> list[tuple[RuleBalance, list[ReplayHit]]]:
+    """Compare all rules with all calls in one pass; return the balance of each rule, and its calls, oldest first."""
+    checks = [list(_checks_of(rule)) for rule in rules]
+    by_program: dict[str, list[tuple[int, _Check, dict[str, Any]]]] = {}
+    """Checks by the program that a call must run; with an empty name those for any call."""
+    for number, check in ((number, check) for number, some in enumerate(checks) for check in some):
+        program = check[1].command.partition(" ")[0].lower()
+        by_program.setdefault(program, []).append((number, check, check[1].condition_fields()))
+    hits: list[list[ReplayHit]] = [[] for _ in rules]
+    since = [rule.since[:16] for rule in rules]
+    recent, recent_calls = (today - timedelta(days=REST_DAYS)).isoformat(), 0
+    for call in calls:
+        moment, view = parse_iso_time(call.at), CallView(call.as_fields(), call.directory or "/")
+        minute = moment.astimezone().isoformat()[:16] if moment else ""  # as memories are dated
+        recent_calls += minute >= recent
+        events = call_events(call.as_fields()) if call.command else []
+        found: dict[int, _Check] = {}
+        for program in {"", *(text.partition(" ")[0] for text in view.texts)} if not call.stopped else ():
+            for number, check, fields in by_program.get(program, ()):
+                is_better = since[number] <= minute and (number not in found or check[0] < found[number][0])
+                if is_better and (check[2] in events if check[2] else view.matches(fields)):
+                    found[number] = check
+        for number, (verdict, conditions, _) in found.items():
+            why = "rejected" if call.rejected else ""
+            why = reaction_to(conditions, call, rules[number].text) if verdict == BROKEN else why
+            hits[number].append(ReplayHit(call=call, corrected=bool(why), why=why, verdict=verdict))
+    recent = recent if recent_calls >= MIN_RECENT_CALLS else ""
+    verdicts = [{check[0] for check in some} for some in checks]
+    return [(_balance(*each, recent), each[2]) for each in zip(rules, verdicts, hits, strict=True)]
+
+
+def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], recent: str) -> RuleBalance:
+    """Return the balance of a rule; it may rest if it is older than `recent`, and was not broken since."""
+    hits.sort(key=lambda hit: hit.call.at)
+    broken = [hit.call.at for hit in hits if hit.verdict == BROKEN]
+    may_rest = BROKEN in verdicts and rule.type in RULE_TYPES and rule.since < recent
+    return RuleBalance(
+        id=rule.id,
+        text=rule.text,
+        since=rule.since,
+        is_line=rule.type == LINE,
+        checkable=bool(verdicts),
+        forbids=BROKEN in verdicts,
+        applies=len(hits),
+        followed=sum(hit.verdict == FOLLOWED for hit in hits),
+        broken=len(broken),
+        corrected=sum(hit.corrected for hit in hits if hit.verdict != FOLLOWED),
+        last_broken="".join(broken[-1:]),
+        rests=may_rest and "".join(broken[-1:]) < recent,
+    )
+
+
+def _checks_of(rule: StandingRule) -> Iterator[_Check]:
+    """Yield the checks of a rule.
+
+    Of a line, only what stands in code is read, by sentence, and only if it says what to use or not to use: most lines describe. A
+    sentence of a line forbids if it says nothing else: no place, no purpose.
+    """
+    if rule.type == LINE:
+        found: list[_Check] = []
+        for sentence in rule.text.split(". "):
+            parts = sentence.split("`")
+            cues = [str(cue) for cue in derive_cues(sentence) if any(cue.value in code for code in parts[1::2])]
+            is_joined = all(part.strip(" ,/;") in ("", "or", "and", "nor", "use", "run") for part in parts[2:-1:2])
+            is_whole = is_joined and len(parts[0].split()) <= 3 and parts[-1].strip()[:1] in ("", *".,;:!()-–—")
+            named = StandingRule(id="", text=sentence, cues=tuple(cues), forbids=None if is_whole else False)
+            found += _checks_of(named)
+        yield from found if any(check[0] != APPLIES for check in found) else ()
+        return
+    chosen, replaced = find_choices(rule.text)
+    values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
+    forbids = rule.is_prohibition
+    for command in values[CueKind.COMMAND]:
+        yield BROKEN if forbids or command in replaced else APPLIES, _command_candidate(command)[0], ""
+    yield from ((FOLLOWED, _command_candidate(command)[0], "") for command in chosen)
+    verdict = BROKEN if forbids and not values[CueKind.COMMAND] else APPLIES
+    yield from ((verdict, _path_candidate(path)[0], "") for path in values[CueKind.PATH])
+    yield from ((BROKEN if rule.forbids else APPLIES, GuardConditions(), event) for event in values[CueKind.EVENT])
+
+
+def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> None:
+    """Keep the balances of a project for the inbox, which cannot wait for a pass over all calls."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomic(folder / f"{project_key(project)}.rules", msgspec.json.encode(rules), durable=False)
+
+
+def read_balances(folder: Path, project: str) -> dict[str, RuleBalance]:
+    """Return the balances of a project as they were saved last, by rule."""
+    with suppress(OSError, msgspec.DecodeError):
+        data = (folder / f"{project_key(project)}.rules").read_bytes()
+        return {rule.id: rule for rule in msgspec.json.decode(data, type=list[RuleBalance])}
+    return {}

@@ -120,7 +120,7 @@ class GuardNamespace(OperationMethods[ModeT]):
 
     list = method(guard.GuardListRequest, guard.list_guards)
     show = method(guard.GuardIdRequest, guard.show_guard)
-    propose = method(guard.GuardProposeRequest, guard.propose)
+    rules = method(guard.RulesRequest, guard.list_rules)
     test = method(guard.GuardTestRequest, guard.test_guard)
     add = method(guard.GuardAddRequest, guard.add_guard)
     enable = method(guard.GuardEnableRequest, guard.enable_guard)

@@ -70,14 +70,14 @@ HELP = {
     "guard": """\
 Check the tool calls of agents against your corrections: warn, or block.
 
-'propose' derives guards from your rules that forbid something ("never use npm"). 'test' replays a guard over all captured tool
+'list' also shows guards that your rules suggest ("never use npm"). 'test' replays a guard over all captured tool
 calls and shows what it would have hit. 'enable' does the same, and switches it on unless it matches nearly everything.
 Patterns are wildcards (* ** ?), not regular expressions. Only a guard that a person wrote or approved can block. A
 guard that is dismissed three times retires. In the shell of an agent, changes to your guards need confirmation on a
 terminal. Guards are kept in guards.jsonl of the tenant's folder, never in a repository.
 
 examples:
-  lorelog guard propose
+  lorelog guard list
   lorelog guard test --command 'npm *'
   lorelog guard add --command 'npm *' --message "use pnpm, not npm"
   lorelog guard add --path 'migrations/**' --message "do not edit" --block
@@ -348,18 +348,66 @@ def show_guard_list(reply: Json, args: argparse.Namespace) -> None:
     for notice in reply["notices"]:
         print_note(notice)
     if not reply["guards"]:
-        print("There are no guards yet; 'lorelog guard propose' derives some from your corrections.")
-
-
-def show_guard_propose(reply: Json, args: argparse.Namespace) -> None:
+        print("There are no guards yet.")
     for proposal in reply["proposals"]:
-        print(f"{stylize(proposal['id'], 'cyan')}  {_format_conditions(proposal)}")
+        print(f"{stylize(proposal['id'], 'cyan')}  {stylize('proposed', 'dim')}  {_format_conditions(proposal)}")
         print(f"  from {proposal['date'][:10] or 'an unknown day'}: {one_line(proposal['correction'])}")
         print(f"  would match: {one_line(proposal['example'])}")
     if reply["proposals"]:
         print("'lorelog guard test ID' replays one; 'lorelog guard enable ID [--block]' switches it on.")
-    else:
-        print(f"No new guard follows from your {plural(reply['corrections'], 'standing memory')}.")
+
+
+def run_rules(args: argparse.Namespace) -> int:
+    """Compare your rules, and the lines of CLAUDE.md and AGENTS.md, with the tool calls of all captured sessions.
+
+    For each rule: the calls that it applies to, those that followed it, those that broke it, and those that you rejected or opposed
+    right afterwards. A call is compared with the commands, paths and events that the rule names; what a rule means beyond
+    that is not guessed. With ID, the calls of one rule are listed with their dates.
+
+    A rule of yours that is broken again and again is proposed as a guard, and one that nobody broke for 90 days for being shown only
+    when a call is about it: 'lorelog review' asks you.
+
+    examples:
+      lorelog rules
+      lorelog rules AGENTS.md:112
+      lorelog rules 65fcbf6e -n 100
+    """
+    return print_reply(args, _call_with_progress(args), show_rules)
+
+
+def run_guard_test(args: argparse.Namespace) -> int:
+    """Replay a guard over the captured calls."""
+    return print_reply(args, _call_with_progress(args), show_guard_test)
+
+
+def _call_with_progress(args: argparse.Namespace, **changes: Any) -> Any:
+    with progress_bar() as progress:
+        return call_command(args, progress=progress, **changes)
+
+
+def show_rules(reply: Json, args: argparse.Namespace) -> None:
+    named = [rule for rule in reply["rules"] if rule["checkable"]]
+    telling = [rule for rule in named if rule["forbids"] or rule["followed"] or rule["corrected"] or args.id]
+    rows: list[tuple[str, ...]] = [("applies", "followed", "broken", "corrected", "last broken", "rule")]
+    short = short_record_ids(rule["id"] for rule in telling if not rule["is_line"])
+    for rule in telling:
+        counts = [f"{rule[name]:,}" if rule[name] else "" for name in ("applies", "followed", "broken", "corrected")]
+        text = one_line(rule["text"]) if args.id else truncate(one_line(rule["text"]), 2 * _TEXT_CHARS)
+        rows.append((*counts, rule["last_broken"][:10], f"{short.get(rule['id'], rule['id'])} {text}"))
+    print_table(rows, right=(0, 1, 2, 3))
+    for call in reply["calls"]:
+        print(
+            f"  {format_time(call['at'])}  {call['host']}  {one_line(call['call'])}  ({call['verdict'] or 'applies'}",
+            end="",
+        )
+        print(f", {call['why']})" if call["why"] else ")")
+        if call["statement"]:
+            print(f"    you said: {one_line(call['statement'])}")
+    if not args.id:
+        lines = len(reply["rules"]) - len(named)
+        counted = f"{len(named) - len(telling)} more name a command or path without forbidding or choosing one"
+        print_note(f"{reply['total']:,} calls; {counted}, {lines} are not checkable (--json lists all)")
+    print_notes(reply)
 
 
 def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
@@ -380,7 +428,7 @@ def run_guard_add(args: argparse.Namespace) -> int:
         if reply["guard"]["state"] != "on":
             print(f"It is off; 'lorelog guard enable {reply['guard']['id']}' replays it and switches it on.")
 
-    reply = _call_confirmed(args, {"action": "block"}) if args.block else call_command(args, action="warn")
+    reply = _call_confirmed(args, {"action": "block"}) if args.block else _call_with_progress(args, action="warn")
     return print_reply(args, reply, show)
 
 

@@ -59,6 +59,7 @@ def _show_items(reply: Json, args: argparse.Namespace) -> None:
     for item in reply["items"]:
         text = truncate(one_line(item["text"]), _TEXT_CHARS)
         rows.append((item["date"][:10], one_line(item["kind"]), one_line(item["id"][:8]), text))
+        rows += [("", "", "", one_line(item["about"]))] if item["kind"] == "proposal" or item["before"] else []
     print_table(rows)
     more = "; use -n to show more" if reply["total_count"] > len(reply["items"]) else ""
     print_note(f"{plural(reply['total_count'], 'item')} wait{more}")

@@ -5,7 +5,7 @@ import { call, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere } from "../state.js";
 import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
-import { Guards } from "./told_guards.js";
+import { Guards, Rules } from "./told_guards.js";
 import { Inbox } from "./told_inbox.js";
 
 const FIRST = 300, FEW = 20;
@@ -13,7 +13,7 @@ const FIRST = 300, FEW = 20;
 export default function Told() {
   const part = route.value.path[0] || "";
   const { data: waiting } = useLoad((abort) => call("review.list", { limit: 1, all_projects: everywhere.value }, abort), [project.value, everywhere.value, revision.value.memories, revision.value.deliveries]);
-  const Part = { guards: Guards, inbox: Inbox }[part] || Sessions;
+  const Part = { rules: Rules, guards: Guards, inbox: Inbox }[part] || Sessions;
   return html`<div class="told">
     <header class="view-head"><h1>${t.nav.told}</h1>
       <nav class="tabs" aria-label=${t.told.parts}>${Object.entries(t.told.tabs).map(([name, label]) => html`<a href=${address("told", name ? [name] : [])} aria-current=${name === part ? "page" : null}>${label}${name === "inbox" && waiting?.total_count ? html` <span class="badge">${waiting.total_count}</span>` : ""}</a>`)}</nav>

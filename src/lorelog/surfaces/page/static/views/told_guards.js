@@ -1,4 +1,4 @@
-// Guards: what they match, who wrote them, their back-test over captured calls, and every verb on them.
+// Rules compared with what agents did. Guards: what they match, who wrote them, their back-test over captured calls, and every verb on them.
 
 import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, visible, showDate, shortId } from "../ui.js";
 import { call, revision, project } from "../api.js";
@@ -80,11 +80,38 @@ export function BackTest({ id, project: place, open = false }) {
     ${data && html`
       ${data.refused && html`<${Notice} kind="warn" title=${t.told.refusedBy}><p>${visible(data.refused)}</p><//>`}
       ${data.notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
-      <ul class="plain-list">${data.hits.map((hit) => html`<li class="replay-hit"><div>
-        <time class="muted">${showDate(localTime(hit.at))}</time> ${visible(hit.host)} <a class="mono small" href=${address("timeline", [], { session: hit.session_id })}>${visible(shortId(hit.session_id))}</a>
-        <code>${visible(hit.call)}</code> <span class="use ${hit.corrected ? "yes" : "no"}">${hit.corrected ? t.told.corrected : t.told.notCorrected}</span></div>
-        ${hit.statement && html`<blockquote class="said" dir="auto">${visible(hit.statement)}</blockquote>`}</li>`)}</ul>`}
+      <ul class="plain-list">${data.hits.map((hit) => html`<${Hit} hit=${hit} />`)}</ul>`}
   </details>`;
+}
+
+function Hit({ hit }) {
+  return html`<li class="replay-hit"><div>
+        <time class="muted">${showDate(localTime(hit.at))}</time> ${visible(hit.host)} <a class="mono small" href=${address("timeline", [], { session: hit.session_id })}>${visible(shortId(hit.session_id))}</a>
+        <code>${visible(hit.call)}</code> ${visible(hit.verdict)} <span class="use ${hit.corrected ? "yes" : "no"}">${hit.corrected ? t.told.corrected : t.told.notCorrected}</span></div>
+        ${hit.statement && html`<blockquote class="said" dir="auto">${visible(hit.statement)}</blockquote>`}</li>`;
+}
+
+export function Rules() {
+  const { data, error } = useLoad((abort) => call("guard.rules", {}, abort), [project.value]);
+  useKeys({ Escape: () => go("told") });
+  const telling = (data?.rules || []).filter((rule) => rule.forbids || rule.followed || rule.corrected);
+  return html`<p class="muted">${t.told.rulesIntro}</p>
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    ${!data && !error && html`<p class="muted">${t.told.testing}</p>`}
+    ${data && !telling.length && html`<${Notice} kind="calm"><p>${t.told.noRules}</p><//>`}
+    ${telling.length > 0 && html`<div class="scroll-x" tabIndex="0" role="region" aria-label=${t.told.tabs.rules}><table class="told-table"><thead><tr>${t.told.ruleColumns.map((name, index) => html`<th scope="col" class=${index < 4 ? "number" : ""}>${name}</th>`)}</tr></thead>
+      <tbody>${telling.map((rule) => html`<tr>${["applies", "followed", "broken", "corrected"].map((name) => html`<td class="number">${rule[name] || ""}</td>`)}<td class="what"><${RuleCalls} rule=${rule} /></td></tr>`)}</tbody></table></div>`}
+    ${data && html`<p class="muted small">${t.told.uncheckable(data.rules.length - telling.length)}</p>`}`;
+}
+
+function RuleCalls({ rule }) {
+  const [shown, setShown] = useState(false);
+  const { data, error } = useLoad((abort) => (shown ? call("guard.rules", { id: rule.id, limit: 50 }, abort) : null), [rule.id, shown]);
+  return html`<details class="back-test" open=${shown} onToggle=${(event) => setShown(event.currentTarget.open)}>
+    <summary dir="auto">${rule.is_line && html`<code>${visible(rule.id)}</code> `}${visible(rule.text)}</summary>
+    ${shown && !data && !error && html`<p class="muted small">${t.told.testing}</p>`}
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    <ul class="plain-list">${(data?.calls || []).map((hit) => html`<${Hit} hit=${hit} />`)}</ul></details>`;
 }
 
 function AddGuard({ onClose }) {

@@ -7,7 +7,7 @@ import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
 import { BackTest } from "./told_guards.js";
 
-const KINDS = ["statement", "proposal", "rule", "guard", "summary", "import"];
+const KINDS = ["statement", "proposal", "rule", "guard", "rest", "summary", "import"];
 const FIRST = 200;
 const scope = (item) => (item.project ? { project: item.project } : {});
 const keyOf = (item) => `${item.kind} ${item.id}`;
