@@ -152,7 +152,7 @@ def review_thread(pool: ResourcePool, home: Path, project: Path, log: list[str])
         return pool.engine(resolve_location(home=home, directory=directory, environment={}), {"scope.tenant": tenant})
 
     environment = {"OPENAI_API_KEY": "key-of-the-tests", "LORELOG_EMBEDDING_PROVIDER": "fake"}
-    return ReviewThread(str(home), runner, engine_at, {"default": str(project)}, environment)
+    return ReviewThread(str(home), runner, engine_at, {"default": str(project)}, environment=environment)
 
 
 def test_the_background_judges_each_project_with_its_own_rules(

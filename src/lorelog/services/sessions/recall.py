@@ -31,7 +31,6 @@ from lorelog.core.query import (
     SearchReply,
     SupportingRecord,
     Term,
-    ValueChange,
 )
 from lorelog.core.record import (
     CANDIDATE_TRUST,
@@ -90,8 +89,6 @@ class RecalledMemory(
     grounding: tuple[SupportingRecord, ...] = ()
     verification_hint: VerificationHint = CANDIDATE_TRUST.verification_hint
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
-    now_was: tuple[ValueChange, ...] = ()
-    """Values that it states and other hits state differently."""
 
 
 class RecallSources(Struct, frozen=True):
@@ -213,5 +210,4 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
         grounding=hit.grounding,
         verification_hint=hit.trust.verification_hint,
         verdict=hit.verdict,
-        now_was=hit.now_was,
     )
