@@ -166,8 +166,7 @@ def _show_balance(reply: Json, args: argparse.Namespace) -> None:
     if reply["sinking"]:
         count, times = plural(reply["sinking"], "memory"), plural(reply["sinking_delivered"], "time")
         print_note(f"{count} shown {times} and never used: they sink, and come after others")
-    for action in reply["actions"] if reply["sinking"] else ():
-        print_note(f"{action['command']:<26} {action['purpose']}")
+        print_note("one that is out of date: lorelog supersede ID TEXT; of no use: lorelog delete ID")
 
 
 def show_handoff(reply: Json, args: argparse.Namespace) -> None:
