@@ -117,13 +117,7 @@ def tokens_per_statement(runs: Sequence[JudgeRun]) -> int:
 class Reviewer:
     """Reviews the statements of one project."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        source: StatementSource,
-        calls: ReplaySources,
-        add: AddMemories,
-    ) -> None:
+    def __init__(self, workspace: Workspace, source: StatementSource, calls: ReplaySources, add: AddMemories) -> None:
         self.log = ReviewLog(workspace.tenant_folder)
         self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
 
@@ -246,11 +240,7 @@ class Reviewer:
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
     def file(
-        self,
-        statements: Sequence[Statement],
-        verdicts: Mapping[str, Verdict],
-        rules: Sequence[KnownRule],
-        judge: str,
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule], judge: str
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
         return self._filing(judge).file(statements, verdicts, rules)
