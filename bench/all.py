@@ -130,7 +130,6 @@ BENCHES = (
     ),
     _bench("code-speed", "-m bench.code_speed", CODE, 5, quick="--files 100 --symbols 1000 --packages rich"),
     _bench("freshness", "-m bench.freshness {rich} {hypothesis}", _paths("services/freshness"), 2),
-    _bench("supersession", "-m bench.supersession", _paths("language retrieval services/search/now_was.py"), 1),
     _bench("delivery", "-m bench.delivery", HOOKS + CAPTURE, 4, quick="--only cues", data="optional"),
     _bench("redaction", "bench/redaction.py", _paths("ingest/redaction"), 1, data="required", judges=False),
     _bench(

@@ -108,7 +108,7 @@ class Engine(ProjectScope):
         from lorelog.services.sessions.recall import RecallSources
 
         self.place.create()
-        return RecallSources(self.search, self.place.tenant_folder, self.deps.analyser, self.store.rarity)
+        return RecallSources(self.search, self.place.tenant_folder, self.deps.analyser, self.store)
 
     def compactor(self, yield_write_lock: YieldWriteLock = nullcontext, llm: str = "") -> Compactor:
         """Return what summarizes this project's memories in one memory that cites them."""

@@ -28,7 +28,6 @@ NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours"
     "feedback",
     "covered",
     "commands",
-    "now",
     rerank.RERANK_PART_NAME,
 }
 TIMES = [row for row in rows(PAGE["Time expressions"]) if row[0].startswith("`")]

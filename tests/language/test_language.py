@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.language import lexicon as lexicon_module
-from lorelog.language.lexicon import lexicon, tool_purposes
-from lorelog.language.sentences import first_clause, last_clause, split_sentences
+from lorelog.language.lexicon import lexicon
+from lorelog.language.sentences import split_sentences
 
 LISTS = sorted(path.stem for path in (Path(lexicon_module.__file__).parent / "words").glob("*.txt"))
 
@@ -31,13 +31,6 @@ def test_a_list_includes_another_list() -> None:
     assert lexicon("stop_words") < lexicon("function_words")
 
 
-def test_interchangeable_tools_have_the_same_purpose() -> None:
-    """Tools that are used in place of each other have the same purpose."""
-    purposes = tool_purposes()
-
-    assert purposes["npm"] == purposes["pnpm"] != purposes["pip"]
-
-
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
@@ -52,12 +45,6 @@ def test_interchangeable_tools_have_the_same_purpose() -> None:
 def test_sentences(text: str, sentences: list[str]) -> None:
     """A sentence ends before something that can begin one, and at the end of a line."""
     assert split_sentences(text) == sentences
-
-
-def test_clauses() -> None:
-    """A clause ends at punctuation and at a conjunction."""
-    assert first_clause("the port is 8080, because 80 is taken") == "the port is 8080"
-    assert last_clause("it was slow, so the limit is") == " the limit is"
 
 
 @given(st.text())

@@ -248,19 +248,10 @@ def test_bad_input_is_an_error_with_a_hint(shell: Shell, words: tuple[str, ...])
     assert shell("guard", "list", "--json").json["guards"] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        (("--command", "*"), "28 of 28 everyday commands"),
-        (("--path", "**"), "16 of 16 everyday edits"),
-        (("--command", "?*"), "28 of 28 everyday commands"),
-        (("--tool", "*"), "44 of 44 everyday calls"),
-        ((), "matches every call"),
-    ],
-)
-def test_a_guard_that_matches_everything_is_refused(shell: Shell, words: tuple[str, ...], count: str) -> None:
-    """Even before anything was captured such a guard cannot be added, and the error has the count."""
+@pytest.mark.parametrize("words", [("--command", "*"), ("--path", "**"), ("--command", "?*"), ("--tool", "*"), ()])
+def test_a_guard_that_matches_everything_is_refused(shell: Shell, words: tuple[str, ...]) -> None:
+    """Even before anything was captured such a guard cannot be added."""
     refused = shell("guard", "add", *words, "--message", "x")
 
-    assert (refused.status, count in refused.err) == (2, True)
+    assert (refused.status, "every call" in refused.err) == (2, True)
     assert shell("guard", "list", "--json").json["guards"] == []

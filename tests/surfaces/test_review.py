@@ -14,8 +14,9 @@ from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
 from lorelog.core.errors import LorelogError
+from lorelog.core.ports import Completion
 from lorelog.operations.review import ItemDecision
-from lorelog.services.review.judge import GUIDE, Verdict
+from lorelog.services.review.judge import GUIDE, Judge, Verdict
 from lorelog.services.standing.rules import RuleBalance, save_balances
 from lorelog.surfaces.hook import handle_hook
 
@@ -247,6 +248,35 @@ def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path
     assert entry.reason in item.about
 
 
+def test_what_was_said_in_two_sessions_is_proposed_and_a_third_time_raises_its_number(
+    project: Path, tmp_path: Path
+) -> None:
+    """Instructions of several sessions that mean the same wait as one rule with their days and words; approved, it stands."""
+
+    def answer(purpose: str, system: str, text: str, max_tokens: int, **_: object) -> Completion:
+        said = json.loads(text)["statements"]
+        found = [item["n"] for item in said if "reeds" in item["said"]]
+        entries = [{"n": number, "label": "rule"} for number in found]
+        if any("new" in item for item in said):
+            entries = [{**entry, "again": found, "wording": "Count the reeds too."} for entry in entries[:1]]
+        elif len(said) > 1 or not json.loads(text)["rules"]:
+            entries = [{"n": item["n"], "label": "instruction"} for item in said]
+        return Completion(json.dumps(entries))
+
+    with Lorelog(project=project) as memory:
+        for day, prompt in enumerate(("Build it, and count reeds", "Count the reeds too", "also the reeds"), 1):
+            turn = claude_turn("u", prompt, "Done.", timestamp=f"2099-03-0{day}T14:30:00.000Z")
+            talk = write_lines(tmp_path / f"s{day}.jsonl", turn)
+            memory.capture(host="claude", session=f"s{day}", transcript=str(talk), everything=True)
+            reviewer = memory._caller.engine.reviewer(os.environ)
+            reviewer.run(Judge(answer), "claude/haiku", reviewer.statements(None, 10))
+        (item,) = memory.review.list(kind="proposal").items
+        assert (item.text, item.sessions) == ("Count the reeds too.", 3)
+        assert "and earlier, in 3 sessions, filed by claude/haiku: “on 2099-03-01 in a prompt: Build it" in item.about
+        decide(memory, item.id, "proposal", "approve")
+        assert [rule.text for rule in reviewer.rules()] == ["Count the reeds too."]
+
+
 _JUDGE = """#!{python}
 import json, sys
 asked = json.load(sys.stdin)
@@ -321,6 +351,17 @@ def test_an_old_rule_without_breaks_rests_when_a_person_agrees(project: Path) ->
     call = json.dumps({"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "npm ci"}}).encode()
     assert "never use npm" not in str(handle_hook(["claude", "session-start"], b'{"session_id": "s"}', os.environ))
     assert "never use npm" in str(handle_hook(["claude", "tool-before"], call, os.environ))
+
+
+def test_the_words_of_a_journal_are_redacted_by_the_patterns_of_today(project: Path, tmp_path: Path) -> None:
+    """A statement whose conversation is gone is read from its journal, without what may not be sent any more."""
+    talk = write_lines(tmp_path / "s.jsonl", claude_turn("u", "ask HERON-42 about reeds", "Done."))
+    with Lorelog(project=project) as memory:
+        memory.capture(host="claude", session="s1", transcript=str(talk), everything=True)
+    talk.unlink()
+    with Lorelog(project=project, settings={"redact.patterns": ["HERON-[0-9]+"]}) as memory:
+        (item,) = memory.review.list(kind="statement").items
+    assert (item.text.startswith("ask [redacted"), "HERON" in item.text) == (True, False)
 
 
 def test_a_guard_is_approved_or_refused(project: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,20 @@ def test_a_kill_between_batches_loses_nothing_and_pays_nothing_twice(
     assert set(lost) <= set(again)
 
 
+def test_two_reviews_at_once_pay_for_a_statement_once(project: Path, judge: ScriptedJudge) -> None:
+    """A review that begins while another one runs waits for it, and is sent what is left."""
+    capture(project, *(f"fix test {number}" for number in range(25)))
+
+    def review(_: int) -> int:
+        with Lorelog(project=project) as memory:
+            return memory.review.run().judged
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(review, range(2))) == [0, 25]
+
+    assert sorted(map(len, judge.asked)) == [5, 20]
+
+
 def test_the_daily_limit_leaves_the_rest_in_the_inbox(project: Path, shell: Shell, judge: ScriptedJudge) -> None:
     """Nothing is sent beyond llm.daily_tokens; the statements stay open."""
     capture(project, "fix the test")
@@ -152,7 +167,7 @@ def review_thread(pool: ResourcePool, home: Path, project: Path, log: list[str])
         return pool.engine(resolve_location(home=home, directory=directory, environment={}), {"scope.tenant": tenant})
 
     environment = {"OPENAI_API_KEY": "key-of-the-tests", "LORELOG_EMBEDDING_PROVIDER": "fake"}
-    return ReviewThread(str(home), runner, engine_at, {"default": str(project)}, environment)
+    return ReviewThread(str(home), runner, engine_at, {"default": str(project)}, environment=environment)
 
 
 def test_the_background_judges_each_project_with_its_own_rules(

@@ -91,6 +91,9 @@ def test_a_branch_is_shown_its_own_work_first_and_what_it_left_open(sessions: Se
     assert "failing" not in sessions.shown("session-start", "s5")
     sessions.turn("s6", "run the tests again", "They fail.", ("Bash", {"command": "pytest"}, "1 failed"))
     assert "- failing: `pytest`" in sessions.shown("session-start", "s7")
+    sessions.git("commit", "--allow-empty", "-qm", "by the agent")
+    sessions.turn("s6", "commit it", "Committed.", ("Bash", {"command": "git commit -m x"}, ""))
+    assert "failing" not in sessions.shown("session-start", "s7")
     sessions.turn("s6", "and again", "They pass now, all of them.", ("Bash", {"command": "pytest -q"}, ""))
     assert "failing" not in sessions.shown("session-start", "s8")
 

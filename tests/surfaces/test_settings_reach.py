@@ -76,13 +76,6 @@ def _verdict(otters: OtterProject) -> object:
     return {Path(hit["source"]).name: hit["freshness"]["verdict"] for hit in hits}["named.md"]
 
 
-def _roles(otters: OtterProject) -> object:
-    write(otters.path / "notes" / "2026-10-02.md", "The otter timeout is 5 s.\n")
-    write(otters.path / "notes" / "2026-10-09.md", "The otter timeout is 30 s.\n")
-    otters.index("notes")
-    return {change["role"] for hit in otters.search("-k", 9).json["hits"] for change in hit["now_was"]}
-
-
 def _budget(otters: OtterProject) -> object:
     otters.index("notes", "long")
     packing = otters.search().json["packing"]
@@ -190,7 +183,6 @@ FOUND = [
     SettingEffect("search.recency_weight", 0.3, _recency, "", "30 days"),
     SettingEffect("search.half_life_days", 7.0, _recency, "30 days", "7 days", {"search.recency_weight": 0.5}),
     SettingEffect("search.freshness", False, _verdict, "fresh", "unchecked"),
-    SettingEffect("search.now_was", False, _roles, {"now", "was"}, set()),
     SettingEffect("index.paths", ("docs", "!docs/drafts"), _documents(), set(), {"guide.md", "scratch.tmp.md"}),
     SettingEffect(
         *("index.exclude", ("*.tmp.md",), _documents("docs")),

@@ -561,13 +561,6 @@ SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
-        "search.now_was",
-        True,
-        "Mark hits that state different values of the same thing, the newer one above the older one, or as a conflict "
-        "if their dates do not tell which is current.",
-        project_allowed=True,
-    ),
-    Setting(
         "rerank.provider",
         "onnx",
         "Runtime of the cross-encoder: `onnx` is included, `local` needs sentence-transformers.",

@@ -125,8 +125,6 @@ class SearchOptions(Struct, frozen=True):
     include_expired: bool = False
     freshness: bool = True
     """Whether the code that hits mention is checked."""
-    now_was: bool = True
-    """Whether hits with a newer and an older value of the same thing are marked, the older one below."""
     one_per_memory: bool = False
     """Whether only the best chunk of a memory is returned."""
 

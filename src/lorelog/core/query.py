@@ -207,28 +207,6 @@ class LifecycleState(Serializable, Struct, frozen=True):
 NO_LIFECYCLE_STATE = LifecycleState()
 
 
-class ValueRole(StrEnum):
-    """What a value is beside that of another hit about the same thing."""
-
-    NOW = "now"
-    WAS = "was"
-    CONFLICT = "conflict"
-    """Dates do not tell which of the two is current."""
-
-
-class ValueChange(Serializable, Struct, frozen=True):
-    """A value that a hit states, and the different one that another hit states for the same thing."""
-
-    role: ValueRole
-    about: str
-    """The subject, as written."""
-    value: str
-    other_value: str
-    other: str
-    """Id of the other hit."""
-    other_date: str
-
-
 class Hit(Serializable, Struct, frozen=True):
     """One result: location, text and explanation."""
 
@@ -271,8 +249,6 @@ class Hit(Serializable, Struct, frozen=True):
     """Whether its text states the date, or it is that of the file's last change."""
     confidence: str | None = None
     """The relevance in a word, in agreement with the order of the hits; None if nothing is known."""
-    now_was: tuple[ValueChange, ...] = ()
-    """Values that it states and other hits state differently."""
 
     @property
     def origin(self) -> str:

@@ -139,10 +139,9 @@ def render_skill(host: str, command: str = COMMAND) -> str:
     if host == "claude":
         # In a separate context, so that the search does not fill the conversation.
         front += ["context: fork", f"allowed-tools: {_allowed_tools(command)}"]
-        question = "Answer this from the long-term memory of the project: $ARGUMENTS"
+        question = _RECALL_QUESTION.format("$ARGUMENTS")
     tools_hint = _OPENCLAW_TOOLS_HINT if host == "openclaw" else _MCP_TOOLS_HINT
-    values = {"QUESTION": question, "TOOLS": tools_hint, "COMMAND": shlex.quote(command)}
-    return "\n".join(["---", *front, "---", "", _fill_template("SKILL.md", values)])
+    return "\n".join(["---", *front, "---", "", _recall_text(command, question, tools_hint)])
 
 
 def _allowed_tools(command: str, verbs: Sequence[str] = ("search", "show", "transcript")) -> str:
@@ -167,7 +166,7 @@ def _claude_files(command: str) -> dict[str, str]:
         "hooks/codex.json": _render_json({"hooks": hook_groups("codex", command)}),
         **skill_files("claude", command),
         **skill_files("codex", command, "codex-skills"),
-        "commands/recall.md": f"{recall}\n{_recall_text(command, '$ARGUMENTS')}",
+        "commands/recall.md": f"{recall}\n{_recall_text(command, _RECALL_QUESTION.format('$ARGUMENTS'))}",
     }
 
 
@@ -223,7 +222,7 @@ def _openclaw_files(command: str) -> dict[str, str]:
 
 def _extension_files(host: str, command: str) -> dict[str, str]:
     """Return an extension of Gemini CLI, or of Qwen Code, which has commands in Markdown."""
-    text, described = _recall_text(command, "{{args}}"), json.dumps(_RECALL_DESCRIPTION)
+    text, described = _recall_text(command, _RECALL_QUESTION.format("{{args}}")), json.dumps(_RECALL_DESCRIPTION)
     recall = {"commands/recall.toml": f"description = {described}\nprompt = '''\n{text}'''\n"}
     if host == "qwen":
         recall = {"commands/recall.md": f"---\ndescription: {described}\n---\n\n{text}"}
@@ -247,12 +246,12 @@ def _copilot_files(command: str) -> dict[str, str]:
 
 
 _RECALL_DESCRIPTION = "Recall decisions, fixes and lessons from earlier sessions"
+_RECALL_QUESTION = "Answer this from the long-term memory of the project: {}"
 
 
-def _recall_text(command: str, question: str) -> str:
-    values = {"COMMAND": shlex.quote(command), "TOOLS": _MCP_TOOLS_HINT}
-    asked = f"Answer this from the long-term memory of the project: {question}"
-    return _fill_template("SKILL.md", values | {"QUESTION": asked})
+def _recall_text(command: str, question: str, tools_hint: str = _MCP_TOOLS_HINT) -> str:
+    values = {"QUESTION": question, "TOOLS": tools_hint, "COMMAND": shlex.quote(command)}
+    return _fill_template("SKILL.md", values)
 
 
 def _render_plugin(name: str, command: str) -> str:

@@ -12,7 +12,6 @@ is named in its first line (`# with stop_words`). Lists are read at first use. H
 from __future__ import annotations
 
 _lists: dict[str, frozenset[str]] = {}
-_purposes: dict[str, str] = {}
 _FOLDER = __file__.rpartition("/")[0] + "/words/"
 
 
@@ -25,11 +24,3 @@ def lexicon(name: str) -> frozenset[str]:
         included = lexicon(first[2]) if first[:2] == ["#", "with"] else frozenset()
         _lists[name] = included.union(line for line in lines if line and not line.startswith("#"))
     return _lists[name]
-
-
-def tool_purposes() -> dict[str, str]:
-    """Return the purpose of each tool that can be used in place of others with the same purpose (`npm`: `package manager`)."""
-    if not _purposes:
-        lines = (line.partition(": ") for line in lexicon("tools"))
-        _purposes.update({name: purpose for purpose, _, names in lines for name in names.split()})
-    return _purposes

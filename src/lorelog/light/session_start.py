@@ -72,7 +72,7 @@ _MIN_REQUEST_CHARS = 15
 _MAX_FILES_SHOWN = 3
 _MAX_SESSIONS, _MAX_FOREIGN_SESSIONS = 12, 6
 """Sessions that are read: of this branch, of others, and of other people."""
-_MAX_BRANCH_LINES, _MAX_OTHER_LINES, _MAX_DECISIONS = 3, 1, 3
+_MAX_BRANCH_LINES = _MAX_DECISIONS = 3
 _MIN_OUTCOME_CHARS = 40
 """A session that wrote no file and ended with less ("OK", "2 + 2 is 4") is not a line."""
 _MAX_OPEN_ENDS_BYTES = 1_000_000
@@ -201,9 +201,9 @@ def _further_blocks(
     branch, commit, is_default = head
     is_built = any(os.path.exists(file) for file in files.standing)
     boxes, here, elsewhere, others, said_here = _read_sessions(journals, standing, branch, is_built=is_built)
-    recent, names = _describe_sessions(here, 1 if is_default else _MAX_BRANCH_LINES)
-    todays = [entries for entries in elsewhere if entries[0].day == journals.today]
-    recent += _describe_sessions(todays, _MAX_OTHER_LINES, is_elsewhere=True)[0]
+    todays = [[entries for entries in group if entries[0].day == journals.today] for group in (here, elsewhere)]
+    recent, names = _describe_sessions(todays[0] if is_default else here, 1 if is_default else _MAX_BRANCH_LINES)
+    recent += _describe_sessions(todays[1], 1, is_elsewhere=True)[0]
     foreign = _describe_sessions(others, _MAX_FOREIGN_SESSIONS)[0]
     tasks = [*render_open_tasks(journals.deletions, journals.project), *boxes][:MAX_SHOWN_TASKS]
     open_ends = [*_failing_line(files, f"{branch}\t{commit}\t"), *_left_open(here, commit), *tasks]
@@ -367,8 +367,9 @@ def _describe_sessions(
 ) -> tuple[list[str], set[str]]:
     """Return the lines of sessions, and the names of the files that they wrote. Elsewhere, only work on files counts."""
     described = [_describe_session(entries, is_elsewhere=is_elsewhere) for entries in sessions]
-    lines = dict.fromkeys(line for line, files in described if line and (files or not is_elsewhere))
-    return list(lines)[:max_lines], {file.rpartition("/")[2] for _, files in described for file in files}
+    lines = {line: files for line, files in described if line and (files or not is_elsewhere)}
+    shown = dict(list(lines.items())[:max_lines])
+    return list(shown), {file.rpartition("/")[2] for files in shown.values() for file in files}
 
 
 def _describe_session(entries: _Session, *, is_elsewhere: bool) -> tuple[str, list[str]]:

@@ -24,7 +24,6 @@ from lorelog.core.query import (
     SearchReply,
     SupportingRecord,
     TrustFilter,
-    ValueChange,
     VectorCoverage,
 )
 from lorelog.core.record import Trust, VerificationHint
@@ -122,7 +121,6 @@ class HitJson(ChunkLocation, frozen=True, kw_only=True):
     verification_hint: VerificationHint
     grounding_refs: tuple[SupportingRecord, ...]
     freshness: FreshnessVerdict
-    now_was: tuple[ValueChange, ...]
     packed: PackedHit | UnsetType = UNSET
     explanation: tuple[ScorePart, ...] | UnsetType = UNSET
 

@@ -376,13 +376,6 @@ _MAX_HEADING_CHARS = 60
 _MAX_PATH_CHARS = 60
 _MAX_TAGS = 4
 _MAX_STALE_CHARS = 120
-_MAX_CHANGE_CHARS = 60
-_CHANGE_FIELDS = ("about", "value", "other_value")
-_CHANGES = {
-    "now": "Now, differs from the older {}",
-    "was": "Was, superseded by {}",
-    "conflict": "Conflict with {}, the dates do not tell which is current",
-}
 MAX_QUOTE_CHARS = 40_000
 """Maximum characters of one quote; hosts truncate or reject results of more than about 25,000 tokens."""
 
@@ -406,7 +399,6 @@ def _render_hit(number: int, hit: Mapping[str, Any], shorten: Callable[[str], st
     heading = " > ".join(hit["heading_path"])
     if stale := format_freshness(hit.get("freshness"), verdict=False):
         lines.append(f"Out of date: {stale[:_MAX_STALE_CHARS]}")
-    lines += render_changes(hit)
     if label := format_foreign(hit):
         lines.append(f"{label}, quoted:")
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are dates and times
@@ -447,17 +439,6 @@ def format_foreign(hit: Mapping[str, Any]) -> str:
     if hit["trust"]["tainted"]:
         return f"From {format_origin((hit['anchor'] or {}).get('origin', ''), 'a tool or an import')}"
     return format_repository(hit).capitalize()
-
-
-def render_changes(hit: Mapping[str, Any]) -> list[str]:
-    """Return two lines about each value that another hit states differently; the values are quoted."""
-    lines = []
-    for change in hit.get("now_was", ()):
-        other = f"id {change['other']} ({change['other_date'].replace('T', ' ')[:16] or 'undated'})"
-        lines.append(f"{_CHANGES[change['role']].format(other)}:")
-        about, value, instead = (truncate(one_line(change[name]), _MAX_CHANGE_CHARS) for name in _CHANGE_FIELDS)
-        lines.append(quote_lines(f"{about}: {value}, there {instead}"))
-    return lines
 
 
 def quote_lines(text: str) -> str:

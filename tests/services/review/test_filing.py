@@ -161,8 +161,9 @@ def test_what_was_said_again_is_proposed_once_with_its_sources_and_their_number(
     (first,) = filing.file_again(AGAIN, said_again("06", "07"), RULES)
     (second,) = filing.file_again(AGAIN, said_again("07", "09"), RULES)
 
-    assert (first.outcome, first.said) == ("waiting", "in 2 sessions")
-    assert [entry.said for entry in filing.log.waiting()] == [second.said] == ["in 3 sessions"]
+    assert (first.outcome, first.said) == ("waiting", "on 2026-02-07 at a rejection and earlier, in 2 sessions")
+    assert [entry.said for entry in filing.log.waiting()] == [second.said]
+    assert second.said.endswith("in 3 sessions")
     assert "on 2026-02-06 at a rejection: no stash, 06 · on 2026-02-07" in second.words
     filing.log.add([replace(second, outcome="refused", judge=PERSON)])
     filing.file_again(AGAIN, said_again("09", "11"), RULES)
@@ -170,23 +171,16 @@ def test_what_was_said_again_is_proposed_once_with_its_sources_and_their_number(
 
 
 def test_a_repetition_stands_if_the_judge_is_sure_and_past_calls_agree(tmp_path: Path) -> None:
-    """It is written with the words of all sessions, and what repeats it later counts for it."""
+    """It is written with the words of all sessions; what repeats it, or any other standing rule, counts for that one."""
     journal, sure = WrittenMemories(), replace(AGAIN, sure=True, forbids=True, cues=("command=git stash",))
     opposed = make_filing(tmp_path / "opposed", journal, past=PastCalls(20, 2))
     assert opposed.file_again(sure, said_again("06", "07"), RULES)[0].outcome == "waiting"
 
     filing = make_filing(tmp_path, journal)
     (entry,) = filing.file_again(sure, said_again("06", "07"), RULES)
-    (same,) = filing.file_again(replace(AGAIN, sure=True), said_again("07", "09")[1:] + said_again("06"), RULES)[:1]
+    (same,) = filing.file_again(AGAIN, said_again("06", "09")[1:] + said_again("07"), RULES)[:1]
+    others = filing.file_again(replace(AGAIN, same=(1,)), said_again("11", "12"), RULES)
 
-    assert "said in 2 sessions, filed by claude/haiku: “on 2026-02-06" in journal.written[entry.memory].text
+    assert "and earlier, in 2 sessions, filed by claude/haiku: “on 2026-02-06" in journal.written[entry.memory].text
     assert (same.statement, same.outcome, same.memory) == ("d09", "same", entry.memory)
-
-
-def test_a_repetition_of_a_standing_rule_counts_for_it(tmp_path: Path) -> None:
-    """No second rule is proposed for what stands."""
-    entries = make_filing(tmp_path, WrittenMemories()).file_again(
-        replace(AGAIN, same=(1,)), said_again("06", "07"), RULES
-    )
-
-    assert [(entry.outcome, entry.memory) for entry in entries] == [("same", "own")] * 2
+    assert [(other.outcome, other.memory) for other in others] == [("same", "own")] * 2

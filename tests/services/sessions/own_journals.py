@@ -19,11 +19,11 @@ def own_all(file: str, *folders: Path) -> None:
 
 
 def start_session(
-    tenant: Path, journals: Path, budget: int = 600, *, deletions: str = "tombstones.jsonl"
+    tenant: Path, journals: Path, budget: int = 600, *, deletions: str = "tombstones.jsonl", is_default: bool = False
 ) -> ShownMemory:
     """Return what a session of the journals' project is shown on 2026-11-15."""
     project = str(journals.parents[1])
     files = DeliveryFiles(str(tenant), project)
     own_all(files.own, journals)
     recent = RecentJournals(project, (str(journals),), "2026-11-15", str(tenant / deletions), files.own)
-    return render_session_start(recent, files, budget)
+    return render_session_start(recent, files, budget, ("", "", is_default))

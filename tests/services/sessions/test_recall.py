@@ -146,7 +146,7 @@ def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch:
     assert len(recalled(memory)) == 4
 
 
-@pytest.mark.parametrize("prompt", ["", "  \n ", "!?"])
+@pytest.mark.parametrize("prompt", ["", "  \n ", "!?", "_ and ___"])
 def test_a_prompt_without_words_brings_nothing(memory: Path, prompt: str) -> None:
     """An empty prompt recalls nothing and raises nothing."""
     assert recalled(memory, prompt=prompt, min_relevance=0.5) == ()

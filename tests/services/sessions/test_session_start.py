@@ -32,8 +32,8 @@ class Project:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
 
-    def start(self, budget: int = 600) -> ShownMemory:
-        return start_session(self.tenant, self.journals, budget)
+    def start(self, budget: int = 600, *, is_default: bool = False) -> ShownMemory:
+        return start_session(self.tenant, self.journals, budget, is_default=is_default)
 
     def lines(self, budget: int = 600) -> list[str]:
         return self.start(budget).text.split("\n")[2:-2]
@@ -124,6 +124,18 @@ def test_a_session_without_a_result_is_not_a_line(project: Project) -> None:
         + turn("09:10", "b", "- User asked: what is two plus two?", "- Outcome: 4"),
     )
     assert project.start().text == ""
+
+
+def test_on_the_default_branch_only_the_newest_session_of_today_is_shown(project: Project) -> None:
+    """Sessions of the default branch have no common subject; those of another branch are shown there, whatever their day."""
+    for day in (14, 15):
+        turns = (turn(f"09:{at}0", f"s{day}{at}", f"- User asked: task {day}{at}", "- Files: a.py") for at in range(2))
+        write_day(project.journals, day, "".join(turns))
+    shown = [
+        [word for word in ("140", "141", "150", "151") if f"task {word}" in project.start(is_default=on_main).text]
+        for on_main in (True, False)
+    ]
+    assert shown == [["151"], ["141", "150", "151"]]
 
 
 def test_at_most_three_decisions_those_about_the_branch_first(project: Project) -> None:

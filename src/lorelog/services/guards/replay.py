@@ -39,7 +39,7 @@ from lorelog.ingest.transcripts.turns import (
 )
 from lorelog.ingest.transcripts.user_replies import is_rejection, is_stopped_call, rejection_words, strip_shown_memory
 from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
-from lorelog.services.guards.guard_log import Guard, GuardConditions
+from lorelog.services.guards.guard_log import Guard, GuardConditions, check_literals
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress, Store
@@ -428,25 +428,13 @@ def replay(guard: Guard, calls: Sequence[PastCall], correction: str, notes: Sequ
 
 
 def check_share(guard: Guard, report: ReplayReport) -> None:
-    """Raise UsageError, with the count, for a guard that matches nearly every call of its kind."""
-    if not guard.patterns():
-        count = f" ({report.total:,} of {report.total:,})" if report.total else ""
-        raise UsageError(
-            f"a guard without a condition matches every call{count}", hint="give --command, --path or --content"
-        )
+    """Raise UsageError for a guard that matches nearly every call of its kind, with the count if there are calls."""
+    check_literals(guard)
     hits = len(report.hits)
     if report.applicable >= _MIN_CALLS_FOR_SHARE and hits > MAX_SHARE * report.applicable:
         raise UsageError(
             f"guard {guard.id} matches {hits:,} of {report.applicable:,} {_kind_words(guard)}:"
             " that is nearly everything",
-            hint="use a narrower pattern",
-        )
-    sample = [call for call in EVERYDAY_CALLS if _is_applicable(guard, call)]
-    fields = guard.as_fields()
-    matched = sum(CallView(call.as_fields(), "/project").matches(fields) for call in sample)
-    if sample and matched > MAX_SHARE * len(sample):
-        raise UsageError(
-            f"guard {guard.id} matches {matched} of {len(sample)} everyday {_kind_words(guard)}",
             hint="use a narrower pattern",
         )
 
@@ -500,30 +488,6 @@ def _literal_words(conditions: GuardConditions) -> set[str]:
     text = conditions.command or " ".join((conditions.content, *conditions.paths))
     found = [word.strip("./-").lower() for word in _WORD.findall(text.replace("*", " "))]
     return {word for word in (found[-1:] if conditions.command else found) if len(word) > 1}
-
-
-def _samples(tool: str, key: str, texts: str) -> list[PastCall]:
-    return [call_from_arguments(tool, {key: text, "content": "value = 1"}) for text in texts.split("\n")]
-
-
-EVERYDAY_CALLS: tuple[PastCall, ...] = (
-    *_samples(
-        "Bash",
-        "command",
-        "ls -la\ngit status\ngit diff\ngit log --oneline -5\ngit add -A\ngit commit -m 'fix: typo'\ncat README.md\n"
-        "grep -rn main src\nfind . -name '*.py'\nnpm test\nnpm run build\npytest -q\npython -m pytest tests\nmake test\n"
-        "cargo build\ngo test ./...\ndocker ps\ncurl -s localhost:8080\nmkdir -p build\nrm -rf build\nsed -n 1,20p a.txt\n"
-        "which node\necho done\nuv sync\npnpm install\ncd app && ls\nps aux\nwc -l src/main.py",
-    ),
-    *_samples(
-        "Write",
-        "file_path",
-        "src/main.py\nsrc/app.ts\nREADME.md\ntests/test_main.py\npackage.json\npyproject.toml\nlib/util.go\nsrc/lib.rs\n"
-        "docs/guide.md\napp/models/user.rb\nsrc/index.html\nstyles/site.css\nMakefile\nconfig/settings.yaml\n"
-        "src/components/Button.tsx\ncmd/server/main.go",
-    ),
-)
-"""Ordinary calls, so that a guard that matches everything is refused before anything was captured."""
 
 
 def format_hit(hit: ReplayHit) -> str:

@@ -61,10 +61,6 @@ class SearchPipeline(Struct, frozen=True):
             reply = self.searcher.search(query, replace(options, k=limit + trust.spare_hits))
             hits = trust.annotate(reply.hits)[:limit]
             kept = tuple(hit for hit in hits if trust.is_kept(hit, options))
-            if len(kept) < len(hits) and any(hit.now_was for hit in kept):
-                from lorelog.services.search.now_was import forget_hidden
-
-                kept = forget_hidden(kept, frozenset(hit.id for hit in hits) - {hit.id for hit in kept})
             if options.one_per_memory:
                 kept = best_of_each_memory(kept)
             if len(kept) >= options.k or len(hits) < limit:

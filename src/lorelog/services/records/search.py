@@ -255,7 +255,6 @@ class _RecordSearcher:
             ),
             token_budget=0,
             min_relevance=0.0,
-            now_was=False,
             # Trust and lifecycle are checked here, against the ledger.
             trust=TrustFilter.ANY,
             include_superseded=True,

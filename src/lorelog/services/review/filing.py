@@ -96,7 +96,7 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
         every = sorted(known.values(), key=lambda source: source.said)
         count = plural(len({source.session for source in every}), "session")
         words = " · ".join(f"{source.said}: {source.words[:_MAX_SOURCE_CHARS]}" for source in every[-_MAX_SOURCES:])
-        return replace(self, sources=tuple(every), said=f"in {count}", words=words)
+        return replace(self, sources=tuple(every), said=f"{every[-1].said} and earlier, in {count}", words=words)
 
     def explain(self) -> str:
         """Return who said and who filed it, in a few words."""

@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Literal, Protocol
 
@@ -35,7 +35,7 @@ MAX_RULES = 60
 """Standing rules that a request names, newest first."""
 MAX_WORDING_CHARS = 250
 _TOKENS_PER_STATEMENT, _CONFIRM_TOKENS, _COMPARE_TOKENS = 90, 200, 1_200
-_COMPARED_CHARS, _COMPARED_BEFORE_CHARS = 400, 120
+_COMPARED_CHARS, _COMPARED_BEFORE_CHARS, _MAX_MEMBERS = 400, 120, 8
 NEIGHBOURS = 6
 """Earlier statements that a new one is compared with; measured in docs/decisions/delivery.md."""
 Label = Literal["rule", "decision", "remark", "instruction", "question", "pasted", "other"]
@@ -159,15 +159,15 @@ class Judge(Struct, frozen=True):
         said = [_shorten(statement) for statement in (*new, *earlier)]
         named = rules[:MAX_RULES]
         for number, verdict in self._ask(AGAIN_GUIDE, said, named, _COMPARE_TOKENS, new=len(new)).items():
-            members = [said[n - 1] for n in sorted({number, *verdict.again}) if 1 <= n <= len(said)]
-            members.sort(key=lambda statement: statement.date)
+            members = [said[n - 1] for n in {number, *verdict.again} if 1 <= n <= len(said)]
+            members = sorted(members, key=lambda statement: statement.date)[-_MAX_MEMBERS:]
             checked = check_verdict(verdict, members[-1], len(named), members)
             if checked is None or checked.label not in LASTING_LABELS or not _is_repeated(members):
                 continue
             wording = [KnownRule("", checked.wording)]
             members = [member for member in members if self._is_confirmed(member, _CONFIRM_AGAIN, wording)]
             final = check_verdict(checked, members[-1], len(named), members) if _is_repeated(members) else None
-            if final is not None and final.wording == checked.wording:
+            if final is not None and final.wording == checked.wording:  # which no source has that was dropped
                 yield final, members
 
     def _is_confirmed(
@@ -293,22 +293,16 @@ def word_stems(text: str) -> set[str]:
     return {word.rstrip("s")[:_STEM_CHARS] for word in words if len(word) > 2 and word not in lexicon("function_words")}
 
 
-class _WordIndex:
-    """Texts by their words; rare words count more."""
+def _word_similarity(texts: Mapping[str, str]) -> Callable[[str, str], float]:
+    """Return the cosine of two texts by their words, of which rare ones count more, as a function of their keys."""
+    words = {key: word_stems(text) for key, text in texts.items()}
+    counts = Counter(chain.from_iterable(words.values()))
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._words = {key: word_stems(text) for key, text in texts.items()}
-        counts = Counter(chain.from_iterable(self._words.values()))
-        self._weights = {word: math.log(1 + len(texts) / count) ** 2 for word, count in counts.items()}
-        self._lengths = {key: math.sqrt(self._weigh(words)) or 1.0 for key, words in self._words.items()}
+    def weigh(some: set[str]) -> float:
+        return sum(math.log(1 + len(texts) / counts[word]) ** 2 for word in some)
 
-    def similarity(self, first: str, second: str) -> float:
-        """Return the cosine of two texts."""
-        shared = self._weigh(self._words[first] & self._words[second])
-        return shared / (self._lengths[first] * self._lengths[second])
-
-    def _weigh(self, words: Iterable[str]) -> float:
-        return sum(self._weights[word] for word in words)
+    lengths = {key: math.sqrt(weigh(found)) or 1.0 for key, found in words.items()}
+    return lambda first, second: weigh(words[first] & words[second]) / (lengths[first] * lengths[second])
 
 
 def nearest_earlier(new: Sequence[Statement], earlier: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
@@ -319,12 +313,12 @@ def nearest_earlier(new: Sequence[Statement], earlier: Sequence[Statement]) -> t
     """
     new, earlier = ([said for said in some if len(said.text) <= _COMPARED_CHARS] for some in (new, earlier))
     every = {said.id: said for said in (*earlier, *new)}
-    texts = _WordIndex({key: said.text for key, said in every.items()})
-    calls = _WordIndex({key: said.before if said.channel == REJECTION else "" for key, said in every.items()})
+    by_text = _word_similarity({key: said.text for key, said in every.items()})
+    by_call = _word_similarity({key: said.before * (said.channel == REJECTION) for key, said in every.items()})
     found: set[str] = set()
     for said in new:
         scores = {
-            key: texts.similarity(said.id, key) + calls.similarity(said.id, key)
+            key: by_text(said.id, key) + by_call(said.id, key)
             for key, other in every.items()
             if other.session != said.session and other.project == said.project and other.date <= said.date
         }

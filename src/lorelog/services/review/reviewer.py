@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
 
-from lorelog.core.errors import DailyLimitReached, ModelError
+from lorelog.core.errors import DailyLimitReached, ModelError, ModelFault
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
 from lorelog.light.cue_table import call_events
@@ -35,7 +36,6 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import (
     BATCH,
-    LASTING_LABELS,
     MAX_RULES,
     PURPOSE_REVIEW,
     STEERING_LABELS,
@@ -56,6 +56,8 @@ TOKENS_PER_STATEMENT = 500
 _SHOWN = timedelta(days=30)
 MAX_EARLIER = 4_000
 """Captured statements that new ones are compared with, newest first."""
+_PASSING = frozenset({"question", "pasted", "other"})
+"""Labels of what nobody asks for."""
 
 
 class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
@@ -112,38 +114,10 @@ def tokens_per_statement(runs: Sequence[JudgeRun]) -> int:
     return sum(run.tokens for run in runs) // statements if statements >= BATCH else TOKENS_PER_STATEMENT
 
 
-def _sum_runs(calls: Sequence[CallUsage], entries: Iterable[ReviewEntry]) -> tuple[JudgeRun, ...]:
-    outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for entry in entries:
-        day = datetime.fromisoformat(entry.at).astimezone().date().isoformat()
-        outcomes[day, entry.judge][entry.outcome] += 1
-    days: defaultdict[tuple[str, str], list[CallUsage]] = defaultdict(list)
-    for usage in calls:
-        days[usage.day, usage.call.model].append(usage)
-    return tuple(
-        JudgeRun(
-            at=max(usage.at for usage in usages),
-            judge=key[1],
-            calls=len(usages),
-            failures=sum(usage.status not in (OUTCOME_DONE, OUTCOME_STARTED) for usage in usages),
-            statements=outcomes[key].total() - outcomes[key][UNDECIDED],
-            filed=outcomes[key][FILED],
-            tokens=sum(usage.tokens_in + usage.tokens_out for usage in usages),
-        )
-        for key, usages in sorted(days.items(), reverse=True)
-    )
-
-
 class Reviewer:
     """Reviews the statements of one project."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        source: StatementSource,
-        calls: ReplaySources,
-        add: AddMemories,
-    ) -> None:
+    def __init__(self, workspace: Workspace, source: StatementSource, calls: ReplaySources, add: AddMemories) -> None:
         self.log = ReviewLog(workspace.tenant_folder)
         self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
 
@@ -179,7 +153,9 @@ class Reviewer:
                     progress("judging", start, len(statements))
                 batch, rules = statements[start : start + BATCH], self.rules()
                 for verdicts in judge.judge(batch, rules):
-                    said_again = self._compare(judge, batch, verdicts, rules)  # if it fails, the batch stays open
+                    said_again = self._compare(
+                        judge, batch, verdicts, rules
+                    )  # if it is unavailable, the batch stays open
                     entries += self.file(batch, verdicts, rules, name)
                     for verdict, members in said_again:
                         repetitions += self._filing(name).file_again(verdict, members, rules)
@@ -205,21 +181,37 @@ class Reviewer:
         """Return what statements for the work at hand say again, of earlier sessions or of each other."""
         new = [said for said in batch if said.id in verdicts and verdicts[said.id].label in STEERING_LABELS]
         entries = self.log.entries().values()
-        settled = {entry.statement for entry in entries if entry.outcome in (FILED, SAME)}
-        settled |= {
-            entry.statement for entry in entries if entry.label and entry.label not in STEERING_LABELS | LASTING_LABELS
-        }
+        settled = {entry.statement for entry in entries if entry.outcome in (FILED, SAME) or entry.label in _PASSING}
         settled -= {source.statement for entry in entries for source in entry.sources}
         new, earlier = nearest_earlier(new, [said for said in self._captured if said.id not in settled])
-        return [*judge.compare(new, earlier, rules)] if earlier else []
+        with suppress(ModelFault):  # without a usable answer nothing was said again
+            return [*judge.compare(new, earlier, rules)] if earlier else []
+        return []
 
     @cached_property
     def _captured(self) -> list[Statement]:
         return self._source.open_statements(None, MAX_EARLIER, in_full=False)
 
     def runs(self) -> tuple[JudgeRun, ...]:
-        """Return what judges did in the last weeks, newest first: a line for each day and judge."""
-        return _sum_runs(self._calls_of_judges(), self.log.entries().values())
+        """Return what judges did in the last weeks, newest first: a line for each day (of UTC) and judge."""
+        outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for entry in self.log.entries().values():
+            outcomes[entry.at[:10], entry.judge][entry.outcome] += 1
+        days: defaultdict[tuple[str, str], list[CallUsage]] = defaultdict(list)
+        for usage in self._calls_of_judges():
+            days[usage.at[:10], usage.call.model].append(usage)
+        return tuple(
+            JudgeRun(
+                at=max(usage.at for usage in usages),
+                judge=key[1],
+                calls=len(usages),
+                failures=sum(usage.status not in (OUTCOME_DONE, OUTCOME_STARTED) for usage in usages),
+                statements=outcomes[key].total() - outcomes[key][UNDECIDED],
+                filed=outcomes[key][FILED],
+                tokens=sum(usage.tokens_in + usage.tokens_out for usage in usages),
+            )
+            for key, usages in sorted(days.items(), reverse=True)
+        )
 
     def state(self, judge: str, projects: tuple[str, ...] | None) -> JudgeState:
         """Return what waits for a judge, and what it did."""
@@ -248,11 +240,7 @@ class Reviewer:
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
     def file(
-        self,
-        statements: Sequence[Statement],
-        verdicts: Mapping[str, Verdict],
-        rules: Sequence[KnownRule],
-        judge: str,
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule], judge: str
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
         return self._filing(judge).file(statements, verdicts, rules)

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.document import DATE_OF_FILE, ChunkKey, StoredChunk
+from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError, plural
 from lorelog.core.options import RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
@@ -66,9 +65,6 @@ from lorelog.services.memory_state.lifecycle_index import (
 )
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
 from lorelog.services.search.postprocess import hit_of
-
-if TYPE_CHECKING:
-    from lorelog.services.search.now_was import MarkedRanking
 
 _MAX_TURN_WAIT_S = 1.0
 NOTHING_INDEXED = "nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'"
@@ -144,7 +140,6 @@ class HitBuilder:
         self._reading_weights = WORDS_READING_WEIGHTS if weights is None else weights.readings
         self._replaced: dict[ChunkKey, str] = {}
         """Days of the superseded memories in whose place their successors are shown."""
-        self._marked: MarkedRanking | None = None
         self._rerank_reason = ""
         self._timing: TimeHint | None = None
         self._is_timed = False
@@ -153,7 +148,7 @@ class HitBuilder:
         """Return the hits, best first."""
         distinct = self._distinct()
         self._best_scores = sorted((self._plain_scores.get(item.fused.key, 0.0) for item in distinct), reverse=True)[:2]
-        chosen = self._mark_changes(self._rank_below_summaries(self._rerank(distinct)))[: self._options.k]
+        chosen = self._rank_below_summaries(self._rerank(distinct))[: self._options.k]
         # Sort by the displayed scores: they may differ from the ranking's in the last digit.
         hits = sorted((self._hit(ranked) for ranked in chosen), key=lambda hit: -hit.score)
         replaced = ((item.stored.id, self._replaced.get(item.fused.key)) for item in chosen)
@@ -311,27 +306,13 @@ class HitBuilder:
             ranked, lifecycle.summary_links, lambda text: query_words & frozenset(self._analyser.words(text))
         )
 
-    def _mark_changes(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
-        if not self._options.now_was or len(ranked) < 2:
-            return ranked
-        # Documents are compared only with memories and with what has a date of its own. A search in documents alone saves the
-        # import of the rules, and their patterns: 10 ms in a process that runs one command.
-        first = [item.stored.chunk for item in ranked[:20]]
-        if not any(chunk.anchor or (chunk.date and chunk.date_source != DATE_OF_FILE) for chunk in first):
-            return ranked
-        from lorelog.services.search.now_was import mark_changes
-
-        terms = [term.text for term in self._question.terms]
-        self._marked = mark_changes(ranked, terms, self._options.k, reorder=self._uses_own_ranking)
-        return self._marked.ranked
-
     def _relevance(self, key: ChunkKey) -> float:
-        """Return the probability that a chunk is relevant; that of an older value counts for the newer one above it."""
+        """Return the probability that a chunk is relevant."""
         score = self._plain_scores.get(key)
         margin = 0.0
         if score is not None and len(self._best_scores) > 1:
             margin = score - self._best_scores[score == self._best_scores[0]]
-        relevance = relevance_probability(
+        return relevance_probability(
             self._query_features,
             self._readings[key],
             self._question.calibration,
@@ -339,8 +320,6 @@ class HitBuilder:
             margin=margin,
             cosine=self._candidates.cosines.get(key),
         )
-        older = self._marked.raised.get(key) if self._marked is not None else None
-        return relevance if older is None else max(relevance, self._relevance(older))
 
     def _hit(self, ranked: RankedChunk) -> Hit:
         key, lifecycle = ranked.fused.key, self._deps.lifecycle
@@ -356,7 +335,6 @@ class HitBuilder:
             duplicates=ranked.duplicates,
             lifecycle=NO_LIFECYCLE_STATE if lifecycle is None else lifecycle.state_of(ranked.stored),
             relevance=self._relevance(key),
-            now_was=tuple(self._marked.changes.get(key, ())) if self._marked is not None else (),
         )
 
 

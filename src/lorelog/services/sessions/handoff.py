@@ -214,7 +214,10 @@ def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -
     lines = [line for line in known if not line.startswith(f"{event.branch}\t")][1 - _MAX_BRANCHES :]
     for call in failed:
         when = datetime.fromtimestamp(call.at / 1000).astimezone().isoformat(" ", "minutes")[:16]
-        lines.append(f"{event.branch}\t{event.commit}\t`{_line(call.command, _MAX_CARD_LINE_CHARS)}` since {when}")
+        failing = f"\t`{_line(call.command, _MAX_CARD_LINE_CHARS)}` since {when}"
+        # A line that is known keeps its commit: what was committed since may have been tested in a way not recognised.
+        same = (line for line in known if line.startswith(f"{event.branch}\t") and line.endswith(failing))
+        lines.append(next(same, f"{event.branch}\t{event.commit}{failing}"))
     replace_if_changed(file, "".join(f"{line}\n" for line in lines).encode())
 
 

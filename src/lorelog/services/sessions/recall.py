@@ -3,7 +3,7 @@
 A memory that was not asked for costs attention and context. On judged prompts of real sessions, no relevance of a search told the wanted
 ones from the others (docs/delivery.md has the figures); a name did. So a memory comes only if a rare name of the prompt stands in it: a file, an
 identifier, a code, a compound, that is, a word which the analyser takes apart, in few entries. And three more rare words, because a name alone is
-often not the subject. A prompt without such a name is not even searched for. A memory must not come from the same session, nor be in its log of deliveries.
+often not the subject. If no entry is, nothing is searched for. A memory must not come from the same session, nor be in its log of deliveries.
 
 The answer is left in a file as well: if the hook no longer waits, the session's next hook shows it.
 """
@@ -11,7 +11,7 @@ The answer is left in a file as well: if the hook no longer waits, the session's
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,9 +20,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE
+from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor
 from lorelog.core.options import SearchOptions
-from lorelog.core.query import UNCHECKED_VERDICT, FreshnessVerdict, Hit, SearchReply, SupportingRecord, ValueChange
+from lorelog.core.ports import Store
+from lorelog.core.query import (
+    UNCHECKED_VERDICT,
+    Filters,
+    FreshnessVerdict,
+    Hit,
+    SearchReply,
+    SupportingRecord,
+    Term,
+)
 from lorelog.core.record import (
     CANDIDATE_TRUST,
     REPOSITORY_ORIGIN,
@@ -45,12 +54,11 @@ MIN_NAME_RARITY, MIN_WORD_RARITY = 3.5, 2.0
 _MAX_NAME_FREQUENCY = 2.84
 """How far the weight of a name may be below that of an unknown word: it is then in at most eight entries."""
 MIN_OTHERS = 3
+_MAX_NAMED = 50
 _UNKNOWN = "\0"
 DELIVERIES_FOLDER = "deliveries"
-_SPARE_HITS = 4
-_EXTRA_HITS = 20
-_ARCHIVE_EXTRA_HITS = 100
-"""Further candidates in place of memories that the session has seen; few at first, because reading each takes time."""
+_SPARE_HITS = 50
+"""Further candidates in place of the session's own memories and of the archive."""
 
 
 class UserPrompt(Struct, frozen=True):
@@ -81,8 +89,6 @@ class RecalledMemory(
     grounding: tuple[SupportingRecord, ...] = ()
     verification_hint: VerificationHint = CANDIDATE_TRUST.verification_hint
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
-    now_was: tuple[ValueChange, ...] = ()
-    """Values that it states and other hits state differently."""
 
 
 class RecallSources(Struct, frozen=True):
@@ -92,36 +98,46 @@ class RecallSources(Struct, frozen=True):
     folder: Path
     """The tenant's."""
     analyser: WordAnalyser
-    rarity: Callable[[Sequence[str]], Mapping[str, float]]
+    store: Store
 
 
 class _Subject:
     """The rare names of a prompt, and its other rare words."""
 
     def __init__(self, prompt: str, sources: RecallSources) -> None:
-        self._words = sources.analyser.words
+        self._words, self._store = sources.analyser.words, sources.store
         lines = (line for line in prompt.splitlines() if not line.lstrip().startswith("#"))  # not headings of a plan
         text = "\n".join(lines)
         names: set[str] = set()
         parts: set[str] = set()
         for span in sources.analyser.spans(text):
             token = text[span.start : span.end]
-            if len(span.words) > 1 or not (token.isalpha() or token.isdecimal()):
+            if len(span.words) > 1 or (span.words and not (token.isalpha() or token.isdecimal())):
                 names.add(span.words[0])
                 parts.update(span.words)
         words = {term.text for term in sources.analyser.query_terms(text)} - parts
-        rarity = sources.rarity([*names, *words, _UNKNOWN])
+        rarity = sources.store.rarity([*names, *words, _UNKNOWN])
         highest = rarity[_UNKNOWN]
         rare = max(MIN_NAME_RARITY, highest - _MAX_NAME_FREQUENCY)
-        self.names = {name for name in names if rare <= rarity[name] < highest}
+        self._names = {name for name in names if rare <= rarity[name] < highest}
         self._others = {word for word in words if rarity[word] >= MIN_WORD_RARITY}
 
-    def is_in(self, hit: Hit) -> bool:
+    def is_known(self, session: str) -> bool:
+        """Return whether an entry of another session is about it. Few have the names: this takes a tenth of a search, and most prompts need none."""
+        terms = [Term(name, 1.0) for name in self._names]
+        named, _ = self._store.propose(terms, None, Filters(), _MAX_NAMED) if terms else ([], [])
+        chunks = (stored.chunk for stored in self._store.fetch([key for key, _ in named]).values())
+        return any(self._is_in(chunk.text) for chunk in chunks if not _is_of_session(chunk.anchor, session))
+
+    def is_of(self, hit: Hit) -> bool:
         """Return whether a memory is about it, and says more than what was asked."""
         text = "\n".join(line for line in hit.content.splitlines() if not line.startswith("<!--"))
-        found = set(self._words(text))
         is_request = hit.type == TURN_TYPE and "- User asked:" in text and "- Outcome:" not in text
-        return not is_request and bool(self.names & found) and len((self.names | self._others) & found) > MIN_OTHERS
+        return not is_request and self._is_in(text)
+
+    def _is_in(self, text: str) -> bool:
+        found = set(self._words(text))
+        return bool(self._names & found) and len((self._names | self._others) & found) > MIN_OTHERS
 
 
 def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallSources) -> tuple[RecalledMemory, ...]:
@@ -130,19 +146,12 @@ def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallS
     if not query or len(query) > _MAX_PROMPT_CHARS or not options.k:
         return ()
     subject = _Subject(query, sources) if options.min_relevance else None
-    if subject is not None and not subject.names:
+    if subject is not None and not subject.is_known(prompt.session):
         return ()
     seen = prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
-    few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
-    reply = sources.search(query, few)
-    hits = _new_hits(prompt, reply, few, seen)
-    if len(hits) < options.k and len(reply.hits) >= few.k:
-        # Most of the hits were shown before, or are archive: fetch more.
-        has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
-        many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
-        hits = _new_hits(prompt, sources.search(query, many), many, seen)
-    best = hits[: options.k]
-    shown = tuple(_to_recalled_memory(hit) for hit in best if subject is None or subject.is_in(hit))
+    reply = sources.search(query, replace(options, k=options.k + _SPARE_HITS + len(seen), token_budget=0))
+    best = _new_hits(prompt, reply, seen)[: options.k]
+    shown = tuple(_to_recalled_memory(hit) for hit in best if subject is None or subject.is_of(hit))
     if prompt.session and shown:
         _leave_answer(late_answer(str(sources.folder), prompt.host, prompt.session), shown)
     return shown
@@ -161,20 +170,19 @@ def _leave_answer(file: str, shown: tuple[RecalledMemory, ...]) -> None:
                 old.unlink()
 
 
-def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> list[Hit]:
-    """Return the relevant hits that are new to the session; one of each memory, and of a turn and what was said in it."""
+def _new_hits(prompt: UserPrompt, reply: SearchReply, seen: frozenset[str]) -> list[Hit]:
+    """Return the hits that are new to the session; one of each memory, and of a turn and what was said in it."""
     new: dict[str, Hit] = {}
     for hit in reply.hits:
-        session, turn = (hit.anchor.session, hit.anchor.turn) if hit.anchor is not None else ("", "")
-        is_own = bool(session) and session == prompt.session
-        if (
-            not is_own
-            and hit.type != ARCHIVE_TYPE
-            and _memory_key(hit) not in seen
-            and hit.relevance >= options.min_relevance
-        ):
-            new.setdefault(f"{session} {turn}" if turn else _memory_key(hit), hit)
+        is_own, key = _is_of_session(hit.anchor, prompt.session), _memory_key(hit)
+        if not is_own and hit.type != ARCHIVE_TYPE and key not in seen:
+            anchor = hit.anchor or Anchor()
+            new.setdefault(f"{anchor.session} {anchor.turn}" if anchor.turn else key, hit)
     return list(new.values())
+
+
+def _is_of_session(anchor: Anchor | None, session: str) -> bool:
+    return bool(session) and anchor is not None and anchor.session == session
 
 
 def _memory_key(hit: Hit) -> str:
@@ -202,5 +210,4 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
         grounding=hit.grounding,
         verification_hint=hit.trust.verification_hint,
         verdict=hit.verdict,
-        now_was=hit.now_was,
     )

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -274,11 +275,7 @@ def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", c
         location = replace(location, turn=turn, written_at="")
     conversation = open_conversation(location.path, location.session, location.turn)
     window, stats = _TurnWindow(location, context), TranscriptStats()
-    secrets: dict[str, str] = {}
-
-    def clean(text: str) -> str:
-        return redact(text, sources.patterns).text
-
+    clean, secrets = partial(_redact, patterns=sources.patterns), dict[str, str]()
     for parsed in conversation.turns(stats):
         window.add(parsed)
         turn_redactor(parsed.digest, clean, secrets)
@@ -387,6 +384,10 @@ def _fit_turns(turns: tuple[TranscriptTurn, ...], focus: str) -> tuple[Transcrip
     lengths = accumulate(sum(map(len, _turn_texts(turns[index]))) for index in order)
     taken = [at, *(index for index, length in list(zip(order, lengths, strict=True))[1:] if length <= MAX_REPLY_CHARS)]
     return tuple(turns[index] for index in sorted(taken))
+
+
+def _redact(text: str, patterns: Sequence[str]) -> str:
+    return redact(text, patterns).text
 
 
 def _redact_turns(

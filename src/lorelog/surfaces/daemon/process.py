@@ -72,7 +72,6 @@ _DEBOUNCE_S = 1.0
 _RETRY_S = 5.0
 _QUIET_S = 300.0
 """Time without a captured turn after which what was said is judged, if the session has not ended."""
-_DAY_S = 86_400.0
 _JUDGE_PAUSE_S = 3600.0
 """A judge that failed is not asked again for this long."""
 _WATCHED_CACHE_FILES = ("catalog.db", "catalog.db-wal", "code.db")
@@ -167,18 +166,11 @@ class SpoolDrainThread(threading.Thread):
     """Turns spooled hook events into memories until it is stopped. Failures are recorded and end nothing."""
 
     def __init__(
-        self,
-        home: str,
-        runner: OperationRunner,
-        environment: Mapping[str, str],
-        wake_event: threading.Event,
-        on_capture: Callable[[str], None] = lambda _: None,
+        self, home: str, runner: OperationRunner, environment: Mapping[str, str], wake_event: threading.Event
     ) -> None:
         from lorelog.services.sessions.drain import Drainer
 
         super().__init__(name="lorelog-drain", daemon=True)
-        self._on_capture = on_capture
-        """Called with the moment of each event that was captured."""
         self._home, self._runner, self._environment, self._wake_event = home, runner, environment, wake_event
         self._drainer = Drainer(home, self._capture, runner.record_failure, _MAX_CONCURRENT_SESSIONS)
         self._stopped = False
@@ -209,16 +201,11 @@ class SpoolDrainThread(threading.Thread):
         variables = event.get("environment")
         environment = {**self._environment, **(variables if isinstance(variables, dict) else {})}
         caller = ClientIdentity(event_directory(event, self._home), environment, self._home)
-        reply = self._runner.call("session.capture", capture_arguments(event), caller)
-        self._on_capture(str(event.get("moment") or ""))
-        return reply
+        return self._runner.call("session.capture", capture_arguments(event), caller)
 
 
-class BackgroundIndexThread(threading.Thread):
-    """Indexes new records and finds the code that new memories name, until it is stopped. Failures end nothing.
-
-    It runs after operations and not on a timer: an unchanged tenant costs a few `stat` calls.
-    """
+class TenantThread(threading.Thread):
+    """Does background work for the tenants that requests came from, until it is stopped. Failures end nothing."""
 
     def __init__(
         self,
@@ -226,19 +213,29 @@ class BackgroundIndexThread(threading.Thread):
         runner: OperationRunner,
         engine_at: Callable[[str, str], Engine],
         directories: Mapping[str, str],
+        *,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         # `directories`: the directory of each tenant's latest request.
-        super().__init__(name="lorelog-settle", daemon=True)
-        self._home = home
+        super().__init__(name=f"lorelog-{type(self).__name__}", daemon=True)
+        self._home, self._environment = home, environment or {}
         self._runner, self._engine_at, self._directories = runner, engine_at, directories
-        self._indexed: dict[str, TenantStamp] = {}
-        self._waiting = False
         self._wake_event, self._stopped = threading.Event(), threading.Event()
+        self._indexed: dict[str, TenantStamp] = {}
 
     def stop(self) -> None:
         """Stop after the current batch."""
         self._stopped.set()
         self._wake_event.set()
+
+
+class BackgroundIndexThread(TenantThread):
+    """Indexes new records and finds the code that new memories name.
+
+    It runs after operations and not on a timer: an unchanged tenant costs a few `stat` calls.
+    """
+
+    _waiting = False
 
     def is_idle(self) -> bool:
         """Return whether everything that was written is indexed."""
@@ -294,32 +291,13 @@ class BackgroundIndexThread(threading.Thread):
         return (directory, *stamps) if stamps else None
 
 
-class ReviewThread(threading.Thread):
-    """Asks the judge that the user allowed to file what was said: after a session, and at least once a day while people talk.
+class ReviewThread(TenantThread):
+    """Asks the judge that the user allowed to file what was said, after a session.
 
     Each project's statements are judged in that project, newest first, by `review.run`. After a failure the judge is left alone for an hour.
     """
 
-    def __init__(
-        self,
-        home: str,
-        runner: OperationRunner,
-        engine_at: Callable[[str, str], Engine],
-        directories: Mapping[str, str],
-        environment: Mapping[str, str],
-    ) -> None:
-        super().__init__(name="lorelog-review", daemon=True)
-        self._home, self._runner, self._engine_at = home, runner, engine_at
-        self._directories, self._environment = directories, environment
-        self._due_at = math.inf
-        self._latest_at = time.monotonic() + _DAY_S
-        self._paused_until = 0.0
-        self._wake_event, self._stopped = threading.Event(), threading.Event()
-
-    def stop(self) -> None:
-        """Stop after the current batch."""
-        self._stopped.set()
-        self._wake_event.set()
+    _due_at, _paused_until = math.inf, 0.0
 
     def is_idle(self) -> bool:
         """Return whether nothing is to be judged soon."""
@@ -327,17 +305,16 @@ class ReviewThread(threading.Thread):
 
     def on_capture(self, moment: str) -> None:
         """Note that something was said: it is judged when the session ends, or when nobody has spoken for a while."""
-        now = time.monotonic()
-        self._due_at = now if moment == "session-end" else min(now + _QUIET_S, self._latest_at)
+        self._due_at = time.monotonic() + (0 if moment == "session-end" else _QUIET_S)
         self._wake_event.set()
 
     def run(self) -> None:
         while not self._stopped.is_set():
             if (pause_s := self._pause_s()) > 0:
-                self._wake_event.wait(min(pause_s, _DAY_S))
+                self._wake_event.wait(min(pause_s, threading.TIMEOUT_MAX))
                 self._wake_event.clear()
                 continue
-            due_at, self._latest_at = self._due_at, time.monotonic() + _DAY_S
+            due_at = self._due_at
             for tenant, directory in list(self._directories.items()):
                 try:
                     self._review_tenant(tenant, directory)
@@ -456,7 +433,10 @@ class Daemon:
     def _call(self, op: str, arguments: Any, caller: ClientIdentity, progress: Any) -> dict[str, Any]:
         time.tzset()  # the machine's time zone may have changed
         try:
-            return self._load_dispatcher().call(op, arguments, caller, progress)
+            reply = self._load_dispatcher().call(op, arguments, caller, progress)
+            if op == "session.capture" and self._review_thread is not None:
+                self._review_thread.on_capture(str(arguments.get("moment")))
+            return reply
         finally:
             if self._index_thread is not None:
                 self._index_thread.wake()
@@ -551,20 +531,12 @@ class Daemon:
 
     def _start_background(self, settings: DaemonSettings) -> None:
         def start_draining(settings: DaemonSettings) -> None:
-            engine_at = partial(self._engine_at, settings)
-            self._load_dispatcher()
-            self._review_thread = ReviewThread(
-                self._home, self._runner, engine_at, self._directories, settings.environment
-            )
-            self._review_thread.start()
-            self._drain_thread = SpoolDrainThread(
-                self._home, self._runner, settings.environment, self._spool_event, self._review_thread.on_capture
-            )
+            self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
             self._drain_thread.start()
 
         steps: dict[str, Callable[[DaemonSettings], None]] = {
-            "drain": start_draining,
             "settle": self._start_indexing,
+            "drain": start_draining,
         }
         if settings.watch.enabled:
             steps |= {"watch": self._start_watching, "code": self._start_code_indexing}
@@ -592,9 +564,11 @@ class Daemon:
 
     def _start_indexing(self, settings: DaemonSettings) -> None:
         self._load_dispatcher()
-        engine_at = partial(self._engine_at, settings)
-        self._index_thread = BackgroundIndexThread(self._home, self._runner, engine_at, self._directories)
-        self._index_thread.start()
+        place = (self._home, self._runner, partial(self._engine_at, settings), self._directories)
+        self._review_thread = ReviewThread(*place, environment=settings.environment)
+        self._index_thread = BackgroundIndexThread(*place)
+        for thread in (self._review_thread, self._index_thread):
+            thread.start()
         self._index_thread.wake()
 
     def _engine_at(self, settings: DaemonSettings, tenant: str, directory: str) -> Engine:

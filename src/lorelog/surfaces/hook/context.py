@@ -243,7 +243,7 @@ def _format_hit(hit: dict[str, Any], max_bytes: int) -> str:
     """Return the line of a hit, its text shortened to the room; '' if too little of it would be left."""
     words = {name: clean_line(str(hit.get(name) or "")) for name in ("text", "date", "source", "id")}
     origin = foreign_origin_label(str(hit.get("origin") or ""))
-    stale = ", ".join(filter(None, (_format_freshness(hit.get("freshness")), _format_outdated(hit.get("now_was")))))
+    stale = _format_freshness(hit.get("freshness"))
     start = (
         f"- {words['date']} {words['source']} (id {words['id']}){origin and f', {origin}'}{stale and f', {stale}'}: "
     )
@@ -257,19 +257,6 @@ def _format_hit(hit: dict[str, Any], max_bytes: int) -> str:
         if length < min(_MIN_TEXT_CHARS, len(words["text"])):
             return ""
     return ""
-
-
-def _format_outdated(changes: object) -> str:
-    """Return a short note if another memory states a newer value, or a different one of the same time, or ''."""
-    if not isinstance(changes, list):
-        return ""
-    words = {"was": "superseded by", "conflict": "contradicted by"}
-    notes = [
-        f"{words[change['role']]} id {clean_line(str(change.get('other') or ''))}"
-        for change in changes
-        if isinstance(change, dict) and change.get("role") in words
-    ]
-    return ", ".join(dict.fromkeys(notes))
 
 
 def _format_freshness(freshness: object) -> str:

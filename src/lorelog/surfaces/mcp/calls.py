@@ -33,7 +33,6 @@ from lorelog.surfaces.text import (
     format_freshness,
     one_line,
     quote_lines,
-    render_changes,
     render_short_hits,
     source_record,
 )
@@ -230,7 +229,6 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
         lines.append(quote_lines(clean(heading)))
     if stale := format_freshness(hit.get("freshness"), verdict=False)[:_MAX_STALE_CHARS]:
         lines.append(f"**Out of date:** {stale}")
-    lines += render_changes(hit)
     if packed["within"]:
         lines.append(f"Its text is in the section of {packed['within']}.")
     elif packed["text"]:

@@ -157,14 +157,11 @@ def _show_hit(
     path = hit["heading_path"][:1] if record else hit["heading_path"]
     if path:
         print(wrap_styled(one_line(" > ".join(path)), "bold"))
-    changes = (format_change(change, numbers.get(change["other"], change["other"])) for change in hit["now_was"])
-    warnings = (
+    for warning in (
         format_lifecycle(hit.get("lifecycle")),
         format_freshness(hit.get("freshness")),
         format_repository(hit),
-        *changes,
-    )
-    for warning in warnings:
+    ):
         if warning:
             print(wrap_styled(warning, "yellow"))
     if hit["trust"]["tier"] != "semantic_candidate":
@@ -310,18 +307,6 @@ def confidence_fields(word: str | None) -> list[Field]:
 def field(text: str, style: str = "", *, gap: int = 2) -> Field:
     """Return a field of a head."""
     return text, stylize(text, style) if style else text, gap
-
-
-def format_change(change: Json, other: str) -> str:
-    """Return a line about a value that another hit, which `other` names, states differently."""
-    about, value, instead = (one_line(change[name]) for name in ("about", "value", "other_value"))
-    date = change["other_date"].replace("T", " ")[:16] or "undated"
-    subject = f"{about} " if about else ""
-    if change["role"] == "was":
-        return f"was: {subject}{value} (superseded by {other}, {date}: {instead})"
-    if change["role"] == "now":
-        return f"now: {subject}{value} ({other}, {date}, says {instead})"
-    return f"conflict: {subject}{value}, but {instead} in {other} ({date}); the dates do not tell which is current"
 
 
 def wrap_styled(text: str, style: str) -> str:

@@ -1,1 +1,0 @@
-"""How precisely now/was pairs are recognised: made-up journals, and documentation histories."""
