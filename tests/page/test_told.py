@@ -57,7 +57,7 @@ def test_a_session_shows_its_deliveries(page: PageWorld) -> None:
     tab.run(
         "(e => { e.value = 'cue'; e.dispatchEvent(new Event('change', { bubbles: true })); })(document.querySelector('.filters select'))"
     )
-    tab.wait("document.querySelectorAll('.told-table tbody').length === 1")
+    tab.wait("document.querySelectorAll('.told-session tbody').length === 1")
     assert tab.errors == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -114,38 +114,10 @@ def tokens_per_statement(runs: Sequence[JudgeRun]) -> int:
     return sum(run.tokens for run in runs) // statements if statements >= BATCH else TOKENS_PER_STATEMENT
 
 
-def _sum_runs(calls: Sequence[CallUsage], entries: Iterable[ReviewEntry]) -> tuple[JudgeRun, ...]:
-    outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for entry in entries:
-        day = datetime.fromisoformat(entry.at).astimezone().date().isoformat()
-        outcomes[day, entry.judge][entry.outcome] += 1
-    days: defaultdict[tuple[str, str], list[CallUsage]] = defaultdict(list)
-    for usage in calls:
-        days[usage.day, usage.call.model].append(usage)
-    return tuple(
-        JudgeRun(
-            at=max(usage.at for usage in usages),
-            judge=key[1],
-            calls=len(usages),
-            failures=sum(usage.status not in (OUTCOME_DONE, OUTCOME_STARTED) for usage in usages),
-            statements=outcomes[key].total() - outcomes[key][UNDECIDED],
-            filed=outcomes[key][FILED],
-            tokens=sum(usage.tokens_in + usage.tokens_out for usage in usages),
-        )
-        for key, usages in sorted(days.items(), reverse=True)
-    )
-
-
 class Reviewer:
     """Reviews the statements of one project."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        source: StatementSource,
-        calls: ReplaySources,
-        add: AddMemories,
-    ) -> None:
+    def __init__(self, workspace: Workspace, source: StatementSource, calls: ReplaySources, add: AddMemories) -> None:
         self.log = ReviewLog(workspace.tenant_folder)
         self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
 
@@ -166,7 +138,7 @@ class Reviewer:
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
         standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text, memory.said_on) for memory in standing[:MAX_RULES]]
+        return [KnownRule(memory.id, memory.text, memory.since[:10]) for memory in standing[:MAX_RULES]]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
@@ -221,8 +193,25 @@ class Reviewer:
         return self._source.open_statements(None, MAX_EARLIER, in_full=False)
 
     def runs(self) -> tuple[JudgeRun, ...]:
-        """Return what judges did in the last weeks, newest first: a line for each day and judge."""
-        return _sum_runs(self._calls_of_judges(), self.log.entries().values())
+        """Return what judges did in the last weeks, newest first: a line for each day (of UTC) and judge."""
+        outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for entry in self.log.entries().values():
+            outcomes[entry.at[:10], entry.judge][entry.outcome] += 1
+        days: defaultdict[tuple[str, str], list[CallUsage]] = defaultdict(list)
+        for usage in self._calls_of_judges():
+            days[usage.at[:10], usage.call.model].append(usage)
+        return tuple(
+            JudgeRun(
+                at=max(usage.at for usage in usages),
+                judge=key[1],
+                calls=len(usages),
+                failures=sum(usage.status not in (OUTCOME_DONE, OUTCOME_STARTED) for usage in usages),
+                statements=outcomes[key].total() - outcomes[key][UNDECIDED],
+                filed=outcomes[key][FILED],
+                tokens=sum(usage.tokens_in + usage.tokens_out for usage in usages),
+            )
+            for key, usages in sorted(days.items(), reverse=True)
+        )
 
     def state(self, judge: str, projects: tuple[str, ...] | None) -> JudgeState:
         """Return what waits for a judge, and what it did."""
@@ -251,11 +240,7 @@ class Reviewer:
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
     def file(
-        self,
-        statements: Sequence[Statement],
-        verdicts: Mapping[str, Verdict],
-        rules: Sequence[KnownRule],
-        judge: str,
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule], judge: str
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
         return self._filing(judge).file(statements, verdicts, rules)

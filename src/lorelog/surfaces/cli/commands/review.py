@@ -62,7 +62,8 @@ def _show_items(reply: Json, args: argparse.Namespace) -> None:
         rows += [("", "", "", one_line(item["about"]))] if item["kind"] == "proposal" or item["before"] else []
     print_table(rows)
     more = "; use -n to show more" if reply["total_count"] > len(reply["items"]) else ""
-    print_note(f"{plural(reply['total_count'], 'item')} wait{more}")
+    verb = "waits" if reply["total_count"] == 1 else "wait"
+    print_note(f"{plural(reply['total_count'], 'item')} {verb}{more}")
     judge = reply["judge"]
     if judge["problem"]:
         print_note(one_line(f"{judge['problem']}; it is asked again after an hour, or by 'lorelog review run'"))
@@ -121,12 +122,10 @@ def _of_same_day(item: Json, others: Sequence[Json]) -> list[Json]:
 
 
 def _read_key() -> str:
-    """Return the next key that is pressed; the first letter of a line where there is no raw terminal."""
-    try:
-        import termios
-        import tty
-    except ImportError:
-        return input("  > ").strip()[:1].lower()
+    """Return the next key that is pressed."""
+    import termios
+    import tty
+
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
