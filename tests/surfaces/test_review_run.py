@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,20 @@ def test_a_kill_between_batches_loses_nothing_and_pays_nothing_twice(
     assert set(again) == {f"fix test {number}" for number in range(45)} - set(first)
     assert len(again) == 25
     assert set(lost) <= set(again)
+
+
+def test_two_reviews_at_once_pay_for_a_statement_once(project: Path, judge: ScriptedJudge) -> None:
+    """A review that begins while another one runs waits for it, and is sent what is left."""
+    capture(project, *(f"fix test {number}" for number in range(25)))
+
+    def review(_: int) -> int:
+        with Lorelog(project=project) as memory:
+            return memory.review.run().judged
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(review, range(2))) == [0, 25]
+
+    assert sorted(map(len, judge.asked)) == [5, 20]
 
 
 def test_the_daily_limit_leaves_the_rest_in_the_inbox(project: Path, shell: Shell, judge: ScriptedJudge) -> None:
