@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.ingest.transcripts.conversations import (
     claude,
     claude_turn,
@@ -184,14 +185,27 @@ def test_a_compaction_is_told_and_no_turn(tmp_path: Path) -> None:
     assert list(stats.notes.values()) == [1]
 
 
-def test_a_prompt_that_waited_in_the_queue_is_a_request(tmp_path: Path) -> None:
-    """A prompt queued while the assistant worked, stored as an attachment, is a request."""
-    queued = {"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"}
+@pytest.mark.parametrize("stored", ["attachment", "queue", "both"])
+def test_a_prompt_that_waited_in_the_queue_is_a_request(tmp_path: Path, stored: str) -> None:
+    """A prompt typed while the assistant works is a request once it is handed over, however a version stores it."""
+    attachment = {"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"}
+    added, removed, given_back = (
+        {"type": "queue-operation", "operation": operation, "sessionId": "session-1"}
+        for operation in ("enqueue", "remove", "popAll")
+    )
+    queue = [{**added, "content": "no, wait"}, given_back]
+    for text in ("and the docs", '{"task_id": "1"}', "<task-notification>done</task-notification>"):
+        queue += [{**added, "content": text, "timestamp": "2026-03-05T14:00:00Z"}, removed]
     path = write_lines(
         tmp_path / "s.jsonl",
         [
             *claude_turn("u1", "Fix it", "Working."),
-            {"type": "attachment", "uuid": "q1", "sessionId": "session-1", "attachment": queued},
+            *([] if stored == "attachment" else queue),
+            *(
+                []
+                if stored == "queue"
+                else [{"type": "attachment", "uuid": "q1", "attachment": attachment, "sessionId": "session-1"}]
+            ),
             claude("assistant", "a2", [{"type": "text", "text": "Docs too."}]),
         ],
     )
