@@ -138,7 +138,7 @@ class Reviewer:
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
         standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text, memory.said_on) for memory in standing[:MAX_RULES]]
+        return [KnownRule(memory.id, memory.text, memory.since[:10]) for memory in standing[:MAX_RULES]]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
@@ -185,7 +185,7 @@ class Reviewer:
         settled -= {source.statement for entry in entries for source in entry.sources}
         new, earlier = nearest_earlier(new, [said for said in self._captured if said.id not in settled])
         with suppress(ModelFault):  # without a usable answer nothing was said again
-            return [*judge.compare(new, earlier, rules)] if earlier else []
+            return [*judge.compare(new, earlier, rules)] if new and (earlier or rules) else []
         return []
 
     @cached_property
