@@ -16,6 +16,7 @@ from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.services.traces.error_history import parse_error
 from lorelog.wiring import ResourcePool
 
+LINT = "src/db.py:3:1 unused variable\nerror: found 1 problem in src/db.py"
 STACK = (
     "Traceback (most recent call last):\n  File \"/app/db.py\", line {line}, in load\n    x\nKeyError: 'customer_id'\n"
 )
@@ -57,7 +58,13 @@ def session(ask: Ask, folder: Path, *turns: list[Any]) -> list[str]:
             tool = "Edit" if isinstance(deed, str) else "Bash"
             lines.append(claude("assistant", f"{name}-call", [tool_use(name, tool, **given)]))
             result = "" if isinstance(deed, str) else deed[1]
-            lines.append(claude("user", f"{name}-done", [tool_result(name, result, is_error="Traceback" in result)]))
+            lines.append(
+                claude(
+                    "user",
+                    f"{name}-done",
+                    [tool_result(name, result, is_error="Traceback" in result or "error:" in result)],
+                )
+            )
         lines.append(claude("assistant", f"{number}-said", [{"type": "text", "text": f"Answered {asked}"}]))
     for line in lines:
         when += timedelta(seconds=10)
@@ -121,15 +128,16 @@ def test_a_hook_is_told_what_fixed_it(ask: Ask, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["KeyError: 'customer'", "ls: cannot access 'a': No such file or directory", "ok", "\ud800"]
+    "text", ["KeyError: 'customer'", "ls: cannot access 'a': No such file or directory", "ok", "\ud800", LINT]
 )
 def test_a_hook_is_told_nothing_of_other_errors(ask: Ask, tmp_path: Path, text: str) -> None:
-    """A similar error, a common one and no error at all give no hint."""
+    """A similar error, a common one, a linter's summary and no error at all give no hint."""
+    missing = ("ls b", "ls: cannot access 'b': No such file or directory")
     session(
         ask,
         tmp_path,
-        ["a", ("make test", STACK.format(line=3)), ("ls b", "ls: cannot access 'b': No such file or directory")],
-        ["b", "/app/src/db.py", ("make test", "3 passed")],
+        ["a", ("make test", STACK.format(line=3)), missing, ("make lint", LINT)],
+        ["b", "/app/src/db.py", ("make test", "3 passed"), ("make lint", "ok")],
     )
     assert ask("session.why", text=text)["hints"] == []
 

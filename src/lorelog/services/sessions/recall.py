@@ -57,10 +57,8 @@ MIN_OTHERS = 3
 _MAX_NAMED = 50
 _UNKNOWN = "\0"
 DELIVERIES_FOLDER = "deliveries"
-_SPARE_HITS = 4
-_EXTRA_HITS = 20
-_ARCHIVE_EXTRA_HITS = 100
-"""Further candidates in place of memories that the session has seen; few at first, because reading each takes time."""
+_SPARE_HITS = 50
+"""Further candidates in place of the session's own memories and of the archive."""
 
 
 class UserPrompt(Struct, frozen=True):
@@ -151,15 +149,8 @@ def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallS
     if subject is not None and not subject.is_known(prompt.session):
         return ()
     seen = prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
-    few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
-    reply = sources.search(query, few)
-    hits = _new_hits(prompt, reply, few, seen)
-    if len(hits) < options.k and len(reply.hits) >= few.k:
-        # Most of the hits were shown before, or are archive: fetch more.
-        has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
-        many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
-        hits = _new_hits(prompt, sources.search(query, many), many, seen)
-    best = hits[: options.k]
+    reply = sources.search(query, replace(options, k=options.k + _SPARE_HITS + len(seen), token_budget=0))
+    best = _new_hits(prompt, reply, seen)[: options.k]
     shown = tuple(_to_recalled_memory(hit) for hit in best if subject is None or subject.is_of(hit))
     if prompt.session and shown:
         _leave_answer(late_answer(str(sources.folder), prompt.host, prompt.session), shown)
@@ -179,19 +170,14 @@ def _leave_answer(file: str, shown: tuple[RecalledMemory, ...]) -> None:
                 old.unlink()
 
 
-def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> list[Hit]:
-    """Return the relevant hits that are new to the session; one of each memory, and of a turn and what was said in it."""
+def _new_hits(prompt: UserPrompt, reply: SearchReply, seen: frozenset[str]) -> list[Hit]:
+    """Return the hits that are new to the session; one of each memory, and of a turn and what was said in it."""
     new: dict[str, Hit] = {}
     for hit in reply.hits:
-        session, turn = (hit.anchor.session, hit.anchor.turn) if hit.anchor is not None else ("", "")
-        is_own = _is_of_session(hit.anchor, prompt.session)
-        if (
-            not is_own
-            and hit.type != ARCHIVE_TYPE
-            and _memory_key(hit) not in seen
-            and hit.relevance >= options.min_relevance
-        ):
-            new.setdefault(f"{session} {turn}" if turn else _memory_key(hit), hit)
+        is_own, key = _is_of_session(hit.anchor, prompt.session), _memory_key(hit)
+        if not is_own and hit.type != ARCHIVE_TYPE and key not in seen:
+            anchor = hit.anchor or Anchor()
+            new.setdefault(f"{anchor.session} {anchor.turn}" if anchor.turn else key, hit)
     return list(new.values())
 
 

@@ -121,12 +121,13 @@ def find_error_hints(
 ) -> list[ErrorHint]:
     """Return hints about the same error in other sessions, best first; without any search, for a caller in a hurry.
 
-    A similar error is not enough, and an error without a stack must be the very same: "No such file" occurs everywhere.
+    A similar error is not enough, nor one without a stack: "No such file" occurs everywhere, and the summary of a linter says nothing of the rule.
     Files that were changed before the command passed count only if the error names them; without one there is no hint.
     """
     trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
-    wanted = (MATCH_EXACT, MATCH_SAME_MESSAGE) if trace.frames else (MATCH_EXACT,)
-    seen = [error for error in _find_known_errors(trace, sources) if error.match in wanted]
+    if not trace.frames:
+        return []
+    seen = [error for error in _find_known_errors(trace, sources) if error.match != MATCH_SIMILAR]
     occurrences = [error for error in _find_occurrences(seen, sources) if not session or error.session != session]
     named = f"{text}\n{' '.join(frame.file for frame in trace.frames)}"
     at, sessions = max((error.at for error in occurrences), default=0), len({error.session for error in occurrences})
