@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.light.cue_table import MAX_CALL_CHARS, match_cues
-from lorelog.services.cues.cue import read_cues
 from lorelog.services.standing.memories import StandingMemory, encode_cue_table
 
 LIMIT_MS = 5.0
@@ -40,7 +39,7 @@ def make_memory(number: int, cue: str) -> StandingMemory:
         project=ROOT,
         own=True,
         is_standing=True,
-        cues=read_cues([cue]),
+        cues=(cue,),
     )
 
 

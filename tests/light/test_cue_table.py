@@ -19,7 +19,7 @@ ROOT = "/work/app"
 def memory(name: str, *cues: str, own: bool = True, **fields: Any) -> StandingMemory:
     """A memory whose text is its name."""
     values = {"type": "correction", "date": "2026-03-05", "origin": "user", "source": "j.md:1", "project": "p"} | fields
-    return StandingMemory(id=name, text=name, own=own, is_standing=True, cues=read_cues(cues), **values)
+    return StandingMemory(id=name, text=name, own=own, is_standing=True, cues=cues, **values)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_the_table_finds_what_comparing_every_pattern_finds(patterns: list[str],
     from lorelog.light.wildcard import matches_path
 
     memories = [memory(str(number), f"path={pattern}") for number, pattern in enumerate(patterns)]
-    expected = {m.id for m in memories if any(matches_path(cue.value, path) for cue in m.cues)}
+    expected = {m.id for m in memories if any(matches_path(cue.value, path) for cue in read_cues(m.cues))}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "x.cues"
         file.write_bytes(encode_cue_table(memories))

@@ -109,7 +109,10 @@ def test_unused_memories_are_listed_for_review(shell: Shell, deliveries: Deliver
 
 def test_the_balance_says_what_each_memory_cost(shell: Shell, deliveries: Deliveries) -> None:
     """Memories are listed by their tokens with signs of use and contradictions; those that sink are named, also by status."""
-    useful = shell("add", "useful rule for the quay", "--type", "correction", "--json").json["memory"]
+    said = (
+        "- useful rule for the quay\n- About: said on 2026-03-05 in a prompt, approved by you: “mind the quay, always”"
+    )
+    useful = shell("add", said, "--type", "correction", "--json").json["memory"]
     idle = add_memory(shell, "idle rule for the quay")
     for number in range(6):
         deliveries.add(f"idle {number}", idle, "none", tokens=100)

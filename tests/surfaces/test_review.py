@@ -353,6 +353,17 @@ def test_an_old_rule_without_breaks_rests_when_a_person_agrees(project: Path) ->
     assert "never use npm" in str(handle_hook(["claude", "tool-before"], call, os.environ))
 
 
+def test_the_words_of_a_journal_are_redacted_by_the_patterns_of_today(project: Path, tmp_path: Path) -> None:
+    """A statement whose conversation is gone is read from its journal, without what may not be sent any more."""
+    talk = write_lines(tmp_path / "s.jsonl", claude_turn("u", "ask HERON-42 about reeds", "Done."))
+    with Lorelog(project=project) as memory:
+        memory.capture(host="claude", session="s1", transcript=str(talk), everything=True)
+    talk.unlink()
+    with Lorelog(project=project, settings={"redact.patterns": ["HERON-[0-9]+"]}) as memory:
+        (item,) = memory.review.list(kind="statement").items
+    assert (item.text.startswith("ask [redacted"), "HERON" in item.text) == (True, False)
+
+
 def test_a_guard_is_approved_or_refused(project: Path) -> None:
     """A suggested guard is switched on by approving it; one that is refused is not suggested again."""
     with Lorelog(project=project) as memory:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,20 @@ def test_a_kill_between_batches_loses_nothing_and_pays_nothing_twice(
     assert set(lost) <= set(again)
 
 
+def test_two_reviews_at_once_pay_for_a_statement_once(project: Path, judge: ScriptedJudge) -> None:
+    """A review that begins while another one runs waits for it, and is sent what is left."""
+    capture(project, *(f"fix test {number}" for number in range(25)))
+
+    def review(_: int) -> int:
+        with Lorelog(project=project) as memory:
+            return memory.review.run().judged
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(review, range(2))) == [0, 25]
+
+    assert sorted(map(len, judge.asked)) == [5, 20]
+
+
 def test_the_daily_limit_leaves_the_rest_in_the_inbox(project: Path, shell: Shell, judge: ScriptedJudge) -> None:
     """Nothing is sent beyond llm.daily_tokens; the statements stay open."""
     capture(project, "fix the test")
@@ -234,8 +249,9 @@ def rules_of(shell: Shell) -> list[str]:
 def test_a_user_who_contradicts_himself_daily_has_one_rule_the_last_one(
     project: Path, shell: Shell, judge: ScriptedJudge
 ) -> None:
-    """Each day's rule replaces that of the day before, also if an older day is judged last."""
+    """Each day's rule replaces that of the day before, also if an older day is judged last, or all in one batch."""
     judge.label = lambda said, rules: {"label": "rule", "replaces": [*range(1, len(rules) + 1)]}
+    capture(project, "always use one tab", session="s4", day="2026-02-04")
     for day, said in (
         (6, "always use tabs"),
         (7, "always use spaces"),

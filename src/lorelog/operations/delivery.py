@@ -18,6 +18,7 @@ from lorelog.light.delivery_log import estimate_tokens
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Since, about, parse_past_day
 from lorelog.services.guards.guard_log import GuardLog
+from lorelog.services.standing.memories import plain_text, split_statement
 from lorelog.services.usage.history import (
     CONTRADICTED,
     NOT_USED,
@@ -111,30 +112,17 @@ class MemoryBalance(OperationReply, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
 
 
-class ReviewAction(OperationReply, frozen=True, kw_only=True):
-    """A command for a memory that is not useful as it is."""
-
-    command: str
-    purpose: str
-
-
 class BalanceReply(ReplyItems[MemoryBalance], OperationReply, frozen=True, kw_only=True):
-    """Memories, the most expensive first, how many of all sink, and the commands to correct or remove one."""
+    """Memories, the most expensive first, and how many of all sink."""
 
     memories: tuple[MemoryBalance, ...]
     total_count: int
     total_tokens: int
     sinking: int
     sinking_delivered: int
-    actions: tuple[ReviewAction, ...]
 
 
 _MAX_TEXT_CHARS = 200
-ACTIONS = (
-    ReviewAction(command='lorelog supersede ID "…"', purpose="the rule has changed: replace it"),
-    ReviewAction(command="lorelog expire ID DAY", purpose="it is needed until a day"),
-    ReviewAction(command="lorelog delete ID", purpose="it is wrong or of no use: hide it"),
-)
 
 
 @OPERATIONS.declare("delivery.list", ShellCommand("deliveries"))
@@ -213,7 +201,6 @@ def balance(engine: Engine, request: BalanceRequest, call: RequestContext) -> Ba
         total_tokens=sum(memory.tokens for memory in listed),
         sinking=len(sinking),
         sinking_delivered=sum(memory.delivered for memory in sinking),
-        actions=ACTIONS,
     )
 
 
@@ -235,10 +222,9 @@ class _MemoryLookup(dict[str, GetReply]):
         return GetReply()
 
     def about(self, identity: str) -> dict[str, str]:
-        """Return id, type and the first words of a memory; empty if it is deleted or unknown."""
+        """Return id, type and the first words of a memory as it is shown; empty if it is deleted or unknown."""
         memory = self[identity].memory
         if memory is None:
             return {"id": identity, "type": "", "text": ""}
-        lines = [line for line in memory.chunk.text.splitlines() if line.strip() and not line.startswith("#")]
-        text = " ".join(" ".join(lines).split())[:_MAX_TEXT_CHARS]
+        text = plain_text(split_statement(memory.chunk.text)[0])[:_MAX_TEXT_CHARS]
         return {"id": identity, "type": memory.chunk.type, "text": text}

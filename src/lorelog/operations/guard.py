@@ -224,7 +224,7 @@ def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> R
     it runs a command that the rule says to use, and was corrected if you rejected it or opposed it right afterwards. Nothing
     is guessed: lines that name neither a command nor a path in code are not checkable.
     """
-    calls, notes = engine.past_calls(call.environment).calls(call.progress or _ignore)
+    calls, notes = engine.past_calls(call.environment).calls(call.progress)
     rules = [rule for rule in engine.standing_rules() if rule.is_users]
     rules += read_instructions(engine.place.project.root)
     checked = check_rules(rules, calls, datetime.now().astimezone().date())
@@ -446,10 +446,6 @@ def _conditions(request: GuardConditionsRequest) -> GuardConditions:
     )
 
 
-def _ignore(stage: str, done: int, total: int) -> None:
-    """Report no progress."""
-
-
 def _hit_reply(hit: ReplayHit) -> GuardHit:
     texts = {"call": format_hit(hit), "statement": format_statement(hit), "session_id": hit.call.session}
     return reply_from(hit.call, GuardHit, corrected=hit.corrected, why=hit.why, verdict=hit.verdict, **texts)
@@ -479,7 +475,7 @@ def _correction_text(engine: Engine, guard: Guard) -> str:
 
 
 def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
-    calls, notes = engine.past_calls(call.environment, all_projects=all_projects).calls(call.progress or _ignore)
+    calls, notes = engine.past_calls(call.environment, all_projects=all_projects).calls(call.progress)
     return replay(guard, calls, _correction_text(engine, guard), notes)
 
 

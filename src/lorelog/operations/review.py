@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import ModelUnavailable, NotFound, UsageError
+from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy, UsageError
 from lorelog.core.memory import NewMemory
+from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.guard import (
@@ -40,6 +41,8 @@ STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
 _ABSENT = "who files what the user said is decided in the page, the shell or Python"
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
+_LOCK_WAIT_S = 60.0
+"""Two reviews at once would pay for the same statements."""
 _Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
 
 
@@ -196,7 +199,8 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     if call.agent and request.judge:
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
     reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
-    with call.yield_write_slot():
+    busy = StoreBusy("another review is running", hint="try again when it has ended")
+    with call.yield_write_slot(), FileLock(engine.place.cache_folder / "review.lock", busy, _LOCK_WAIT_S):
         statements = reviewer.statements(projects, request.limit, unasked=not request.judge)
         said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
         model = engine.judge(request.judge, said_to)

@@ -84,7 +84,7 @@ def files(home: Path, project: Path) -> DeliveryFiles:
 
 
 def own_rules(home: Path, project: Path) -> list[str]:
-    return [line["text"] for line in read_standing(files(home, project).standing) if line["own"]]
+    return [line["text"] for line in read_standing(files(home, project).standing) if line.get("own")]
 
 
 def guards(home: Path, project: Path) -> list[str]:
@@ -361,6 +361,7 @@ def test_recalled_text_is_labelled(home: Path, project: Path, memory: Lorelog) -
 
 def test_own_notes_from_before_the_registry_stay_own(home: Path, project: Path, memory: Lorelog) -> None:
     """After an upgrade, notes of captured turns in journals that Git does not track are adopted once."""
+    git(project, "checkout", "-q", "-b", "side")  # the default branch shows only its newest session
     plant(
         project,
         "- User asked: where is the cache?\n- Outcome: In Redis, on the second host of the cluster",

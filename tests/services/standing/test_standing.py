@@ -47,7 +47,8 @@ def files(home: Path, project: Path) -> DeliveryFiles:
 
 def standing(home: Path, project: Path, today: str = "2026-03-05") -> list[dict[str, Any]]:
     """The standing memories as a hook reads them."""
-    return read_standing(files(home, project).standing, today)
+    defaults = {"own": False, "verdict": "unchecked", "cues": []}
+    return [defaults | line for line in read_standing(files(home, project).standing, today)]
 
 
 def texts(home: Path, project: Path) -> list[str]:
@@ -71,7 +72,7 @@ def test_a_rule_is_standing_as_soon_as_it_is_added(home: Path, project: Path, me
     assert texts(home, project) == ["use pnpm, not npm"]
     assert {**line, "source": "", "date": ""} == {
         "id": added.memory, "type": "correction", "text": "use pnpm, not npm", "date": "", "origin": "user", "source": "",
-        "verdict": "unchecked", "own": True, "cues": ["command=npm"], "unused": 0, "named": ["npm"],
+        "verdict": "unchecked", "own": True, "is_standing": True, "cues": ["command=npm"], "named": ["npm"], "project": str(project.resolve()),
     }  # fmt: skip
     assert line["source"] == f"{added.source}:{added.start_line}"
     assert matched(home, project, kind="run", command="npm ci") == ["use pnpm, not npm"]

@@ -343,14 +343,15 @@ class ReplaySources(Struct, frozen=True, kw_only=True):
     all_projects: bool = False
     """True for a guard that applies to all projects."""
 
-    def calls(self, progress: Progress = lambda stage, done, total: None) -> tuple[list[PastCall], tuple[str, ...]]:
+    def calls(self, progress: Progress | None = None) -> tuple[list[PastCall], tuple[str, ...]]:
         """Return the calls, and notes about sources that could not be read."""
         projects = None if self.all_projects else (self.project, "")
         notes: list[str] = []
         calls: list[PastCall] = []
         transcripts = self._transcripts(projects, notes)
         for number, (path, session) in enumerate(transcripts):
-            progress("transcripts", number, len(transcripts))
+            if progress is not None:
+                progress("transcripts", number, len(transcripts))
             calls += _cached_calls(path, session)
         sessions = frozenset(call.session for call in calls if call.session)
         calls += self._traced(projects, sessions, notes)

@@ -117,13 +117,7 @@ def tokens_per_statement(runs: Sequence[JudgeRun]) -> int:
 class Reviewer:
     """Reviews the statements of one project."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        source: StatementSource,
-        calls: ReplaySources,
-        add: AddMemories,
-    ) -> None:
+    def __init__(self, workspace: Workspace, source: StatementSource, calls: ReplaySources, add: AddMemories) -> None:
         self.log = ReviewLog(workspace.tenant_folder)
         self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
 
@@ -144,7 +138,7 @@ class Reviewer:
     def rules(self) -> list[KnownRule]:
         """Return the rules and decisions that stand, newest first."""
         standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text, memory.said_on) for memory in standing[:MAX_RULES]]
+        return [KnownRule(memory.id, memory.text, memory.since[:10]) for memory in standing[:MAX_RULES]]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
@@ -191,7 +185,7 @@ class Reviewer:
         settled -= {source.statement for entry in entries for source in entry.sources}
         new, earlier = nearest_earlier(new, [said for said in self._captured if said.id not in settled])
         with suppress(ModelFault):  # without a usable answer nothing was said again
-            return [*judge.compare(new, earlier, rules)] if earlier else []
+            return [*judge.compare(new, earlier, rules)] if new and (earlier or rules) else []
         return []
 
     @cached_property
@@ -246,11 +240,7 @@ class Reviewer:
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
     def file(
-        self,
-        statements: Sequence[Statement],
-        verdicts: Mapping[str, Verdict],
-        rules: Sequence[KnownRule],
-        judge: str,
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule], judge: str
     ) -> list[ReviewEntry]:
         """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
         return self._filing(judge).file(statements, verdicts, rules)

@@ -83,7 +83,10 @@ class StatementSource(Struct, frozen=True, kw_only=True):
             conversation = (self._transcript(stored, anchor) if in_full else "", anchor.session)
             if conversation not in words:
                 words[conversation] = self._read_words(*conversation)
-            text, before, host = words[conversation].get(anchor.memory) or (*_words_of_entry(stored), "")
+            text, before, host = words[conversation].get(anchor.memory) or (
+                *map(self.redact, _words_of_entry(stored)),
+                "",
+            )
             if text and not text.startswith(_HOST_COMMANDS):
                 found.append(_make_statement(stored, anchor, text, before, host))
                 if len(found) == limit:

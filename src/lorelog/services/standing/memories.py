@@ -104,13 +104,9 @@ def write_remedies(source: DeliverySource, remedies: Sequence[Remedy]) -> None:
             id=f"failure-{short_digest(remedy.shape)[:8]}",
             type=FAILURE_TYPE,
             text=remedy.text(),
-            date="",
-            origin="",
-            source="",
             project=project,
             own=True,
-            is_standing=False,
-            cues=read_cues([f"command={remedy.shape}"]),
+            cues=(f"command={remedy.shape}",),
         )
         for remedy in remedies
     ]
@@ -173,19 +169,20 @@ def code_check(checker: FreshnessChecker) -> CheckMemories:
     return check
 
 
-class StandingMemory(Struct, frozen=True, kw_only=True):
-    """A memory that may be delivered to an agent without a search."""
+class StandingMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory that may be delivered to an agent without a search, as it is a line of the standing file."""
 
     id: str
-    type: str
     text: str
-    date: str
-    origin: str
-    source: str
-    project: str
-    own: bool
-    is_standing: bool
-    cues: tuple[Cue, ...]
+    type: str = ""
+    date: str = ""
+    origin: str = ""
+    source: str = ""
+    project: str = ""
+    own: bool = False
+    """True if it was written on this machine; False if it came with a repository or an import."""
+    is_standing: bool = False
+    cues: tuple[str, ...] = ()
     expires: str = ""
     verdict: str = Freshness.UNCHECKED.value
     unused: int = 0
@@ -207,15 +204,6 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         """Return the memory with its freshness, its deliveries without a sign of use, and whether it is listed."""
         is_same = (self.verdict, self.unused, self.cue_only) == (verdict, unused, cue_only)
         return self if is_same else replace(self, verdict=verdict, unused=unused, cue_only=cue_only)
-
-    def standing_line(self) -> dict[str, Any]:
-        """Return its line of the standing file."""
-        names = ("id", "type", "text", "date", "origin", "source", "verdict", "own")
-        fields = {name: getattr(self, name) for name in names}
-        more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
-        more |= {"named": self.named} if self.named else {}
-        optional = {name: getattr(self, name) for name in ("expires", "reason", "writer", "edited", "cue_only")}
-        return fields | more | {name: value for name, value in optional.items() if value}
 
     def cue_entry(self) -> dict[str, Any]:
         """Return what the table of cues holds about it."""
@@ -244,7 +232,7 @@ def _name_phrases(source: DeliverySource, memories: Sequence[StandingMemory]) ->
 
     named: list[StandingMemory] = []
     for memory in memories:
-        phrases = dict.fromkeys(filter(None, (_named_phrase(cue, memory.type) for cue in memory.cues)))
+        phrases = dict.fromkeys(filter(None, (_named_phrase(cue, memory.type) for cue in read_cues(memory.cues))))
         telling = tuple(phrase for phrase in phrases if not is_frequent(phrase, memory.project))
         named.append(replace(memory, named=telling) if telling else memory)
     return named
@@ -387,9 +375,8 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
         origin=anchor.origin,
         source=f"{chunk.source}:{chunk.start_line}",
         project=stored.project,
-        own=False,
         is_standing=stands,
-        cues=cues,
+        cues=tuple(map(str, cues)),
         session=anchor.session,
         reason=reason,
     )
@@ -428,9 +415,7 @@ def _last_wordings(folder: Path, changed: Iterable[_Draft]) -> dict[str, Standin
         ids = {draft.stored.chunk.memory for draft in changed if draft.stored.project == project}
         for line in read_standing((str(folder / f"{project_key(project)}.standing.jsonl"),)):
             if line["id"] in ids and line.get("own") is True:
-                cues = msgspec.to_builtins(read_cues(line["cues"]))
-                fields = {"project": project, "is_standing": True, "edited": True, "cues": cues}
-                kept[line["id"]] = msgspec.convert(line | fields, StandingMemory)
+                kept[line["id"]] = msgspec.convert(line | {"edited": True}, StandingMemory)
     return kept
 
 
@@ -493,14 +478,14 @@ def replace_if_changed(path: Path, data: bytes) -> bool:
 
 @lru_cache(maxsize=MAX_STANDING)
 def _encode_standing(memory: StandingMemory) -> str:
-    return json.dumps(memory.standing_line(), ensure_ascii=False) + "\n"
+    return json.dumps(msgspec.to_builtins(memory), ensure_ascii=False) + "\n"
 
 
 @lru_cache(maxsize=MAX_MEMORIES)
 def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
     """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
     entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
-    lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in memory.cues]
+    lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in read_cues(memory.cues)]
     return tuple(
         (kind + key, _encode_line(kind + key, hint, rank, value, entry)) for kind, key, hint, value in lines if kind
     )

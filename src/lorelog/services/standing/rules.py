@@ -53,6 +53,7 @@ from lorelog.services.guards.guard_log import (
 )
 from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
 from lorelog.services.places.workspace import Workspace
+from lorelog.services.standing.memories import StandingMemory
 
 DECISION = "decision"
 BROKEN, FOLLOWED, APPLIES = "broken", "followed", "is about"
@@ -70,26 +71,9 @@ _REMINDERS = ("forget", "worry", "hesitate", "mind")
 _CONDITIONS = word_set("without unless until till before after when while if except only yet but")
 
 
-class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
-    """A memory that stands."""
+class StandingRule(StandingMemory, frozen=True, kw_only=True):
+    """A memory that stands, as it was read from the file."""
 
-    id: str
-    text: str
-    type: str = ""
-    date: str = ""
-    origin: str = ""
-    own: bool = False
-    """True if it was written on this machine; False if it came with a repository or an import."""
-    writer: str = ""
-    """Who wrote one that is not own, if that is known."""
-    reason: str = ""
-    """When and how the user said it, and who filed it; empty if it was added by hand."""
-    edited: bool = False
-    """True if its entry was changed outside lorelog: the last wording stands until the user answers."""
-    verdict: str = ""
-    """The freshness of the code that it names."""
-    project: str = ""
-    cues: tuple[str, ...] = ()
     forbids: bool | None = None
     """Whether it forbids what its cues name; None if no judge was asked."""
 
@@ -103,11 +87,6 @@ class StandingRule(Serializable, Struct, frozen=True, kw_only=True):
     def is_users(self) -> bool:
         """False for text that is not the user's own word."""
         return self.own and self.origin in {"", "user"}
-
-    @property
-    def said_on(self) -> str:
-        """The day on which it was said, or else added."""
-        return self.reason.removeprefix("said on ")[:10] or self.date[:10]
 
     @property
     def is_stale(self) -> bool:

@@ -166,8 +166,7 @@ def _show_balance(reply: Json, args: argparse.Namespace) -> None:
     if reply["sinking"]:
         count, times = plural(reply["sinking"], "memory"), plural(reply["sinking_delivered"], "time")
         print_note(f"{count} shown {times} and never used: they sink, and come after others")
-    for action in reply["actions"] if reply["sinking"] else ():
-        print_note(f"{action['command']:<26} {action['purpose']}")
+        print_note("one that is out of date: lorelog supersede ID TEXT; of no use: lorelog delete ID")
 
 
 def show_handoff(reply: Json, args: argparse.Namespace) -> None:
@@ -387,22 +386,17 @@ def _call_with_progress(args: argparse.Namespace, **changes: Any) -> Any:
 
 def show_rules(reply: Json, args: argparse.Namespace) -> None:
     named = [rule for rule in reply["rules"] if rule["checkable"]]
-    telling = [rule for rule in named if rule["forbids"] or rule["followed"] or rule["corrected"] or args.id]
+    telling = [rule for rule in named if rule["forbids"] or rule["followed"] or rule["corrected"]]
+    telling = reply["rules"] if args.id else telling
     rows: list[tuple[str, ...]] = [("applies", "followed", "broken", "corrected", "last broken", "rule")]
     short = short_record_ids(rule["id"] for rule in telling if not rule["is_line"])
     for rule in telling:
         counts = [f"{rule[name]:,}" if rule[name] else "" for name in ("applies", "followed", "broken", "corrected")]
         text = one_line(rule["text"]) if args.id else truncate(one_line(rule["text"]), 2 * _TEXT_CHARS)
         rows.append((*counts, rule["last_broken"][:10], f"{short.get(rule['id'], rule['id'])} {text}"))
-    print_table(rows, right=(0, 1, 2, 3))
-    for call in reply["calls"]:
-        print(
-            f"  {format_time(call['at'])}  {call['host']}  {one_line(call['call'])}  ({call['verdict'] or 'applies'}",
-            end="",
-        )
-        print(f", {call['why']})" if call["why"] else ")")
-        if call["statement"]:
-            print(f"    you said: {one_line(call['statement'])}")
+    if telling:
+        print_table(rows, right=(0, 1, 2, 3))
+    _print_calls(reply["calls"])
     if not args.id:
         lines = len(reply["rules"]) - len(named)
         counted = f"{len(named) - len(telling)} more name a command or path without forbidding or choosing one"
@@ -492,14 +486,19 @@ def _format_conditions(conditions: Mapping[str, Any]) -> str:
     return ", ".join([*parts, *([f"path {paths}"] if shown else [])])
 
 
+def _print_calls(calls: Sequence[Json]) -> None:
+    """Print past calls, each with what it shows of a rule and how the user reacted."""
+    for call in calls:
+        reaction = stylize(call["why"] or "not corrected", "green" if call["corrected"] else "yellow")
+        shown = ", ".join(filter(None, (call["verdict"], reaction if call["why"] or not call["verdict"] else "")))
+        print(f"  {call['at'][:16].replace('T', ' ')}  {call['host']}  {one_line(call['call'])}  ({shown})")
+        if call["statement"]:
+            print(f"    you said: {one_line(call['statement'])}")
+
+
 def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
     """Print the calls that a guard would have hit."""
-    for hit in replay["hits"]:
-        time = hit["at"][:16].replace("T", " ")
-        reaction = stylize(hit["why"] or "not corrected", "green" if hit["corrected"] else "yellow")
-        print(f"  {time}  {hit['host']}  {one_line(hit['call'])}  ({reaction})")
-        if hit["statement"]:
-            print(f"    you said: {one_line(hit['statement'])}")
+    _print_calls(replay["hits"])
     left_out = replay["hit_count"] - len(replay["hits"])
     if left_out > 0:
         print(f"  … and {left_out:,} more")
