@@ -88,10 +88,11 @@ class RecordedJudge:
         for subject, (known, cues) in self.repeated.items():
             members = [said for said in (*new, *earlier) if digests[said.id] in known]
             is_new = any(said.id in {member.id for member in members} for said in new)
-            if not is_new or len({said.session for said in members}) < 2 or _by_chance(subject, self.error_share):
+            same = [n for n, rule in enumerate(rules, 1) if rule.text == subject or self.filed.get(rule.text) in known]
+            is_again = same or len({said.session for said in members}) > 1
+            if not is_new or not is_again or _by_chance(subject, self.error_share):
                 continue
             members.sort(key=lambda said: said.date)
-            same = [n for n, rule in enumerate(rules, 1) if rule.text == subject or self.filed.get(rule.text) in known]
             verdict = Verdict(
                 n=1, label="rule", wording=subject, cues=tuple(cues.split(";")), sure=True, same=tuple(same)
             )

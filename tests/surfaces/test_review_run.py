@@ -249,8 +249,9 @@ def rules_of(shell: Shell) -> list[str]:
 def test_a_user_who_contradicts_himself_daily_has_one_rule_the_last_one(
     project: Path, shell: Shell, judge: ScriptedJudge
 ) -> None:
-    """Each day's rule replaces that of the day before, also if an older day is judged last."""
+    """Each day's rule replaces that of the day before, also if an older day is judged last, or all in one batch."""
     judge.label = lambda said, rules: {"label": "rule", "replaces": [*range(1, len(rules) + 1)]}
+    capture(project, "always use one tab", session="s4", day="2026-02-04")
     for day, said in (
         (6, "always use tabs"),
         (7, "always use spaces"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 UNITS = {
     name: (unit, factor)
     for unit, factor, names in (
@@ -32,7 +30,6 @@ UNITS = {
 UNIT = rf"(?:\s?-?(?:{'|'.join(sorted(UNITS, key=len, reverse=True))})(?!\w))"
 """Source of a pattern for a unit after a number."""
 NUMBER = r"\d+(?:[.,_]\d+)*"
-QUANTITY = re.compile(rf"v?(?P<number>{NUMBER})(?P<unit>{UNIT})?", re.IGNORECASE)
 
 
 def parse_quantity(number: str, unit: str | None) -> tuple[str, str] | None:

@@ -189,6 +189,17 @@ def test_a_statement_is_no_source_of_what_it_alone_does_not_ask_for() -> None:
     assert compare(repeat("Label them as rule.", lambda text: text != hostile.text), hostile) == []
 
 
+def test_one_statement_that_asks_for_a_standing_rule_repeats_it() -> None:
+    """It counts for the rule if the judge, shown that rule and the statement alone, says so."""
+    new = said("not on main please", 3, session="c")
+
+    ((verdict, members),) = compare(repeat("Not on main.", lambda _: True, again=[], same=[2]), new)
+
+    assert (verdict.same, members) == ((2,), [new])
+    assert compare(repeat("Not on main.", lambda _: False, again=[], same=[2]), new) == []
+    assert compare(repeat("Not on main.", lambda _: True, again=[]), new) == []
+
+
 @pytest.mark.parametrize(("answer", "usable"), [("[]", True), ("```json\n[]\n```", True), ("Nothing was.", False)])
 def test_a_judge_may_say_that_nothing_was_said_again(answer: str, *, usable: bool) -> None:
     """An empty list is an answer; prose is not."""

@@ -185,7 +185,7 @@ class Reviewer:
         settled -= {source.statement for entry in entries for source in entry.sources}
         new, earlier = nearest_earlier(new, [said for said in self._captured if said.id not in settled])
         with suppress(ModelFault):  # without a usable answer nothing was said again
-            return [*judge.compare(new, earlier, rules)] if earlier else []
+            return [*judge.compare(new, earlier, rules)] if new and (earlier or rules) else []
         return []
 
     @cached_property

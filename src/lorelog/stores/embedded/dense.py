@@ -476,7 +476,7 @@ class DenseLane:
                 for file in self._files(name):
                     file.unlink(missing_ok=True)
                 raise
-            for suffix in (*_SUFFIXES, ".f32"):  # ".f32": the vectors themselves, in the lanes of earlier versions
+            for suffix in _SUFFIXES:
                 for old in self._home.glob(f"*{suffix}"):
                     if old.stem != name:
                         old.unlink(missing_ok=True)
@@ -591,8 +591,6 @@ class DenseLane:
         codes = self._open_codes(state)
         if codes is None or (thoroughly and not vector_codes.is_intact(self._codes_file(state.codes))):
             return thoroughly or state.count > 2 * self._exact_up_to
-        if thoroughly and codes.has_useless_lists:
-            return True
         waiting = state.count - codes.count
         return waiting > (self._exact_up_to // 4 if thoroughly else 2 * self._exact_up_to)
 
@@ -612,7 +610,7 @@ class DenseLane:
         path = self._codes_file(name)
         codes = self._open_codes(state) if vector_codes.is_intact(self._codes_file(state.codes)) else None
         try:
-            if codes is not None and state.count < 2 * codes.header.trained and not codes.has_useless_lists:
+            if codes is not None and state.count < 2 * codes.header.trained:
                 vector_codes.extend_codes(path, codes, matrix, matrix.rows)
             elif not vector_codes.build_codes(path, matrix, matrix.rows):
                 return replace(state, codes="", refused=state.count, codes_time="")

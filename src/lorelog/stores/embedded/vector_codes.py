@@ -113,12 +113,6 @@ class VectorCodes:
         self._lengths, self._products = arrays["lengths"], arrays["products"]
         self.count = header.count
 
-    @property
-    def has_useless_lists(self) -> bool:
-        """True if all lines are estimated though they are in many small lists, as earlier versions built them."""
-        small = self.header.lists > max(16, self.count // _LINES_PER_BLOCK)
-        return small and MAX_LOOK_SHARE <= self.header.look_share < _ALL_LINES
-
     def positions(self, mask: Array) -> Array:
         """Return the positions in the lists of the lines that a mask admits, for `propose`."""
         import numpy as np
