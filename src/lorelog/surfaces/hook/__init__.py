@@ -169,7 +169,7 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
             _wake_daemon(context.address, settings["daemon.warm"], moment)
         except (LorelogError, OSError) as error:
             _log_error(_format_error(error))
-    if moment not in {"session-start", "subagent-start", "prompt"}:
+    if moment not in {"session-start", "subagent-start", "compact", "prompt"}:
         return "", notice
     try:
         context.locate()
