@@ -21,6 +21,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -111,6 +112,10 @@ class Replay:
     counts: Counter[str] = field(default_factory=Counter)
     judge: RecordedJudge | None = None
     written: dict[str, int] = field(default_factory=dict)
+    is_foreign: bool = False
+    """The memory is of another team: nothing is added to it."""
+    deadline: float = math.inf
+    """Replay no further than this, by the monotonic clock."""
     notes: NoteIndex | None = None
     budget: int = 0
     """With `notes`: the tokens that a session may get; the hooks' answers are not shown."""
@@ -122,6 +127,9 @@ class Replay:
         merged = _merge(sessions)
         with time_machine.travel(datetime.fromisoformat(sessions[0].started), tick=False) as clock:
             for session, event in merged:
+                if time.monotonic() > self.deadline:
+                    print(f"stopped at {event.at}", file=sys.stderr)
+                    break
                 clock.move_to(datetime.fromisoformat(event.at))
                 self.replay_event(session, event)
 
@@ -137,6 +145,8 @@ class Replay:
             shown = self._plain_quotes(session, event)
         if shown:
             self.deliveries.append(_delivery(session, event, shown))
+        if self.is_foreign:
+            return
         if event.moment in {"turn-end", "compact", "session-end"}:
             self.drainer.drain()
         engine = self.memory._caller.engine  # noqa: SLF001
@@ -154,6 +164,8 @@ class Replay:
         file = self.root / ".git" / "refs" / "heads" / branch
         moves = event.moment == "tool-after" and _MOVES_HEAD.search(str(event.arguments.get("command") or ""))
         if moves or not file.exists():
+            if file.is_dir() or any(parent.is_file() for parent in file.parents):
+                return  # `temp` and `temp/x` were branches at different times
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{hashlib.sha1(f'{session.name} {event.at}'.encode()).hexdigest()}\n")
 
@@ -233,21 +245,13 @@ def _without_ids(shown: str) -> str:
     return re.sub(r"\b(?:id|memory) [\w-]+", "", shown)
 
 
-def replay_team(
-    folder: Path,
-    *,
-    limit: int = 0,
-    memory_of: Path | None = None,
-    judge: RecordedJudge | None = None,
-    has_vectors: bool = False,
-    plain_tokens: int = 0,
-) -> tuple[Replay, list[Session]]:
+def replay_team(folder: Path, options: argparse.Namespace, judge: RecordedJudge | None) -> tuple[Replay, list[Session]]:
     """Replay a team's sessions in a temporary home; return the replay and the sessions."""
-    sessions = read_team(folder)[: limit or None]
+    sessions = read_team(folder)[: options.sessions or None]
     with tempfile.TemporaryDirectory(prefix="replay-") as place, ExitStack() as stack:
         bench = Bench(Path(place).resolve())
         bench.environment |= {"LORELOG_DAEMON_WARM": "auto", "TZ": "UTC"}
-        if has_vectors:
+        if options.vectors:
             bench.environment["LORELOG_EMBEDDING_PROVIDER"] = "builtin"
         root = bench.make_project(folder.name.replace("+", "-"))
         stack.enter_context(bench.active())
@@ -262,14 +266,16 @@ def replay_team(
         stack.enter_context(mock.patch.object(daemon_connection, "wake", return_value=True))
         capture = lambda event: memory.call("session.capture", capture_arguments(event))  # noqa: E731
         replay = Replay(bench, root, memory, Drainer(os.environ["LORELOG_HOME"], capture), judge=judge)
-        replay.notes, replay.budget = NoteIndex() if plain_tokens else None, plain_tokens
+        replay.deadline = time.monotonic() + options.seconds
+        replay.notes, replay.budget = NoteIndex() if options.bm25 else None, options.bm25
+        earlier = read_team(options.memory) if options.memory else []
         if judge is not None:
-            judge.learn(sessions)
-        if memory_of is not None:
-            earlier = read_team(memory_of)
+            judge.learn([*earlier, *sessions])
+        if earlier:
             replay.run(earlier)
             replay.deliveries.clear()
             replay.counts.clear()
+            replay.is_foreign = True
         replay.run(sessions)
     return replay, sessions
 
@@ -304,20 +310,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="TOKENS",
         help="instead: the 3 notes that BM25 finds for each prompt, up to these tokens a session",
     )
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time, and print what there is")
     parser.add_argument("--labels", type=Path, help="labels of the statements, which serve as a recorded judge")
     parser.add_argument("--errors", type=float, default=0.0, help="share of wrong labels of the recorded judge")
     options = parser.parse_args(argv)
     judge = RecordedJudge.read(options.labels, options.errors) if options.labels else None
     found: list[dict[str, Any]] = []
     for folder in options.teams:
-        replay, sessions = replay_team(
-            folder,
-            limit=options.sessions,
-            memory_of=options.memory,
-            judge=judge,
-            has_vectors=options.vectors,
-            plain_tokens=options.bm25,
-        )
+        replay, sessions = replay_team(folder, options, judge)
         print("\n".join(report(folder.name, replay, sessions)), flush=True)
         found += [{"team": folder.name, **vars(delivery)} for delivery in replay.deliveries]
     if options.out:

@@ -266,6 +266,7 @@ def test_the_room_of_hooks_imports_no_slow_module() -> None:
 
 HOOK_MOMENTS = {
     "session-start": 32,
+    "subagent-start": 32,
     "prompt": 32,
     "turn-end": 26,
     "session-end": 26,

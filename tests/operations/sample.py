@@ -36,7 +36,6 @@ NEW_GUARD = {"command": "npm *", "message": "use pnpm, not npm"}
 GUARD_REQUESTS: dict[str, dict[str, Any]] = {
     "guard.add": NEW_GUARD,
     "guard.list": {},
-    "guard.show": {"id": "g"},
     "guard.rules": {},
     "guard.test": {"id": "g"},
     "guard.enable": {"id": "g"},

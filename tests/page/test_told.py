@@ -89,6 +89,17 @@ def test_a_guard_shows_its_back_test(page: PageWorld) -> None:
     assert "npm install preact" in text
 
 
+def test_rules_and_memories_have_a_balance(page: PageWorld) -> None:
+    """A line of AGENTS.md opens with the calls that broke it; the sessions end with what each memory cost."""
+    (page.project / "AGENTS.md").write_text("- Never run `npm install`.\n", "utf-8")
+    tab = page.open("#/told/rules")
+    tab.wait_text("AGENTS.md:1")
+    tab.click(".back-test summary", "Never run")
+    tab.wait_text("npm install preact")
+    page.open("#/told").wait_text("Balance of each memory")
+    assert tab.errors == []
+
+
 def test_a_guard_is_switched_and_removed(page: PageWorld) -> None:
     """Switching off and on, calling it wrong and removing it are in the guard's log."""
     tab = page.open("#/told/guards")

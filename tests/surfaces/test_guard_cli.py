@@ -235,7 +235,6 @@ def test_remote_clients_and_mcp_count_as_agents(project: Path, client: dict[str,
         ("add", "--command", "npm *"),
         ("add", "--command", "n" * 500, "--message", "x"),
         ("enable", "nothing"),
-        ("show", "nothing"),
         ("enable", "x", "--warn", "--block"),
     ],
 )

@@ -660,9 +660,10 @@ def test_a_late_answer_comes_with_the_next_hook_of_its_session(quiet: Path, app:
     assert shown("prompt")
     leave(age_s=400)
     assert not shown("tool-before")
-    leave()
-    hook(["claude", "session-start"], payload, app, env=HITS)
-    assert not shown("tool-before")
+    for moment in ("session-start", "compact"):
+        leave()
+        hook(["claude", moment], payload, app, env=HITS)
+        assert not shown("tool-before")
     logged = read_deliveries(session_log(str(tenant / "deliveries"), "claude", "s1"))
     assert [(line["moment"], line["kind"], line["memories"]) for line in logged if line["kind"] == "recall"] == [
         ("tool-before", "recall", ["m1"]),

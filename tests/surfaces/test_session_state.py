@@ -121,6 +121,9 @@ def test_after_a_compaction_the_state_is_shown_once(sessions: Sessions) -> None:
     assert "ghp_" not in card
     assert estimate_tokens(card) <= 300
     assert "## Corrections and preferences" in sessions.shown("session-start", "s1", source="compact")
+    sessions.turn("s1", "go on", "", end="compact")
+    sessions.turn("s1", "that is all", "It is done now.", end="session-end")
+    assert not list(Path(os.environ["LORELOG_HOME"]).rglob("*.handoff"))
 
 
 @pytest.mark.parametrize(

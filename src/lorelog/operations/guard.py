@@ -130,21 +130,6 @@ class GuardListReply(ReplyItems[Guard], OperationReply, frozen=True, kw_only=Tru
     proposals: tuple[GuardProposal, ...]
 
 
-class GuardEventInfo(OperationReply, frozen=True, kw_only=True):
-    """An event in the life of a guard."""
-
-    at: str
-    event: str
-    by: str
-
-
-class GuardDetails(Guard, frozen=True, kw_only=True):
-    """A guard with its correction and its history."""
-
-    correction: str
-    history: tuple[GuardEventInfo, ...]
-
-
 class GuardHit(OperationReply, frozen=True, kw_only=True):
     """A past call that a guard or a rule matches, and what it shows of the rule."""
 
@@ -202,18 +187,6 @@ def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext)
     today = datetime.now(UTC).date().isoformat()
     notices = tuple(guard_notices(str(log.path), project, today))
     return GuardListReply(guards=tuple(guards), notices=notices, proposals=tuple(_proposals(engine)))
-
-
-@OPERATIONS.declare("guard.show", ShellCommand("guard show", ("id",)), errors=(NotFound,))
-def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardDetails:
-    """Show a guard, the correction it comes from, and its history."""
-    log = _open_log(engine)
-    guard = log.find(request.id)
-    history = tuple(
-        GuardEventInfo(at=event["at"], event=event["event"], by=event["by"]) for event in log.history(guard.id)
-    )
-    correction = _correction_text(engine, guard)
-    return reply_from(guard, GuardDetails, correction=correction, history=history)
 
 
 @OPERATIONS.declare("guard.rules", ShellCommand("rules", ("id",)), errors=(NotFound,))

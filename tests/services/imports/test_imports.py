@@ -152,7 +152,7 @@ def test_imported_corrections_are_not_the_users(engine: Engine) -> None:
     take(engine, entry("Never run `git push --force` on main.", type="correction"))
     files = DeliveryFiles(str(engine.place.tenant_folder), engine.place.project.id)
     standing = read_standing(files.standing)
-    assert [memory["own"] for memory in standing] == [False]
+    assert [memory.get("own", False) for memory in standing] == [False]
     assert [memory["origin"] for memory in standing] == ["import"]
 
 

@@ -46,7 +46,7 @@ def ask(project: Path, tmp_path: Path) -> Iterator[Ask]:
     holdings.close()
 
 
-def session(ask: Ask, folder: Path, *turns: list[Any]) -> list[str]:
+def session(ask: Ask, folder: Path, *turns: list[Any], session_id: str = "s-1") -> list[str]:
     """Capture a Claude Code session of prompts, commands with results, and written files; return its memories."""
     when = datetime.now(UTC) - timedelta(hours=1)
     lines: list[dict[str, Any]] = []
@@ -68,10 +68,16 @@ def session(ask: Ask, folder: Path, *turns: list[Any]) -> list[str]:
         lines.append(claude("assistant", f"{number}-said", [{"type": "text", "text": f"Answered {asked}"}]))
     for line in lines:
         when += timedelta(seconds=10)
-        line |= {"sessionId": "s-1", "timestamp": when.isoformat()}
-    path = folder / "s-1.jsonl"
+        line |= {"sessionId": session_id, "timestamp": when.isoformat()}
+    path = folder / f"{session_id}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    event = {"host": "claude", "session": "s-1", "transcript": str(path), "moment": "session-end", "everything": True}
+    event = {
+        "host": "claude",
+        "session": session_id,
+        "transcript": str(path),
+        "moment": "session-end",
+        "everything": True,
+    }
     late = (when - timedelta(days=3)).date().isoformat()
     captured = ask("session.capture", **event, branch="main", since=late)["captured"]
     return [item["memory"] for item in captured]
@@ -125,6 +131,10 @@ def test_a_hook_is_told_what_fixed_it(ask: Ask, tmp_path: Path) -> None:
     assert (hint["id"], hint["files"], hint["sessions"]) == (second, ["/app/src/db.py"], 1)
     assert hint["date"]
     assert ask("session.why", text=output, session="s-1")["hints"] == []
+
+    other = ["again", ("make test", STACK.format(line=3)), "/app/src/web.py", ("make test", "3 passed")]
+    session(ask, tmp_path, other, session_id="s-2")
+    assert ask("session.why", text=output, session="another")["hints"] == []  # one of two: no remedy
 
 
 @pytest.mark.parametrize(

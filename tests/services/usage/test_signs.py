@@ -154,10 +154,7 @@ def test_a_common_word_in_another_call_is_not_a_use(tmp_path: Path) -> None:
     talk = Talk(tmp_path / "data" / "t", "Before you push, test the build of `make smoke`.")
     talk.turn("Go", ("git push", "ok", False), ("git commit -m 'test the build'", "ok", False), "Done.")
     talk.deliver(cue="command=git push", target=call_digest("git push"))
-    assert talk.usage() == {}
 
-    talk.turn("Again", ("npm run build", "ok", False), ("npm run smoke", "ok", False), "Done.")
-    talk.deliver(cue="command=npm *", target=call_digest("npm run build"), memory="o1")
     assert talk.usage() == {}
 
 

@@ -117,10 +117,6 @@ class GuardLog:
         """Return the guards of a project and the global ones, oldest first."""
         return [guard for guard in self.all() if guard.project in ("", project)]
 
-    def history(self, identity: str) -> list[Mapping[str, Any]]:
-        """Return the events of a guard, oldest first."""
-        return [event for event in self._log.lines() if event["id"] == identity]
-
     def removed(self) -> frozenset[str]:
         """Return the ids of guards that a person removed or refused: they are not proposed again."""
         removed = {event["id"] for event in self._log.lines() if (event["event"], event["by"]) == ("remove", PERSON)}

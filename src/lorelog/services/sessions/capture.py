@@ -213,6 +213,8 @@ def _note_state(event: HookEvent, context: CaptureContext) -> None:
     project = context.workspace.project.id
     files = DeliveryFiles(str(context.workspace.tenant_folder), project)
     Path(files.open_ends).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if event.moment == "session-end":
+        Path(files.state_card(event.session)).unlink(missing_ok=True)
     if event.moment == "compact" and event.transcript:
         turns = open_conversation(event.transcript, event.session).turns(TranscriptStats())
         main = [turn for turn in turns if not turn.turn.sidechain]

@@ -57,8 +57,8 @@ MIN_OTHERS = 3
 _MAX_NAMED = 50
 _UNKNOWN = "\0"
 DELIVERIES_FOLDER = "deliveries"
-_SPARE_HITS = 50
-"""Further candidates in place of the session's own memories and of the archive."""
+_SPARE_HITS = (8, 100)
+"""Further candidates in place of the session's own memories, and then of the archive; few at first, because reading each takes time."""
 
 
 class UserPrompt(Struct, frozen=True):
@@ -149,8 +149,11 @@ def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallS
     if subject is not None and not subject.is_known(prompt.session):
         return ()
     seen = prompted_memories(str(sources.folder / DELIVERIES_FOLDER), prompt.host, prompt.session)
-    reply = sources.search(query, replace(options, k=options.k + _SPARE_HITS + len(seen), token_budget=0))
-    best = _new_hits(prompt, reply, seen)[: options.k]
+    for spare in _SPARE_HITS:
+        reply = sources.search(query, replace(options, k=options.k + spare + len(seen), token_budget=0))
+        best = _new_hits(prompt, reply, seen)[: options.k]
+        if len(best) == options.k or not any(hit.type == ARCHIVE_TYPE for hit in reply.hits):
+            break
     shown = tuple(_to_recalled_memory(hit) for hit in best if subject is None or subject.is_of(hit))
     if prompt.session and shown:
         _leave_answer(late_answer(str(sources.folder), prompt.host, prompt.session), shown)

@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -127,21 +128,17 @@ class Ownership:
         return not self.is_own(first.chunk, memory_body(first))
 
 
-def read_writers(folder: Path) -> dict[str, str]:
-    """Return the names of those who wrote memories that are not own, as far as they are known, by memory id."""
+def known_writers(folder: Path, names: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return who wrote memories that are not own, by memory id, and keep further names. `folder` is that of the delivery files."""
+    file = folder / _WRITERS_FILE
     try:
-        return msgspec.json.decode((folder / _WRITERS_FILE).read_bytes(), type=dict[str, str])
+        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, ValueError):
-        return {}
-
-
-def note_writers(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
-    """Keep names of writers, and return all that are known. `folder` holds the files that hooks read."""
-    known = read_writers(folder)
+        known = {}
     if not names.items() <= known.items():
         known |= names
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomic(folder / _WRITERS_FILE, msgspec.json.encode(known), durable=False)
+        write_atomic(file, msgspec.json.encode(known), durable=False)
     return known
 
 
@@ -149,7 +146,7 @@ def find_writers(folder: Path, memories: Iterable[StoredChunk]) -> dict[str, str
     """Return the known writers, with those of foreign memories whose lines Git knows: all who committed a line of one."""
     from lorelog.code.git import Git
 
-    known, names = read_writers(folder), dict[str, str]()
+    known, names = known_writers(folder), dict[str, str]()
     unknown = [stored for stored in memories if stored.project and stored.chunk.memory not in known]
     for stored in unknown[:_MAX_BLAMED]:
         lines = f"-L{stored.chunk.start_line},{stored.chunk.end_line}"
@@ -158,7 +155,7 @@ def find_writers(folder: Path, memories: Iterable[StoredChunk]) -> dict[str, str
         found = [line.removeprefix("author ") for line in output.split("\n") if line.startswith("author ")]
         if found and _UNCOMMITTED not in found:
             names[stored.chunk.memory] = " and ".join(dict.fromkeys(found))
-    return note_writers(folder, names) if names else known
+    return known_writers(folder, names) if names else known
 
 
 def memory_body(stored: StoredChunk) -> str:

@@ -21,7 +21,7 @@ from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 from lorelog.services.standing.ownership import write_own_entries
 
-FORMAT = "8"
+FORMAT = "9"
 """Increase this when the same memories give other files."""
 MAX_MEMORIES = 20_000
 Verdicts = Mapping[str, str]

@@ -36,7 +36,7 @@ from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES, Workspace, create_project_folder
 from lorelog.services.records.exports import record_to_json
 from lorelog.services.records.record_importer import ImportOptions, ImportReport, import_lines
-from lorelog.services.standing.ownership import note_writers
+from lorelog.services.standing.ownership import known_writers
 from lorelog.services.sync import exchange, exchange_plan, merge
 
 _SHARED_TAG = "shared"
@@ -435,7 +435,7 @@ class Syncer:
             registry = AuthoredMemories(local.folder)
             if not registry.exists():
                 registry.record(())
-            note_writers(self._deps.workspace.cache_folder / "delivery", exchange_plan.find_writers(plan.files))
+            known_writers(self._deps.workspace.cache_folder / "delivery", exchange_plan.find_writers(plan.files))
         for project, name in self._projects.items():
             added, replaced = plan.added.get(name, {}), plan.replaced.get(name, {})
             if added or replaced:

@@ -9,6 +9,7 @@ error: the nearest unrelated text would be worse than none.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
@@ -122,7 +123,8 @@ def find_error_hints(
     """Return hints about the same error in other sessions, best first; without any search, for a caller in a hurry.
 
     A similar error is not enough, nor one without a stack: "No such file" occurs everywhere, and the summary of a linter says nothing of the rule.
-    Files that were changed before the command passed count only if the error names them; without one there is no hint.
+    Files that were changed before the command passed count only if the error names them, and if that was so in most of the sessions;
+    without one there is no hint.
     """
     trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
     if not trace.frames:
@@ -131,10 +133,12 @@ def find_error_hints(
     occurrences = [error for error in _find_occurrences(seen, sources) if not session or error.session != session]
     named = f"{text}\n{' '.join(frame.file for frame in trace.frames)}"
     at, sessions = max((error.at for error in occurrences), default=0), len({error.session for error in occurrences})
+    fixes = _find_fixes(occurrences, sources)
+    changed = Counter(file for file, _ in {(file, fix.failed.session) for fix in fixes for file in fix.files})
     return [
         ErrorHint(signature=fix.failed.signature, at=at, sessions=sessions, files=files, memory=fix.memory)
-        for fix in _find_fixes(occurrences, sources)
-        if (files := tuple(file for file in fix.files if PurePath(file).name in named))
+        for fix in fixes
+        if (files := tuple(file for file in fix.files if PurePath(file).name in named and 2 * changed[file] > sessions))
     ][:_MAX_HINTS]
 
 

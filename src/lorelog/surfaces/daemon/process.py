@@ -71,7 +71,8 @@ _DEBOUNCE_S = 1.0
 """Changes within this time are indexed together; a search that indexes them itself comes first."""
 _RETRY_S = 5.0
 _QUIET_S = 300.0
-"""Time without a captured turn after which what was said is judged, if the session has not ended."""
+"""Time without a captured turn after which what was said is judged, if the session has not ended. Shorter than `daemon.model_idle_s`, after
+which the daemon restarts and forgets it: what was said is then judged after the next session."""
 _JUDGE_PAUSE_S = 3600.0
 """A judge that failed is not asked again for this long."""
 _WATCHED_CACHE_FILES = ("catalog.db", "catalog.db-wal", "code.db")
@@ -298,10 +299,6 @@ class ReviewThread(TenantThread):
     """
 
     _due_at, _paused_until = math.inf, 0.0
-
-    def is_idle(self) -> bool:
-        """Return whether nothing is to be judged soon."""
-        return self._pause_s() > _QUIET_S
 
     def on_capture(self, moment: str) -> None:
         """Note that something was said: it is judged when the session ends, or when nobody has spoken for a while."""
@@ -668,8 +665,8 @@ class Daemon:
         if self._resources is not None and self._resources.unload_idle(float("inf")):
             return False  # the background uses the model
         started = self._start_thread is not None and not self._start_thread.is_alive()
-        watcher, threads = self._watcher, (self._index_thread, self._review_thread)
-        settled = all(thread is None or thread.is_idle() for thread in threads)
+        watcher, index_thread = self._watcher, self._index_thread
+        settled = index_thread is None or index_thread.is_idle()
         return started and settled and (watcher is None or not watcher.state()["busy"])
 
 

@@ -53,9 +53,7 @@ _RECOVERABLE_FIELDS = (
 ).split()
 """Short fields that are read from a payload that is too long or broken; those of a tool call come last."""
 _END_MOMENTS = ("turn-end", "turn-failed", "compact", "session-end")
-_NO_MEMORY = (
-    "lorelog: this session started without its memory (too slow, or unreadable files); run `lorelog session-start`"
-)
+_NO_MEMORY = "lorelog: this session started without its memory (slow machine or unreadable files); see `lorelog brief`"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +167,7 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
             _wake_daemon(context.address, settings["daemon.warm"], moment)
         except (LorelogError, OSError) as error:
             _log_error(_format_error(error))
-    if moment not in {"session-start", "subagent-start", "prompt"}:
+    if moment not in {"session-start", "subagent-start", "compact", "prompt"}:
         return "", notice
     try:
         context.locate()

@@ -67,8 +67,10 @@ def build_context(context: HookContext, prompt: str) -> str:
     """Return the context for the model at session start or with a prompt; empty if there is nothing to show."""
     if context.event["moment"] == "subagent-start":
         return _start_context(context)
-    if context.event["moment"] == "session-start":
+    if context.event["moment"] in {"session-start", "compact"}:
         take_late_hits(context)  # it was found for the context before this one
+        if context.event["moment"] == "compact":
+            return ""
         return "\n\n".join(filter(None, (_take_handoff(context), _take_card(context) or _start_context(context))))
     budget = context.settings["session.prompt_budget"] - estimate_tokens(f"{OPENING_TAG}\n{CLOSING_TAG}\n")
     if not context.settings["session.prompt_budget"] or len(prompt.strip()) < _MIN_RULE_PROMPT_CHARS:

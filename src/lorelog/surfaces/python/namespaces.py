@@ -119,7 +119,6 @@ class GuardNamespace(OperationMethods[ModeT]):
     """Operations on guards, which check agents' tool calls."""
 
     list = method(guard.GuardListRequest, guard.list_guards)
-    show = method(guard.GuardIdRequest, guard.show_guard)
     rules = method(guard.RulesRequest, guard.list_rules)
     test = method(guard.GuardTestRequest, guard.test_guard)
     add = method(guard.GuardAddRequest, guard.add_guard)

@@ -404,15 +404,6 @@ def show_rules(reply: Json, args: argparse.Namespace) -> None:
     print_notes(reply)
 
 
-def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
-    """Print a guard, its correction and its history."""
-    print(_format_guard(reply))
-    if reply["correction"]:
-        print(f"  correction {reply['memory']}: {one_line(reply['correction'])}")
-    for event in reply["history"]:
-        print(f"  {event['at'][:16].replace('T', ' ')}  {event['event']} by {event['by']}")
-
-
 def run_guard_add(args: argparse.Namespace) -> int:
     """Add a guard; one that blocks needs a person's confirmation."""
 
