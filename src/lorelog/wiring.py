@@ -492,7 +492,6 @@ def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptio
         spending=settings.spend_options(),
         review_judge=settings.text("review.judge"),
         compact_prompt=prompt_path(location.home, settings.text("prompts.compact")),
-        warnings=settings.warnings,
     )
 
 
