@@ -66,9 +66,6 @@ class ContextNamespace(OperationMethods[ModeT]):
     brief_project = method(digests.BriefRequest, digests.brief_project)
     find_relevant_context = method(context.RelevantContextRequest, context.find_relevant_context)
     get_hot_context = method(context.HotContextRequest, context.get_hot_context)
-    list_subsystems = method(context.SubsystemsRequest, context.list_subsystems)
-    get_files_for_subsystem = method(context.SubsystemRequest, context.get_files_for_subsystem)
-    suggest_agent = method(context.SuggestAgentRequest, context.suggest_agent)
     agent_context = method(context.AgentContextRequest, context.agent_context)
 
 
