@@ -55,7 +55,6 @@ _ONCE = (
     # generated: once (scripts/generate_reference.py)
     "artifact.create",
     "artifact.decision",
-    "artifact.find_related",
     "artifact.review",
     "artifact.revision",
     "artifact.verification",
