@@ -103,7 +103,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "artifact.get": {"artifact_id": told.artifact},
         "artifact.search": {"query": "otters"},
         "artifact.list_thread": {"artifact_id": told.artifact},
-        "artifact.find_related": {"claim": "there are seven otters", **task, "create_artifact": True},
         "memory.search": {"query": "otter", "explain": True},
         "context.find_relevant_context": {"task": "count the otters", "k": 5},
         "context.get_hot_context": {},
