@@ -111,7 +111,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "artifact.find_failures": {"query": "otters"},
         "artifact.find_decisions": {"k": 5},
         "artifact.find_evidence": {"all_projects": True},
-        "artifact.find_highlights": {},
         "artifact.read_wiki": {"page": "index.md"},
         "context.brief_project": {"query": "otters", "include_related_projects": False},
         "memory.expand": {"id": identity},
