@@ -105,7 +105,7 @@ _BEFORE_ADJECTIVE = frozenset(
     {"his", "her", "their", "its", "your", "most", "mostly", "least", "more", "all", "an", "of"}
 )
 _RANGE_OPENERS = frozenset({"between", "from", "zwischen", "von", "vom"})
-_PAST_MARKERS = frozenset("did have has had been ve was were i we ich wir".split())
+_PAST_MARKERS = frozenset("did have has had been ve was were i we".split())
 _ARTICLES = r"(?:the|our|my|der|die|das|den|dem|every|each|any|a)"
 
 _WORD = re.compile(r"\w+")
