@@ -23,7 +23,6 @@ from lorelog.core.errors import StoreError, StoreIncompatible
 from lorelog.core.options import DEFAULT_COLLECTION, StoreOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters, Term
-from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.milvus import MilvusStore
 from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word
 
@@ -389,24 +388,6 @@ def test_a_new_analyser_pushes_the_words_again(tmp_path: Path, milvus_file: str)
 
     assert search_texts(store, "alpha") == ["alpha one"]
     assert store.compare().is_consistent
-
-
-def test_the_stores_can_be_changed_and_changed_back(tmp_path: Path, milvus_file: str) -> None:
-    """An index moves from the embedded store to Milvus and back without embedding again."""
-    embedded = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
-    fill(embedded, "alpha one", "beta two")
-    embedded.close()
-
-    milvus = open_store(tmp_path, milvus_file)
-    assert search_texts(milvus, "alpha") == ["alpha one"]
-    assert len(milvus.propose((), vector(1, 9), ALL, 10)[1]) == 2
-    fill(milvus, "alpha three", source="/b.md")
-    milvus.close()
-
-    assert search_texts(embedded, "alpha") == ["alpha one", "alpha three"]
-    assert len(embedded.propose((), vector(1, 9), ALL, 10)[1]) == 3
-    assert embedded.pending(10) == []
-    embedded.close()
 
 
 # -- what is not there -------------------------------------------------------------------------------------------------

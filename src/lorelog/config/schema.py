@@ -11,7 +11,6 @@ this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -202,23 +201,14 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
 )
 
 
-RENAMED_KEYS: Mapping[str, str] = {
-    "compact.llm_provider": "llm.provider",
-    "compact.llm_model": "llm.model",
-    "compact.base_url": "llm.base_url",
-    "compact.api_key": "llm.api_key",
-    "compact.prompt_file": "prompts.compact",
-}
-"""Keys of memsearch that a settings file may still contain, and their current names."""
-
 LLM_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "review.judge",
         "none",
         "The language model that may file what you said as rules and decisions (`lorelog review`): `none`, `host` for the "
         "small model of the agent you talked to, `llm` for `llm.provider`, or PROVIDER/MODEL. Its tokens count for `llm.daily_tokens`.",
-        pattern=r"[a-z]+(?:/[!-~]+)?",
-        expected="none, host, llm, or PROVIDER/MODEL",
+        pattern=rf"(?:{'|'.join(SUMMARY_PROVIDERS)})(?:/[!-~]+)?",
+        expected="none, host (host/claude, …), llm, or openai, anthropic, gemini, ollama or command with /MODEL",
     ),
     Setting(
         "llm.provider",
