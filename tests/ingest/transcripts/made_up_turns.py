@@ -210,7 +210,7 @@ FINDINGS = (
     MadeUpTurn("findings", "from the digest", TurnDigest("fix it", (PUNCTUAL,), findings=(CAUSE,)), (f"Found: {CAUSE}",)),
     MadeUpTurn("findings", "from an earlier text", answer(f"I see the issue. {CAUSE} Let me fix it.", PUNCTUAL), (f"Found: {CAUSE}",)),
     MadeUpTurn("findings", "not twice", answer(CAUSE, f"{CAUSE} The ferry is on time again."), (), ("Found",)),
-    MadeUpTurn("findings", "steps are not findings", answer("Let me check the tide because it may be wrong.", "Now update the `clock` which is not set:", PUNCTUAL), (), ("Found",)),
+    MadeUpTurn("findings", "steps are not findings", answer("Let me check the tide because it may be wrong. Then I’m reading the chart, because the harbour asks for that.", "Now update the `clock` which is not set:", PUNCTUAL), (), ("Found",)),
     MadeUpTurn("findings", "at most three", TurnDigest("fix it", (PUNCTUAL,), findings=FAULTS), ("gamma", "delta"), ("alpha",)),
 )  # fmt: skip
 SECRET = "Zebra-88-lamp"

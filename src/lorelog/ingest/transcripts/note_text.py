@@ -226,13 +226,13 @@ _NEXT_STEP = re.compile(
     re.IGNORECASE,
 )
 _FINDING = re.compile(
-    r"\A(?!.*\b(?:likely|probably|might|maybe|perhaps|(?:could|may|should) be|seems?|looks like|yet)\b).*"
+    r"\A(?!.*\b(?:likely|probably|might|maybe|perhaps|(?:could|may|should) be|seems?|looks like|yet|i['\u2019]m)\b).*"
     rf"(?:\broot cause\b|\bcaused by\b|\bturns? out\b|\b(?:that|this|which)(?:{_IS}| was) why\b|\bthat explains\b|\bbecause\b|\bdue to\b"
     r"|\bthe (?:\w+ )?(?:cause|culprit|bug|problem|issue|reason|difference|failure|error|mismatch)(?: here| now)? (?:is|was|comes? from|lies?)\b"
     r"|\b(?:found|discovered|confirmed|verified) (?:that|an?|the|\d)\b|\bpre-existing\b|\bflaky\b|\brace condition\b|\bdeadlock)",
     re.IGNORECASE | re.DOTALL,
 )
-"""A sentence that says why; guesses are not findings."""
+"""A sentence that says why; guesses, and reasons for what the agent is doing, are not findings."""
 _MIN_FINDING_CHARS = 40
 _MAX_SENTENCE_CHARS = 300
 _MAX_SCANNED_CHARS = 20_000
