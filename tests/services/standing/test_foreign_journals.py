@@ -318,6 +318,7 @@ def test_journals_of_memsearch_are_own_unless_git_tracks_them(home: Path, projec
     (folder / "2026-03-03.md").write_text(entry + "zebra came\n", "utf-8")
     git(project, "add", "-f", ".memsearch")
     git(project, "commit", "-qm", "x")
+    git(project, "checkout", "-q", "-b", "side")  # the default branch shows sessions of today only
     (folder / "2026-03-04.md").write_text(entry + "Redis chosen\n", "utf-8")
     memory.index([folder])
 
@@ -357,28 +358,3 @@ def test_recalled_text_is_labelled(home: Path, project: Path, memory: Lorelog) -
         {"text": "zebra", "id": "1", "source": "j.md", "date": "2026-03-05", "origin": "repository"}, 400
     )
     assert line == '- 2026-03-05 j.md (id 1), came with the repository, quoted: "zebra"'
-
-
-def test_own_notes_from_before_the_registry_stay_own(home: Path, project: Path, memory: Lorelog) -> None:
-    """After an upgrade, notes of captured turns in journals that Git does not track are adopted once."""
-    git(project, "checkout", "-q", "-b", "side")  # the default branch shows only its newest session
-    plant(
-        project,
-        "- User asked: where is the cache?\n- Outcome: In Redis, on the second host of the cluster",
-        id_="z1",
-        more="type:turn origin:agent",
-    )
-    memory.index()
-    (home / "data" / "default" / "authored.jsonl").unlink()
-    for file in (home / "cache" / "default" / "delivery").iterdir():
-        file.unlink()
-    memory.add("unrelated", type="note")
-    assert_quoted(start(home, project), "In Redis")
-
-    (home / "data" / "default" / "authored.jsonl").unlink()
-    (home / "cache" / "default" / "delivery" / "stamp").unlink()
-    memory.index()
-    assert (
-        "- 2026-03-05 10:00 asked: where is the cache?; outcome: In Redis, on the second host of the cluster"
-        in start(home, project)
-    )

@@ -13,7 +13,6 @@ import pytest
 from lorelog import Lorelog
 from lorelog.light.cue_table import match_cues
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
-from lorelog.services.memory_state.authored import AUTHORED_FILE
 from lorelog.services.standing.memories import split_statement
 
 FAKE = {"embedding.provider": "fake"}
@@ -245,24 +244,6 @@ def test_imports_and_tools_are_not_the_user(home: Path, project: Path, memory: L
         "tool": False,
         "agent": True,
     }
-
-
-def test_memories_from_before_the_registry_are_adopted_unless_committed(
-    home: Path, project: Path, memory: Lorelog
-) -> None:
-    """After an upgrade, rules and notes of turns in journals that Git does not track are the user's own."""
-    clone_with(project, entry("theirs", "use spaces"))
-    (project / ".gitignore").write_text("2026-03-06.md\n", "utf-8")
-    turn = entry("turned", "Formatted all files.").replace("type:correction", "session:s1 turn:t1 type:turn")
-    (project / ".lorelog" / "memory" / "2026-03-06.md").write_text(
-        "# 2026-03-06\n\n" + entry("mine", "use tabs") + "\n" + turn, "utf-8"
-    )
-    registry = home / "data" / "default" / AUTHORED_FILE
-    assert not registry.exists()
-    memory.index()
-    assert "turned" in registry.read_text("utf-8")
-
-    assert {line["id"]: line["own"] for line in standing(home, project)} == {"mine": True, "theirs": False}
 
 
 def test_nothing_is_written_when_nothing_changed(home: Path, project: Path, memory: Lorelog) -> None:

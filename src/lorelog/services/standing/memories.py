@@ -26,7 +26,6 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
-from lorelog.core.paths import is_below
 from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
@@ -44,7 +43,6 @@ from lorelog.services.standing.ownership import (
     find_writers,
     is_confirmed,
     memory_body,
-    untracked_files,
 )
 from lorelog.services.standing.source import MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.usage.history import unused_counts
@@ -79,8 +77,6 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
     folder = source.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(TimeoutError), FileLock(folder / "lock", TimeoutError(), _LOCK_WAIT_S):
-        if not source.authored.exists():
-            _adopt_own_memories(source)
         stamp = source.stamp_of(marks)
         verdicts = _update_verdicts(source, check)
         unused = unused_counts(source.workspace.tenant_folder / "deliveries")
@@ -118,25 +114,6 @@ def _read_remedies(folder: Path) -> Iterator[StandingMemory]:
     for path in folder.glob("*.remedies"):
         with suppress(OSError, ValueError):
             yield from msgspec.json.decode(path.read_bytes(), type=list[StandingMemory])
-
-
-def _adopt_own_memories(source: DeliverySource) -> None:
-    """Register memories from before the registry existed, unless they may have come with a repository."""
-    pages = source.record_pages
-    by_project: dict[str, list[StoredChunk]] = {}
-    # Not all recent sections: a first index run would read every chunk that it has just written.
-    memories = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
-    for stored in (*memories, *source.store.recent(Filters(types=(TURN_TYPE,)), MAX_MEMORIES)):
-        if stored.project and stored.chunk.memory and not is_below(stored.chunk.source, pages):
-            by_project.setdefault(stored.project, []).append(stored)
-    texts: dict[Anchor, str] = {}
-    for project, chunks in by_project.items():
-        untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks}))
-        own = (stored for stored in chunks if stored.chunk.source in untracked)
-        texts |= {stored.chunk.anchor: memory_body(stored) for stored in own if stored.chunk.anchor}
-    source.authored.adopt(texts)
-    for project, chunks in by_project.items():
-        source.write_own_entries(project, sorted({str(Path(stored.chunk.source).parent) for stored in chunks}))
 
 
 def _update_verdicts(source: DeliverySource, check: CheckMemories | None) -> Verdicts:
