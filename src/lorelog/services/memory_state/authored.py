@@ -48,6 +48,8 @@ class AuthoredText(Struct, frozen=True):
     """Digest of type, origin, expiry, cues and replaced memories."""
     address: str = ""
     """Digest of its project, session and transcript; empty if it has no transcript."""
+    supersedes: tuple[str, ...] = ()
+    """The memories that it replaces."""
 
     def confirms(self, digests: tuple[str, str]) -> bool:
         """Return True if these are the digests of the same text and anchor; see `authored_digests`."""
@@ -95,6 +97,7 @@ class AuthoredMemories:
                 "kind": _anchor_digest(_to_anchor(memory)),
                 "at": at,
                 **address_of(dict(memory.source)),
+                **({"supersedes": memory.supersedes} if memory.supersedes else {}),
             }
             for memory in memories
         )
@@ -123,6 +126,11 @@ class AuthoredMemories:
         """Return True if a memory was written here, in this project, with this session and transcript."""
         known = self.find(memory)
         return known is not None and known.address == _address_digest(project, session, transcript)
+
+    def lets_replace(self, old: str, new: str) -> bool:
+        """Return False if a memory was written here, and what claims to replace it was not: a repository hides nothing of the user's."""
+        known = self.find(new)
+        return (known is not None and old in known.supersedes) or not self.knows(old)
 
     def knows(self, memory: str) -> bool:
         """Return True if a memory with this id was written here, whatever its text is now."""
@@ -194,5 +202,6 @@ def _to_anchor(memory: NewMemory) -> Anchor:
 
 
 def _parse_line(entry: Any) -> tuple[str, AuthoredText]:
-    texts = (str(entry[name]) for name in ("text", "whole", "kind"))
-    return str(entry["memory"]), AuthoredText(*texts, address=str(entry.get("address", "")))
+    text, whole, kind = (str(entry[name]) for name in ("text", "whole", "kind"))
+    replaced = tuple(map(str, entry.get("supersedes", ())))
+    return str(entry["memory"]), AuthoredText(text, whole, kind, str(entry.get("address", "")), replaced)

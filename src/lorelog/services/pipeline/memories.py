@@ -17,7 +17,6 @@ from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, Lif
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import CODE_DATABASE
-from lorelog.services.standing.ownership import Ownership
 
 if TYPE_CHECKING:
     from lorelog.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, ListReply, NewMemory
@@ -39,7 +38,7 @@ class ProjectMemories(Struct, frozen=True):
         lifecycle = self.scope.lifecycle_index()
         reply = lifecycle.annotate(expand(identity, self.scope.store, lines=lines))
         reply = attach_sources(reply, self.scope.store, lifecycle.summary_links)
-        reply = replace(reply, chunk=self._ownership.with_shown_anchor(reply.chunk, self.scope.store))
+        reply = replace(reply, chunk=self.scope.ownership().with_shown_anchor(reply.chunk, self.scope.store))
         return self.scope.record_pages.annotate_section(reply, around=bool(lines))
 
     def check_freshness(self, chunk: StoredChunk) -> FreshnessVerdict:
@@ -70,7 +69,7 @@ class ProjectMemories(Struct, frozen=True):
         reply = list_memories(self.scope.store, scoped, limit, self.scope.lifecycle_index(), options or ListOptions())
         if not reply.memories:
             return replace(reply, notes=explain_filters(self.scope.store, scoped))
-        ownership = self._ownership
+        ownership = self.scope.ownership()
         return replace(
             reply, memories=tuple(ownership.with_shown_anchor(memory, self.scope.store) for memory in reply.memories)
         )
@@ -84,7 +83,7 @@ class ProjectMemories(Struct, frozen=True):
             return reply
         trust, newer = self.scope.record_pages.chunk_trust(reply.memory)
         state = LifecycleState(superseded_by=newer) if newer else self.scope.lifecycle_index().state_of(reply.memory)
-        memory = self._ownership.with_shown_anchor(reply.memory, self.scope.store)
+        memory = self.scope.ownership().with_shown_anchor(reply.memory, self.scope.store)
         return replace(reply, memory=memory, lifecycle=state, trust=trust)
 
     def add(
@@ -161,7 +160,3 @@ class ProjectMemories(Struct, frozen=True):
             self.scope.refresh_delivery,
         )
         return editor.edit(identity, before, after, None if keep_secrets else self.scope.defaults.capture.patterns)
-
-    @property
-    def _ownership(self) -> Ownership:
-        return Ownership(self.scope.place, self.scope.authored())

@@ -28,6 +28,7 @@ from lorelog.core.ports import Completion
 from lorelog.language.lexicon import lexicon
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.review.statements import REJECTION, Statement
+from lorelog.services.standing.rules import StandingRule
 
 PURPOSE_REVIEW = "review"
 BATCH = 20
@@ -120,15 +121,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     replaces: tuple[int, ...] = ()
 
 
-class KnownRule(Struct, frozen=True):
-    """A rule that a new one may repeat or replace."""
-
-    id: str
-    text: str
-    said: str = ""
-    """The day on which it was said or added."""
-
-
 class AskModel(Protocol):
     """A metered language model; see `MeteredLlm.ask`."""
 
@@ -142,7 +134,9 @@ class Judge(Struct, frozen=True):
 
     ask: AskModel
 
-    def judge(self, statements: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> Iterator[dict[str, Verdict]]:
+    def judge(
+        self, statements: Sequence[Statement], rules: Sequence[StandingRule] = ()
+    ) -> Iterator[dict[str, Verdict]]:
         """Yield the valid verdicts of each batch, by statement id. Raise ModelError if the model fails.
 
         Statements are given newest first: one that contradicts a rule among the newer ones of its batch does not last.
@@ -152,7 +146,7 @@ class Judge(Struct, frozen=True):
             named = rules[:MAX_RULES]
             answers = self._ask(GUIDE, batch, named, 200 + _TOKENS_PER_STATEMENT * len(batch))
             verdicts = {n: check_verdict(verdict, batch[n - 1], len(named)) for n, verdict in answers.items()}
-            found, later = dict[str, Verdict](), list[KnownRule]()
+            found, later = dict[str, Verdict](), list[StandingRule]()
             for number, statement in enumerate(batch, 1):
                 verdict = verdicts.get(number)
                 if verdict is not None and verdict.label in LASTING_LABELS:
@@ -160,7 +154,7 @@ class Judge(Struct, frozen=True):
                     if confirmed and any(1 <= rule <= len(later) for rule in confirmed.replaces):
                         verdict = Verdict(n=number, label="remark")  # taken back by what was said later
                     elif confirmed:
-                        later.append(KnownRule("", verdict.wording))
+                        later.append(StandingRule(id="", text=verdict.wording))
                     else:
                         continue
                 if verdict is not None:
@@ -168,7 +162,7 @@ class Judge(Struct, frozen=True):
             yield found
 
     def compare(
-        self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[KnownRule] = ()
+        self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[StandingRule] = ()
     ) -> Iterator[tuple[Verdict, list[Statement]]]:
         """Yield what new statements say again, with all statements that say it, oldest first.
 
@@ -182,7 +176,7 @@ class Judge(Struct, frozen=True):
             checked = check_verdict(verdict, members[-1], len(named), members)
             if checked is None or checked.label not in LASTING_LABELS:
                 continue
-            rule = [named[n - 1] for n in checked.same] or [KnownRule("", checked.wording)]
+            rule = [named[n - 1] for n in checked.same] or [StandingRule(id="", text=checked.wording)]
             if checked.same or _is_repeated(members):
                 members = [member for member in members if self._is_confirmed(member, _CONFIRM_AGAIN, rule[:1])]
             final = check_verdict(checked, members[-1], len(named), members) if members else None
@@ -190,13 +184,13 @@ class Judge(Struct, frozen=True):
                 yield final, members
 
     def _is_confirmed(
-        self, statement: Statement, guide: str = GUIDE + _CONFIRM, rules: Sequence[KnownRule] = ()
+        self, statement: Statement, guide: str = GUIDE + _CONFIRM, rules: Sequence[StandingRule] = ()
     ) -> Verdict | None:
         alone = self._ask(guide, [statement], rules, _CONFIRM_TOKENS).get(1)
         return alone if alone is not None and alone.label in LASTING_LABELS else None
 
     def _ask(
-        self, guide: str, batch: Sequence[Statement], rules: Sequence[KnownRule], max_tokens: int, *, new: int = 0
+        self, guide: str, batch: Sequence[Statement], rules: Sequence[StandingRule], max_tokens: int, *, new: int = 0
     ) -> dict[int, Verdict]:
         """Return the entries of an answer by number. With `new`, that many statements are compared with the others."""
         sessions = list(dict.fromkeys(said.session for said in batch))

@@ -30,14 +30,20 @@ from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
-from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, project_key, read_standing, short_digest
+from lorelog.light.delivery_files import (
+    MIN_SINK_DELIVERIES,
+    RULE_TYPES,
+    STANDING_TYPES,
+    drop_repetitions,
+    project_key,
+    read_standing,
+    short_digest,
+)
 from lorelog.light.prompt_match import stands_in
-from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.standing.ownership import (
     HEADING,
-    STANDING_TYPES,
     OwnClaim,
     Ownership,
     find_writers,
@@ -56,7 +62,6 @@ FAILURE_TYPE = "failure"
 """Type of what is told before a command that keeps failing."""
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_WORD = re.compile(r"\w+")
 MAX_STANDING = 2_000
 _MIN_COUNTED_PROMPTS, _MAX_COUNTED_PROMPTS = 30, 200
 _MAX_PROMPT_SHARE = 0.03
@@ -85,6 +90,7 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
             memory.with_usage(verdicts.get(id_, memory.verdict), unused.get(id_, 0), cue_only=is_cue_only(id_))
             for id_, memory in ((memory.id, memory) for memory in read_memories(source, marks))
         ]
+        memories.sort(key=lambda memory: memory.date, reverse=True)
         shown = _name_phrases(source, [memory for memory in memories if memory.verdict != Freshness.GONE])
         changed = write_projects(folder, [*shown, *_read_remedies(folder)])
         write_atomic(source.stamp_file, stamp.encode(), durable=False)
@@ -233,7 +239,7 @@ def _named_phrase(cue: Cue, kind: str) -> str:
     return f"`{phrase}`" if is_word else phrase
 
 
-class _Draft(Struct):
+class _Draft(Struct, frozen=True):
     """What a chunk says of a memory by itself, apart from registry, supersessions and dates.
 
     A process keeps the drafts: between two calls only a few chunks change, and deriving cues takes milliseconds for each.
@@ -246,8 +252,6 @@ class _Draft(Struct):
     claim: OwnClaim
     memory: StandingMemory | None = None
     """Not own, without expiry; None if it can never be delivered."""
-    shown: StandingMemory | None = None
-    """The memory as it was shown last."""
 
 
 @lru_cache(maxsize=4)
@@ -257,30 +261,26 @@ def _known_drafts(folder: Path) -> dict[ChunkKey, _Draft]:
     return {}
 
 
-def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMemory]:
-    """Return the memories that may be delivered, newest first; equal ones once."""
+def read_memories(source: DeliverySource, marks: MemoryMarks) -> Iterator[StandingMemory]:
+    """Yield the memories that may be delivered."""
     drafts = _read_drafts(source, marks)
     registered = source.authored.all()
-    own = {
-        draft.stored.key: anchor
-        for draft in drafts
-        if (anchor := draft.stored.chunk.anchor) and is_confirmed(draft.claim, registered.get(anchor.memory))
-    }
-    own_ids = {anchor.memory for anchor in own.values()}
-    replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
+    own = [draft for draft in drafts if is_confirmed(draft.claim, registered.get(draft.stored.chunk.memory))]
+    own_ids = {draft.stored.chunk.memory for draft in own}
+    # Another memory with the id of an own one is forged.
     others = [draft for draft in drafts if draft.stored.chunk.memory not in own_ids]
     changed = [draft for draft in others if draft.stored.chunk.memory in registered and draft.claim is not False]
-    kept = _last_wordings(source.folder, changed)
+    last_wordings = _last_wordings(source.folder, changed)
     foreign = [draft.stored for draft in others if draft.memory is not None and draft.memory.is_standing]
     writers = find_writers(source.folder, foreign)
-    # Another memory with the id of an own one is forged.
-    visible = [
-        draft
-        for draft in (*(draft for draft in drafts if draft.stored.key in own), *others)
-        if (memory := kept.get(draft.stored.chunk.memory) or draft.memory) is not None
-        if _show(source, draft, memory, replaced, is_own=draft.stored.key in own, writer=writers.get(memory.id, ""))
-    ]
-    return _drop_repetitions(sorted(visible, key=lambda draft: draft.stored.chunk.date, reverse=True))
+    for draft in (*own, *others):
+        memory = last_wordings.get(draft.stored.chunk.memory) or draft.memory
+        state = source.lifecycle.state_of(draft.stored)
+        if memory is None or state.expired or state.superseded_by:
+            continue
+        is_own = memory.edited or memory.id in own_ids
+        writer = "" if is_own else writers.get(memory.id, "")
+        yield replace(memory, own=is_own, expires=state.expires, writer=writer)
 
 
 def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
@@ -300,30 +300,32 @@ def _read_chunk(chunk: Chunk, anchor: Anchor) -> tuple[str, tuple[Cue, ...], boo
     """Return the words of a memory, its cues, by hand or derived, whether it stands, and when it was said, if it was filed."""
     from lorelog.services.cues.derive import derive_cues
 
-    was_said, by_hand = is_captured(anchor), read_cues(anchor.cues)
-    words, about = split_statement(HEADING.sub("", chunk.text, count=1))
-    reason = about.partition(": “")[0] if about.startswith("said on ") and not was_said else ""
-    words = words if was_said or reason else chunk.text
-    text = plain_text(words)
-    if by_hand:
-        return text, by_hand, True, reason
-    stands = is_certain(chunk.type, words) if was_said else chunk.type in STANDING_TYPES
-    is_added_fact = not (was_said or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    words, about = read_words(chunk)
+    reason = "" if is_captured(anchor) else about.partition(": “")[0]
+    text, stands = plain_text(words), may_stand(chunk)
+    if by_hand := read_cues(anchor.cues):
+        return text, by_hand, stands, reason
+    is_added_fact = not (is_captured(anchor) or anchor.covers) and chunk.type not in _CUELESS_TYPES
     return text, derive_cues(text) if stands or is_added_fact else (), stands, reason
 
 
-def is_captured(anchor: Anchor) -> bool:
+def is_captured(anchor: Anchor | None) -> bool:
     """Return whether a memory was captured from a conversation."""
-    return bool(anchor.session or anchor.turn)
+    return anchor is not None and bool(anchor.session or anchor.turn)
 
 
-def is_certain(kind: str, words: str) -> bool:
-    """Return whether a captured statement stands without a person's word: a rule in a certain form."""
-    if kind != "preference":
-        return False
+def may_stand(chunk: Chunk) -> bool:
+    """Return whether a memory stands by its type and words, whoever wrote it.
+
+    Of what was captured, only a rule in a certain form does; the rest needs a person's or a judge's word.
+    """
+    if chunk.anchor is not None and read_cues(chunk.anchor.cues):
+        return True
+    if not is_captured(chunk.anchor):
+        return chunk.type in STANDING_TYPES
     from lorelog.ingest.transcripts.certain_forms import certain_rules
 
-    return bool(certain_rules(words))
+    return chunk.type == "preference" and bool(certain_rules(read_words(chunk)[0]))
 
 
 def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
@@ -344,7 +346,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
     text, cues, stands, reason = _read_chunk(chunk, anchor)
     if not text or not (stands or cues):
         return draft
-    draft.memory = StandingMemory(
+    memory = StandingMemory(
         id=anchor.memory,
         type=chunk.type,
         text=text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…",
@@ -357,29 +359,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
         session=anchor.session,
         reason=reason,
     )
-    return draft
-
-
-def _show(
-    source: DeliverySource,
-    draft: _Draft,
-    memory: StandingMemory,
-    replaced: frozenset[str],
-    *,
-    is_own: bool,
-    writer: str,
-) -> bool:
-    """Set what a draft shows; return False if it is hidden. `replaced` are the memories that own ones supersede."""
-    state = source.lifecycle.state_of(draft.stored)
-    own = is_own or memory.edited
-    if state.expired or (state.superseded_by and (not own or memory.id in replaced)):
-        return False
-    shown = draft.shown or memory
-    writer = "" if own else writer
-    if (shown.own, shown.expires, shown.writer, shown.edited) != (own, state.expires, writer, memory.edited):
-        shown = replace(memory, own=own, expires=state.expires, writer=writer)
-    draft.shown = shown
-    return True
+    return replace(draft, memory=memory)
 
 
 def _last_wordings(folder: Path, changed: Iterable[_Draft]) -> dict[str, StandingMemory]:
@@ -396,10 +376,13 @@ def _last_wordings(folder: Path, changed: Iterable[_Draft]) -> dict[str, Standin
     return kept
 
 
-def split_statement(text: str) -> tuple[str, str]:
-    """Return the words of a captured statement, and what they are about; see `format_statement` of the transcripts."""
-    words, mark, context = text.rpartition("\n- About: ")
-    return (words, " ".join(context.split())) if mark else (text, "")
+def read_words(chunk: Chunk) -> tuple[str, str]:
+    """Return the words of a memory, and where they were said, if it was captured (`format_statement`) or filed (`new_memory`)."""
+    text = HEADING.sub("", chunk.text.lstrip("\n"), count=1)
+    words, _, context = text.rpartition("\n- About: ")
+    if words and (is_captured(chunk.anchor) or context.startswith("said on ")):
+        return words, " ".join(context.split())
+    return text, ""
 
 
 def plain_text(text: str) -> str:
@@ -409,29 +392,11 @@ def plain_text(text: str) -> str:
     return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 
-def _drop_repetitions(drafts: Iterable[_Draft]) -> list[StandingMemory]:
-    """Keep one of each text and project, by its words: the user's, an agent's, or a foreign one; the newest of these."""
-    kept: dict[tuple[str, str], StandingMemory] = {}
-    for draft in drafts:
-        if (memory := draft.shown) is None:
-            continue
-        words = (memory.project, " ".join(_WORD.findall(memory.text.casefold())))
-        known = kept.get(words)
-        if known is None or _standing_rank(memory) < _standing_rank(known):
-            kept[words] = memory
-    return list(kept.values())
-
-
-def _standing_rank(memory: StandingMemory) -> int:
-    """Return 0 for the user's own word, 1 for what an agent noted here, 2 for what came from elsewhere."""
-    return 2 if not memory.own else int(memory.origin == "agent")
-
-
 def write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
     by_project: dict[str, list[StandingMemory]] = {"": []}
     for memory in memories:
         by_project.setdefault(memory.project, []).append(memory)
-    by_key = {project_key(project): members for project, members in by_project.items()}
+    by_key = {project_key(project): drop_repetitions(members, getattr) for project, members in by_project.items()}
     contents: dict[str, bytes] = {}
     for key, members in by_key.items():
         standing = [memory for memory in members if memory.is_standing][:MAX_STANDING]
