@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.models.embedding_server import EmbeddingServer
 
-from lorelog.core.errors import StoreIncompatible
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.wiring import ResourcePool, resolve_location
 
@@ -109,15 +107,3 @@ def test_a_changed_settings_file_counts_at_once(tmp_path: Path, home: Path) -> N
     assert found == [5, 7, 7, 8, 8, 5, 5]
     assert pool._plan(location, {}) is pool._plan(location, {})
     pool.close()
-
-
-def test_a_home_from_before_the_first_release_is_refused(tmp_path: Path, home: Path) -> None:
-    """It is named with what to do, and nothing in it is changed."""
-    (home / "tenants" / "default").mkdir(parents=True)
-    caller = ClientIdentity(str(tmp_path), {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake"})
-
-    with pytest.raises(StoreIncompatible, match=r"before 0\.1\.0") as refused:
-        Dispatcher(ResourcePool().engine).call("memory.add", {"text": "the okapi hides"}, caller)
-
-    assert "'data/NAME'" in refused.value.hint
-    assert [path.name for path in home.rglob("*")] == ["tenants", "default"]

@@ -173,9 +173,10 @@ class Engine(ProjectScope):
         from lorelog.services.review.filing import PERSON, ReviewLog
         from lorelog.services.standing.rules import read_standing_memories
 
-        filed = ReviewLog(self.place.tenant_folder).by_memory()
+        log = ReviewLog(self.place.tenant_folder)
+        filed = log.by_memory()
         by_judge = {id_: entry.forbids for id_, entry in filed.items() if entry.forbids or entry.judge != PERSON}
-        return read_standing_memories(self.place, by_judge)
+        return read_standing_memories(self.place, by_judge, log.words_by_memory())
 
     def judge(self, named: str = "", said_to: Sequence[str] = ()) -> MeteredLlm | None:
         """Return the language model that may file statements said to these hosts; None if there is none."""

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.config.settings import environment_digest, settings_stamp
 from lorelog.core.caller import detect_agent
-from lorelog.core.errors import ConfigError, LorelogError, NotFound, StoreIncompatible, UsageError
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
     CacheOptions,
@@ -34,7 +34,7 @@ from lorelog.core.options import (
     StoreOptions,
     TraceOptions,
 )
-from lorelog.core.paths import first_layout_folder, home_folder, join_path, model_cache_folder
+from lorelog.core.paths import home_folder, join_path, model_cache_folder
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
@@ -384,7 +384,6 @@ class ResourcePool:
             plan.defaults.rerank,
             plan.defaults.caching,
         )
-        check_home(location.home)
         embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
         embedder = None
         if options.provider != "none":
@@ -456,17 +455,7 @@ def _secret_digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def check_home(home: Path) -> None:
-    """Raise StoreIncompatible for a home of the layout before the first release."""
-    if os.path.lexists(first_layout_folder(home)):
-        raise StoreIncompatible(
-            f"{home} has the layout of a version before 0.1.0",
-            hint="move each 'tenants/NAME' there to 'data/NAME', delete its folder 'index', and run 'lorelog index'",
-        )
-
-
 def _make_workspace(location: Location, settings: Settings) -> Workspace:
-    check_home(location.home)
     claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
     claude_folder = Path(claude) if settings.value("index.auto_memory") else None
     roots, remote = settings.roots(), settings.remote_folders()
@@ -492,7 +481,6 @@ def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptio
         spending=settings.spend_options(),
         review_judge=settings.text("review.judge"),
         compact_prompt=prompt_path(location.home, settings.text("prompts.compact")),
-        warnings=settings.warnings,
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -419,22 +417,3 @@ def test_every_setting_is_declared_soundly() -> None:
         assert setting.meaning.endswith(".")
         assert coerce_value(setting, setting.default, "its own declaration") == setting.default
         assert (setting.kind is SettingKind.LIST) == isinstance(setting.default, tuple)
-
-
-def test_cheap_import(place: Place) -> None:
-    """Loading settings without files imports neither the TOML libraries nor difflib."""
-    code = (
-        "import sys; from pathlib import Path; from lorelog.config import load_settings;"
-        "load_settings(Path(sys.argv[1]), Path(sys.argv[2]), {}, {}).search_options();"
-        "print(sorted({'tomllib', 'tomlkit', 'difflib', 'numpy'} & set(sys.modules)))"
-    )
-    paths = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(place.home), str(place.project)],
-        env={**os.environ, "PYTHONPATH": paths},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-
-    assert done.stdout.strip() == "[]"

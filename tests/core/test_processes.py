@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.core import processes
-from lorelog.core.processes import acquire_file_lock, enable_wal, lock_byte, try_file_lock
+from lorelog.core.processes import acquire_file_lock, enable_wal, try_file_lock
 
 
 def test_a_lock_is_held_by_one_and_ends_with_its_descriptor(tmp_path: Path) -> None:
@@ -62,41 +62,6 @@ def test_waiting_for_the_journal_mode_ends_in_time(tmp_path: Path) -> None:
     enable_wal(other, 0.03)
     holder.close()
     other.close()
-
-
-class WindowsLocks:
-    """Windows' `msvcrt`, as far as locks go: ranges of bytes from the file's position on, each held by one open file."""
-
-    LK_NBLCK = 2
-
-    def __init__(self) -> None:
-        self.held: dict[tuple[int, int], int] = {}
-
-    def locking(self, descriptor: int, mode: int, count: int) -> None:
-        assert (mode, count) == (self.LK_NBLCK, 1)
-        place = (os.fstat(descriptor).st_ino, os.lseek(descriptor, 0, os.SEEK_CUR))
-        if self.held.setdefault(place, descriptor) != descriptor:
-            raise PermissionError(13, "Permission denied")
-
-
-def test_a_lock_on_windows_hides_no_byte_of_the_file(tmp_path: Path) -> None:
-    """On Windows, where others cannot read a locked byte, the lock is behind the content, and the position stays."""
-    path = tmp_path / "file"
-    path.write_bytes(b"content")
-    windows = WindowsLocks()
-    first, second = (os.open(path, os.O_RDWR) for _ in range(2))
-    try:
-        os.lseek(first, 3, os.SEEK_SET)
-
-        assert lock_byte(first, windows)
-        assert not lock_byte(second, windows)
-        assert os.read(first, 4) == b"tent"
-        ((_, position),) = windows.held
-        assert 10**9 < position < 2**31
-        assert path.stat().st_size == 7
-    finally:
-        os.close(first)
-        os.close(second)
 
 
 def test_shared_locks_exclude_an_exclusive_one_only(tmp_path: Path) -> None:

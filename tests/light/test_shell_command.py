@@ -39,6 +39,8 @@ def matches_command(pattern: str, command: str) -> bool:
         ("git push --force", "git push --force-with-lease", False),
         ("git push -f", "git push -fu origin main", True),
         ("git commit", "git -C /repo -c user.name=x commit -am x", True),
+        ("git stash", "git -C /repo stash -u", True),
+        ("git stash", "git stash list", False),
         ("pytest", "uv run pytest -q", True),
         ("pytest", "python -m pytest tests", True),
         ("pytest", "/opt/bin/pytest tests", True),

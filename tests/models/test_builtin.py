@@ -18,8 +18,6 @@ from lorelog.models.embed import PROVIDERS, open_embedder
 from lorelog.models.embed.builtin import MODEL_NAME, BuiltinEmbedder, encoder_folder, name_weights
 from lorelog.models.embed.onnx_encoder import open_session
 
-SOURCE = Path(__file__).parents[2] / "src"
-
 
 @pytest.mark.slow
 def test_related_texts_are_nearer_than_others(embedder: BuiltinEmbedder) -> None:

@@ -19,7 +19,6 @@ from lorelog.core.ports import Embedder
 from lorelog.models.embed import open_embedder
 from lorelog.models.embed.builtin import BuiltinEmbedder, encoder_folder
 
-SOURCE = Path(__file__).parents[2] / "src"
 TEXT = "the otter sleeps in the river"
 MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True, "word_embedding_dimension": 3}
 

@@ -96,21 +96,6 @@ def test_what_lacks_a_condition_is_refused_with_its_reason(table: Table, said: d
     assert table.trust(table.claim)["verified_by"] == []
 
 
-@pytest.mark.parametrize("kind", ["evidence", "task_progress", "task_finish", "run_finish", "wiki_page"])
-def test_other_kinds_speak_for_nothing(table: Table, kind: str) -> None:
-    """Evidence supports a claim and does not verify it."""
-    each: dict[str, dict[str, Any]] = {
-        "evidence": {"evidence_kind": "benchmark"},
-        "task_progress": {"next_step": "on"},
-        "run_finish": {"status": "completed"},
-        "wiki_page": {"artifact_role": "concept", "content": "# x", "related_artifact_ids": [table.claim]},
-    }
-    spoken = table.speak("create", artifact_kind=kind, **{**FORGED, "status": "completed", **each.get(kind, {})})
-
-    assert spoken["trust"]["tier"] == "canonical_record"
-    assert table.desk("artifact.get", artifact_id=table.claim)["artifact"]["trust"]["verified_by"] == []
-
-
 @pytest.mark.parametrize("field", ["promotion_state", "trust_tier", "tier", "trust", "verified_by", "tainted"])
 def test_worth_cannot_be_given(table: Table, field: str) -> None:
     """A field that would set a tier is refused with the reason, and nothing is written."""

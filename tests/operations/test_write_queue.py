@@ -54,6 +54,19 @@ def test_a_writer_that_fails_passes_its_turn_on() -> None:
     assert (turns.queue_length(ONE), turns.queue_length(Path("two"))) == (0, 0)
 
 
+def test_a_slot_that_is_released_twice_is_taken_back_once() -> None:
+    """A review that embeds a rule while its slot is released leaves nothing in the queue for others to wait for."""
+    turns = WriteQueue()
+    with turns.acquire(ONE) as slot:
+        with slot.released():
+            with slot.released():
+                pass
+            assert turns.queue_length(ONE) == 0
+        assert turns.queue_length(ONE) == 1
+
+    assert turns.queue_length(ONE) == 0
+
+
 def test_a_cancelled_writer_leaves_the_queue() -> None:
     """A cancelled writer leaves the queue, and the writers behind it proceed."""
     turns = WriteQueue()

@@ -23,17 +23,6 @@ def promoted(*records: Record) -> set[str]:
     return {identity for identity, trust in assess_records(records).items() if trust.tier is TrustTier.VERIFIED}
 
 
-@pytest.mark.parametrize("kind", sorted(COUNTERSIGNING_KINDS))
-def test_what_speaks_for_anothers_record_is_verified(kind: str) -> None:
-    """The supporting record is verified; the supported one stays canonical and lists it."""
-    trust = assess_records([CLAIM, replace(SPEAKS, kind=kind)])
-
-    assert (trust["speaks"].tier, trust["speaks"].promotion) == (TrustTier.VERIFIED, Promotion.GRANTED)
-    assert not trust["speaks"].requires_verification
-    assert (trust["claim"].tier, trust["claim"].verified_by) == (TrustTier.CANONICAL, ("speaks",))
-    assert trust["claim"].promotion is Promotion.NONE
-
-
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "same writer": ({"agent": "mara"}, {}, "same writer"),
     "padded name": ({"agent": " mara\t"}, {}, "same writer"),
@@ -80,16 +69,6 @@ def test_every_combination_of_conditions() -> None:
         good = not mine and not theirs and kind in COUNTERSIGNING_KINDS and claim is True
         said = (mine, theirs, kind, claim)
         assert promoted(replace(CLAIM, **theirs), speaks) == ({"speaks"} if good else set()), said
-
-
-@pytest.mark.parametrize("name", ["verification_status", "approval_state", "promotion_state", "trust_tier", "summary"])
-@pytest.mark.parametrize("status", ["verified", "verified_record", "recorded"])
-def test_forged_words_move_nothing(name: str, status: str) -> None:
-    """Claims of a record about its own trust have no effect."""
-    own = replace(SPEAKS, agent="mara", status=status, fields={name: "verified_record"})
-
-    assert promoted(CLAIM, own) == set()
-    assert promoted(CLAIM, replace(own, agent="otto")) == {"speaks"}
 
 
 def test_a_superseded_record_cannot_be_verified_any_more() -> None:

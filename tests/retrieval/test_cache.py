@@ -91,16 +91,6 @@ def test_everything_that_decides_an_answer_is_in_its_key(other: AnswerKey) -> No
     assert kept.get(other, "r1") is None
 
 
-def test_a_write_makes_every_answer_unusable() -> None:
-    """Under another revision nothing is returned, and dropped replies do not come back with the old one."""
-    kept = cache()
-    kept.put(inquiry(), "r1", reply())
-
-    assert kept.get(inquiry(), "r2") is None
-    assert kept.get(inquiry(), "r1") is None
-    assert kept.counters().stale == 1
-
-
 def test_an_answer_ends_with_its_time() -> None:
     """A reply expires exactly at its time limit, regardless of its use."""
     clock = StoppedClock()
@@ -197,20 +187,6 @@ def test_what_may_turn_a_question_around_changes_the_wording(one: str, other: st
     pairs at .93 to 1.
     """
     assert normalize_wording(one) != normalize_wording(other)
-
-
-def test_a_near_question_is_answered_and_it_is_said() -> None:
-    """A near-repeat gets the other query's reply, with a note that names it."""
-    kept = cache(similar=0.98)
-    kept.put(inquiry(), "r1", reply(notes=("of before",)), EAST)
-
-    answer = kept.get_near(inquiry("Where do the otters sleep?"), "r1", NEARLY_EAST)
-
-    assert answer is not None
-    assert answer.hits == reply().hits
-    assert answer.query == "Where do the otters sleep?"
-    assert answer.notes == ("of before", "answered from the cache: the same question as 'where do otters sleep'")
-    assert kept.counters() == CacheCounters(lookups=1, near=1, answers=1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
+from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.options import RerankOptions
 from lorelog.core.query import Explanation, ScorePart
 from lorelog.retrieval.rerank import (
@@ -183,22 +183,6 @@ def test_an_invalid_score_is_left_out_with_a_note(bad: float) -> None:
     assert done.notes == ("1 of the cross-encoder's scores were not finite numbers and are left out",)
 
 
-def test_only_faulty_scores_leave_the_first_ranking() -> None:
-    """A cross-encoder that returns only NaN changes nothing, with a note."""
-    done = blended([0.9, 0.8], [math.nan, math.nan])
-    assert done.parts == (None, None)
-    assert done.reason == ""
-    assert len(done.notes) == 1
-
-
-@pytest.mark.parametrize("cross", [[], [1.0], [1.0, 2.0, 3.0]])
-def test_a_wrong_number_of_scores_leaves_the_first_ranking(cross: list[float | None]) -> None:
-    """A wrong number of scores is not used, with a note."""
-    done = blended([0.9, 0.8], cross)
-    assert done.parts == (None, None)
-    assert done.notes == (f"not reranked: the model returned {len(cross)} scores for 2 candidates",)
-
-
 # -- asking for it --------------------------------------------------------------------------------------------------------
 
 
@@ -221,17 +205,6 @@ def test_what_was_not_read_in_time_is_noted_and_stays_behind() -> None:
     (note,) = done.notes
     assert note.startswith("the cross-encoder read 2 of 4 candidates in 0.5 s")
     assert "rerank.timeout_s" in note
-
-
-@pytest.mark.parametrize("error", [ModelUnavailable("it is not there", hint="fetch it"), ModelFault("it failed")])
-def test_a_model_that_fails_becomes_a_note(error: ModelError) -> None:
-    """If the model fails the first ranking is kept, and a note gives reason and hint."""
-    done = rerank(QUESTION, [0.9, 0.8], [PROSE, PROSE], Stub(error), RerankOptions())
-    assert done.parts == (None, None)
-    assert done.weight == 0.0
-    (note,) = done.notes
-    assert error.message in note
-    assert error.hint in note
 
 
 def test_code_is_not_even_shown_to_it() -> None:

@@ -19,13 +19,12 @@ from tests.examples import examples
 from tests.stores.making import ALL, OPENED, PlainAnalyser, TemporaryStore, chunk, fill, search_texts, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
-from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible
+from lorelog.core.errors import StoreError, StoreIncompatible
 from lorelog.core.options import DEFAULT_COLLECTION, StoreOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters, Term
-from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.milvus import MilvusStore
-from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word, in_values
+from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word
 
 pytestmark = pytest.mark.slow
 
@@ -391,24 +390,6 @@ def test_a_new_analyser_pushes_the_words_again(tmp_path: Path, milvus_file: str)
     assert store.compare().is_consistent
 
 
-def test_the_stores_can_be_changed_and_changed_back(tmp_path: Path, milvus_file: str) -> None:
-    """An index moves from the embedded store to Milvus and back without embedding again."""
-    embedded = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
-    fill(embedded, "alpha one", "beta two")
-    embedded.close()
-
-    milvus = open_store(tmp_path, milvus_file)
-    assert search_texts(milvus, "alpha") == ["alpha one"]
-    assert len(milvus.propose((), vector(1, 9), ALL, 10)[1]) == 2
-    fill(milvus, "alpha three", source="/b.md")
-    milvus.close()
-
-    assert search_texts(embedded, "alpha") == ["alpha one", "alpha three"]
-    assert len(embedded.propose((), vector(1, 9), ALL, 10)[1]) == 3
-    assert embedded.pending(10) == []
-    embedded.close()
-
-
 # -- what is not there -------------------------------------------------------------------------------------------------
 
 
@@ -494,16 +475,3 @@ def test_a_store_that_is_not_asked_opens_nothing(tmp_path: Path) -> None:
     assert store.documents() == []
     store.reset()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_busy_error_is_not_a_lost_index(tmp_path: Path, milvus_server: LiteServer) -> None:
-    """A second writer on this machine is rejected as with every store."""
-    of = tenant()
-    first, second = open_store(tmp_path, milvus_server.uri, of=of), open_store(tmp_path, milvus_server.uri, of=of)
-
-    with first.writer() as writer:
-        writer.put([update("/a.md", ["alpha"])])
-        with pytest.raises(StoreBusy), second.writer(wait_s=0):
-            pass
-    assert search_texts(second, "alpha") == ["alpha"]
-    assert in_values("key", ["a", 'b"']) == 'key in ["a", "b\\""]'

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -293,57 +288,3 @@ def test_a_push_that_was_broken_off_goes_on(
     assert sum(sent) < broken + 10
     assert search_texts(again, "alpha") == sorted(f"alpha {number}" for number in range(10))
     assert again.compare().is_consistent
-
-
-CRASHING = """
-import sys
-from pathlib import Path
-sys.path[:0] = {path!r}
-from tests.stores.test_milvus import open_store
-from tests.stores.making import update, vector
-store = open_store(Path({place!r}), {uri!r}, of={of!r})
-round_ = int(sys.argv[1])
-with store.writer():
-    pass
-print("ready", flush=True)
-while True:
-    round_ += 1
-    with store.writer() as writer:
-        writer.put([update(f"/{{n}}.md", [f"word{{n}} kept", f"word{{n}} round{{round_}}"], size=round_) for n in range(5)])
-        writer.put_vectors({{pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(100)}})
-        writer.sweep()
-"""
-
-
-@pytest.mark.parametrize("cycles", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_killed_writer_leaves_the_old_version_or_the_new(
-    tmp_path: Path, milvus_server: LiteServer, cycles: int
-) -> None:
-    """After kill -9 every document is complete, and after the next run Milvus holds what the catalog holds."""
-    rng = random.Random(7)
-    of = tenant()
-    script = CRASHING.format(path=[p for p in sys.path if p], place=str(tmp_path), uri=milvus_server.uri, of=of)
-    for cycle in range(cycles):
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(cycle * 10_000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(rng.uniform(0.0, 0.4))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-
-        store = open_store(tmp_path, milvus_server.uri, of=of)
-        with store.writer() as writer:
-            writer.sweep()
-        for document in store.documents():
-            name = document.source.removeprefix("/").removesuffix(".md")
-            texts = [stored.chunk.text for stored in store.chunks_of(document.source)]
-            assert texts == [f"word{name} kept", f"word{name} round{document.stamp.size}"]
-            assert search_texts(store, f"word{name}") == sorted(texts)
-        assert len(store.propose((), vector(1, 9), ALL, 1000)[1]) == store.coverage(ALL).with_vectors
-        comparison = store.compare()
-        assert comparison.is_consistent, comparison
-        assert comparison.there == comparison.here
-        store.close()

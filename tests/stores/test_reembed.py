@@ -59,7 +59,7 @@ def make_beside(store: Store) -> None:
 
 
 def test_each_model_finds_by_its_own_vectors(open_as: Open) -> None:
-    """Before the swap only the old model finds by vectors, after it only the new one."""
+    """Before the swap only the old model finds by vectors, after it only the new one; a rollback undoes that."""
     old, new = open_as("old"), open_as("new")
     fill(old)
     make_beside(new)
@@ -82,40 +82,13 @@ def test_each_model_finds_by_its_own_vectors(open_as: Open) -> None:
         stored.chunk.identify("new") for stored in new.chunks_of("/a.md")
     ]
     assert new.compare().is_consistent
-    for store in (old, new):
-        store.close()
-
-
-@pytest.mark.slow
-def test_going_back_and_on_again(open_as: Open) -> None:
-    """After each swap and rollback all vectors and ids are of one model, including later changes."""
-    old, new = open_as("old"), open_as("new")
-    fill(old)
-    make_beside(new)
-    with new.writer() as writer:
-        writer.swap_vectors()
-        writer.put([update("/a.md", ["alpha", "beta", "gamma"], size=2)])
-
     with new.writer() as writer:
         writer.roll_back()
     assert nearest_texts(old, 1, 0) == ["alpha", "beta"]
     assert [stored.id for stored in old.chunks_of("/a.md")] == [
         stored.chunk.identify("old") for stored in old.chunks_of("/a.md")
     ]
-    assert [pending.text for pending in old.pending(5)] == ["gamma"]
-    with old.writer() as writer:
-        writer.put_vectors({pending.vector_key: vector(1, 1) for pending in old.pending(5)})
     assert old.compare().is_consistent
-    with old.writer() as writer:
-        writer.roll_back()
-    assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
-    assert [pending.text for pending in new.pending(5)] == ["gamma"]
-    with new.writer() as writer:
-        assert writer.drop_other_vectors() == 3
-
-    assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
-    assert new.stats().other_vectors == 0
-    assert new.compare().is_consistent
     for store in (old, new):
         store.close()
 

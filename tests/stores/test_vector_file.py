@@ -106,21 +106,6 @@ def test_counts_follow_what_comes_and_goes(tmp_path: Path) -> None:
     assert (stats.documents, stats.chunks, stats.vectors) == (1, 2, 3)
 
 
-def test_the_bytes_of_a_removed_vector_are_overwritten(tmp_path: Path) -> None:
-    """What is purged is in no file any more, and what stands beside it stays."""
-    store = open_store(tmp_path)
-    put(store, "/a.md", ["kept", "gone"])
-    gone = store.chunks_of("/a.md")[1]
-    (record,) = store.vector_records([gone.key])
-    assert sum(record in data for data in bytes_on_disk(tmp_path).values()) == 1
-    with store.writer() as writer:
-        writer.put([update("/a.md", [chunk("/a.md", "kept", 1)], size=1)])
-        writer.purge([gone.chunk.vector_key])
-
-    assert not any(record in data for data in bytes_on_disk(tmp_path).values())
-    assert_right(store)
-
-
 def test_a_write_that_fails_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that no transaction names are overwritten by the next write, and every answer is right."""
     store = open_store(tmp_path)

@@ -74,26 +74,6 @@ def test_a_file_that_turns_bad_keeps_its_old_version(shell: Shell, good: Path) -
     check_good_is_found(shell)
 
 
-def test_k_may_be_huge(shell: Shell, good: Path) -> None:
-    """Asking for more hits than there are gives all there are."""
-    assert len(shell("search", "walrus", "-k", 10**9, "--json").json["hits"]) == 1
-
-
-@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
-def test_an_empty_query_is_a_usage_error(shell: Shell, good: Path, query: str) -> None:
-    """Nothing cannot be searched for."""
-    assert shell("search", query).status == 2
-
-
-@pytest.mark.slow
-def test_a_query_of_100_kb_is_answered(shell: Shell, good: Path) -> None:
-    """A pasted log is a question like any other."""
-    query = "walrus " + " ".join(f"word{n}" for n in range(15_000))
-    assert len(query) > 100_000
-
-    assert shell("search", query, "--json").json["hits"]
-
-
 @pytest.mark.parametrize("value", ['a"b', "a'b", "50%", "a_b", '" OR 1=1 --', "*", "[x]", "\\", "a:b", "äß漢"])
 def test_filter_values_are_only_values(shell: Shell, good: Path, value: str) -> None:
     """Quotes, wildcards and query syntax in a filter match themselves and nothing else."""
@@ -121,12 +101,6 @@ def test_wrong_words_are_json_too(shell: Shell, project: Path, words: list[str])
     assert done.status == 2
     assert done.json["error"]["code"] == "usage"
     assert done.err == ""
-
-
-def test_an_empty_memory_is_refused(shell: Shell, project: Path) -> None:
-    """Nothing cannot be remembered."""
-    assert shell("add", "  \n ").status == 2
-    assert not (project / ".lorelog").exists()
 
 
 @pytest.mark.slow

@@ -93,16 +93,3 @@ def test_another_provider_does_not_get_the_key_of_the_chosen_one(
     assert done.status == 1
     assert "ANTHROPIC_API_KEY" in done.err
     assert "k-1234567890" not in done.err
-
-
-def test_a_deprecated_setting_is_told_where_it_is_used(
-    written: Path, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memsearch's settings are still read, with a note about their new names."""
-    monkeypatch.delenv("LORELOG_LLM_PROVIDER")
-    write(home / "config.toml", '[compact]\nllm_provider = "command"\n')
-    done = shell("compact")
-
-    assert "Summarized 2 chunks" in done.out
-    assert "compact.llm_provider" in done.err
-    assert "use llm.provider" in done.err

@@ -20,10 +20,11 @@ REJECTION = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed,"
     " the user said:\nuse pnpm, not npm"
 )
+INTERRUPTION = "[Request interrupted by user for tool use]"
 
 
 def transcript(path: Path, project: Path) -> Path:
-    """Write a session in which npm was rejected once, corrected once, and used once without a word."""
+    """Write a session in which npm was rejected, used before the rule was said again, and interrupted."""
     lines: list[dict[str, Any]] = []
 
     def add(kind: str, content: object) -> None:
@@ -41,7 +42,7 @@ def transcript(path: Path, project: Path) -> Path:
 
     def call(identity: str, tool: str, arguments: dict[str, Any], result: str = "ok") -> None:
         add("assistant", [{"type": "tool_use", "id": identity, "name": tool, "input": arguments}])
-        failed = result == REJECTION
+        failed = result in (REJECTION, INTERRUPTION)
         add("user", [{"type": "tool_result", "tool_use_id": identity, "content": result, "is_error": failed}])
 
     add("user", "set up the project")
@@ -52,8 +53,8 @@ def transcript(path: Path, project: Path) -> Path:
     add("user", "run the tests")
     call("c4", "Bash", {"command": "npm test"})
     add("assistant", [{"type": "text", "text": "They pass."}])
-    add("user", "no, I told you not to use npm")
-    call("c5", "Bash", {"command": "npm run lint"})
+    add("user", "I told you.\nnever use npm!")
+    call("c5", "Bash", {"command": "npm run lint"}, INTERRUPTION)
     add("assistant", [{"type": "text", "text": "Linted."}])
     add("user", "thanks, now write the readme")
     call("c6", "Bash", {"command": 'echo "npm install"'})
@@ -84,13 +85,14 @@ def standing(project: Path, home: Path) -> Callable[..., None]:
 
 
 def test_a_guard_is_replayed_over_the_transcripts(shell: Shell, captured: Path) -> None:
-    """The replay counts what was corrected and what was not, and lists the calls with the user's words."""
+    """What the user rejected or interrupted counts as corrected; what other words mean is not guessed."""
     shown = shell("guard", "test", "--command", "npm *")
 
     assert "3 of 6: 2 were what you corrected, 1 was not" in shown.out
     assert "cd app && npm install  (rejected)" in shown.out
-    assert "you said: no, I told you not to use npm" in shown.out
-    assert "npm run lint  (not corrected)" in shown.out
+    assert "you said: use pnpm, not npm" in shown.out
+    assert "npm run lint  (interrupted)" in shown.out
+    assert "npm test  (not corrected)" in shown.out
     assert "1 of 6: 0 were what you corrected, 1 was not" in shell("guard", "test", "--content", "console.log(").out
 
 
@@ -107,7 +109,7 @@ def test_traces_are_replayed_when_the_transcript_is_gone(shell: Shell, captured:
 def test_a_proposal_is_switched_on_by_its_id(
     shell: Shell, project: Path, home: Path, captured: Path, standing: Callable[..., None]
 ) -> None:
-    """A correction is proposed with an example, replayed, approved, and then blocks the call in the hook."""
+    """A rule is proposed with an example, replayed with what the user said again, approved, and then blocks the call in the hook."""
     npm = {"id": "m1", "text": "never use npm", "cues": ["command=npm"]}
     standing(npm, {"id": "m2", "text": "never edit .env", "own": False, "cues": ["path=.env"]})
 
@@ -117,7 +119,7 @@ def test_a_proposal_is_switched_on_by_its_id(
     assert ".env" not in shown.out
     (proposal,) = shell("guard", "list", "--json").json["proposals"]
     enabled = shell("guard", "enable", proposal["id"], "--block")
-    assert "3 of 6: 2 were what you corrected, 1 was not" in enabled.out
+    assert "3 of 6: 3 were what you corrected, 0 were not" in enabled.out
     assert f"{proposal['id']} is on: it blocks." in enabled.out
     assert shell("guard", "list", "--json").json["proposals"] == []
 
@@ -156,7 +158,7 @@ def test_rules_are_compared_with_past_calls(
         "m2": [0, 0, 0, 0, True, True],
         **{f"AGENTS.md:{line}": [0, 0, 0, 0, False, False] for line in (3, 4, 5)},
     }
-    assert "npm run lint  (broken)" in shell("rules", "m1").out
+    assert "npm test  (broken)" in shell("rules", "m1").out
     assert "cd app && npm install  (broken, rejected)\n    you said: use pnpm, not npm" in shell("rules", "m1").out
     assert "pnpm install  (followed)" in shell("rules", "m1").out
     assert "6 calls; 0 more" in shell("rules").err

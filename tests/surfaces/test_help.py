@@ -11,7 +11,6 @@ from tests.surfaces.conftest import Shell
 
 from lorelog.core import VERSION
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import fraction, port_number
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
     FRONT_PAGE,
@@ -21,7 +20,7 @@ from lorelog.surfaces.cli.commands import (
     format_welcome,
 )
 from lorelog.surfaces.cli.main import _name_option
-from lorelog.surfaces.cli.parser import CommandParser, command_parser
+from lorelog.surfaces.cli.parser import command_parser
 
 
 def test_lorelog_alone_welcomes_a_new_user(shell: Shell) -> None:
@@ -117,7 +116,9 @@ def _with_verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
         ("config set", "'lorelog config set' needs KEY and VALUE", "lorelog config set --help"),
         ("backup --chek x", "'lorelog backup' has no option --chek", "lorelog backup --help"),
         ("completion nu", "there is no shell 'nu'; there are: bash, zsh, fish, tcsh, powershell", "--help"),
-        ("search x -k 0", "-k must be at least 1 (got 0)", "lorelog search --help"),
+        ("serve --port -1", "--port must be at least 0 (got -1)", "lorelog serve --help"),
+        ("serve --port 70000", "--port must be at most 65535 (got 70000)", "lorelog serve --help"),
+        ("serve --port 1.5", "--port must be a whole number (got '1.5')", "lorelog serve --help"),
         ("search x -k three", "-k must be a whole number (got 'three')", "lorelog search --help"),
         ("search x -k", "-k needs a value", "lorelog search --help"),
         ("search x --explain=yes", "--explain takes no value", "lorelog search --help"),
@@ -152,23 +153,6 @@ def test_arguments_may_stand_on_both_sides_of_an_option(shell: Shell, project: P
         (project / f"{name}.md").write_text("# Otter\n\nan otter\n", "utf-8")
 
     assert shell("index", "a.md", "--words-only", "b.md", "--json").json["files"] == 2
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [("-1", "at least 0"), ("70000", "at most 65535"), ("x", "whole number"), ("1.5", "whole number")],
-)
-def test_whole_numbers_are_checked_at_the_shell(word: str, message: str) -> None:
-    """A number beyond its limits is refused in words."""
-    parser = CommandParser(prog="p")
-    parser.add_argument("-n", "--number", type=port_number)
-    parser.add_argument("--share", type=fraction)
-
-    with pytest.raises(Exception, match=rf"^-n must be .*{message}"):
-        parser.parse_args([f"--number={word}"])
-    with pytest.raises(Exception, match=r"^--share must be a number from 0 to 1, such as 0.5"):
-        parser.parse_args(["--share", "50"])
-    assert vars(parser.parse_args(["-n", "1", "--share", "0.5"])) == {"number": 1, "share": 0.5}
 
 
 def test_a_field_is_named_by_its_option_also_without_a_verb() -> None:

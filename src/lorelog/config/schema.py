@@ -11,7 +11,6 @@ this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -201,15 +200,6 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
-
-RENAMED_KEYS: Mapping[str, str] = {
-    "compact.llm_provider": "llm.provider",
-    "compact.llm_model": "llm.model",
-    "compact.base_url": "llm.base_url",
-    "compact.api_key": "llm.api_key",
-    "compact.prompt_file": "prompts.compact",
-}
-"""Keys of memsearch that a settings file may still contain, and their current names."""
 
 LLM_SETTINGS: tuple[Setting, ...] = (
     Setting(

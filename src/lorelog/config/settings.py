@@ -28,7 +28,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
-from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY, Setting, SettingKind, SettingValue
+from lorelog.config.schema import SECTIONS, SETTINGS, SETTINGS_BY_KEY, Setting, SettingKind, SettingValue
 from lorelog.core.errors import ConfigError, nearest_name
 from lorelog.core.options import (
     CacheOptions,
@@ -68,9 +68,7 @@ MAX_FILE_BYTES = 1_000_000
 
 Table = dict[str, object]
 _CAPTURE_SKIP = "capture.skip"
-_RENAMED_SECTIONS = frozenset(key.partition(".")[0] for key in RENAMED_KEYS)
-"""Sections that existed under memsearch."""
-_MEMSEARCH_SECTIONS = frozenset({"milvus", "plugins", "memsearch"})
+_MEMSEARCH_SECTIONS = frozenset({"compact", "milvus", "plugins", "memsearch"})
 """Sections of memsearch that have no counterpart of the same name."""
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -83,8 +81,6 @@ def find_setting(key: str, place: str = "") -> Setting:
     if key in SETTINGS_BY_KEY:
         return SETTINGS_BY_KEY[key]
     where = f" in {place}" if place else ""
-    if key in RENAMED_KEYS:
-        raise ConfigError(f"{key!r}{where} is now {RENAMED_KEYS[key]}", hint=f"use {RENAMED_KEYS[key]}")
     section, _, field = key.partition(".")
     if key in SECTIONS:
         fields = ", ".join(name for name in SETTINGS_BY_KEY if name.startswith(f"{key}."))
@@ -205,8 +201,6 @@ class Settings(Struct, frozen=True):
 
     base: str
     choices: Mapping[str, ChosenValue] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    """Messages about deprecated keys."""
 
     def value(self, key: str) -> SettingValue:
         """Return a setting's value; raise ConfigError with the nearest key if there is no such setting."""
@@ -378,9 +372,7 @@ def load_settings(
 ) -> Settings:
     """Load all layers. Flags are keyed like settings; None means not given."""
     base = os.path.realpath(project_dir or ".")
-    chosen: dict[str, ChosenValue] = {}
-    user, warnings = _user_layer(home / USER_FILE)
-    chosen.update(user)
+    chosen = _user_layer(home / USER_FILE)
     if project_dir is not None:
         project = _project_layer(project_dir / PROJECT_FILE)
         if _CAPTURE_SKIP in chosen and chosen[_CAPTURE_SKIP].value:
@@ -388,7 +380,7 @@ def load_settings(
         chosen.update(project)
     chosen.update(_environment_layer(environment))
     chosen.update(_flag_layer(flags))
-    return Settings(base, chosen, warnings)
+    return Settings(base, chosen)
 
 
 def read_table(path: Path) -> tuple[str, Table]:
@@ -426,11 +418,11 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 text (line {line})", hint="save the file as UTF-8") from None
 
 
-def check_project_value(setting: Setting, value: SettingValue, path: Path, written: str = "") -> None:
-    """Raise ConfigError unless a project file may set this value; `written` is the key's old name, if that was used."""
+def check_project_value(setting: Setting, value: SettingValue, path: Path) -> None:
+    """Raise ConfigError unless a project file may set this value."""
     if not setting.project_allowed:
         raise ConfigError(
-            f"{path} sets {written or setting.key}, which a project file may not set, because a clone may come from anyone",
+            f"{path} sets {setting.key}, which a project file may not set, because a clone may come from anyone",
             hint=f"set it in your own {USER_FILE} (`lorelog config set {setting.key} …`), "
             f"in {setting.variable} or by a flag, and remove it from {path.name}",
         )
@@ -445,36 +437,21 @@ def check_project_value(setting: Setting, value: SettingValue, path: Path, writt
                 )
 
 
-def _user_layer(path: Path) -> tuple[dict[str, ChosenValue], tuple[str, ...]]:
-    """Return the values of the user file, and warnings about them."""
-    flat = _flatten(read_table(path)[1], path)
-    # memsearch writes all keys: an empty one chooses nothing, and the older name still applies.
-    filled = {RENAMED_KEYS[key] for key, raw in flat if key in RENAMED_KEYS and raw != ""}
-    empty = {key for key, raw in flat if raw == "" and (key == "llm.provider" or key in filled or key in RENAMED_KEYS)}
-    present = {key for key, _ in flat} - empty
-    chosen: dict[str, ChosenValue] = {}
-    warnings: list[str] = []
-    for key, raw in flat:
-        name = RENAMED_KEYS.get(key, key)
-        place = str(path) if name == key else f"{path}, as {key}"
-        if name != key:
-            ignored = ", which takes precedence" if name in present else ""
-            warnings.append(f"{key} in {path} is deprecated: use {name}{ignored}")
-        if key in empty:
-            continue
-        value = coerce_value(find_setting(name, place), raw, place)
-        if name == key or name not in present:
-            chosen[name] = ChosenValue(name, value, f"user: {path}")
-    return chosen, tuple(warnings)
+def _user_layer(path: Path) -> dict[str, ChosenValue]:
+    return {
+        key: ChosenValue(key, coerce_value(find_setting(key, str(path)), raw, str(path)), f"user: {path}")
+        for key, raw in _flatten(read_table(path)[1], path)
+        if raw != "" or key != "llm.provider"  # memsearch writes all keys: an empty one chooses nothing
+    }
 
 
 def _project_layer(path: Path) -> dict[str, ChosenValue]:
     chosen = {}
     for key, raw in _flatten(read_table(path)[1], path):
-        setting = find_setting(RENAMED_KEYS.get(key, key), str(path))
+        setting = find_setting(key, str(path))
         if not setting.project_allowed:
             # Before its value is validated: the error is that it is set here at all.
-            check_project_value(setting, "", path, written=key)
+            check_project_value(setting, "", path)
         value = coerce_value(setting, raw, str(path))
         check_project_value(setting, value, path)
         chosen[setting.key] = ChosenValue(setting.key, value, f"project: {path}")
@@ -528,7 +505,7 @@ def _flatten(table: Table, path: Path) -> list[tuple[str, object]]:
     """Return `section.field` keys with their raw values; raise ConfigError for any other structure."""
     flat: list[tuple[str, object]] = []
     for section, content in table.items():
-        if isinstance(content, dict) and (section in SECTIONS or section in _RENAMED_SECTIONS):
+        if isinstance(content, dict) and section in SECTIONS:
             flat += [(f"{section}.{field}", raw) for field, raw in content.items()]
         elif isinstance(content, dict):
             hint = format_suggestion(section, SECTIONS) or "the sections are " + ", ".join(SECTIONS)

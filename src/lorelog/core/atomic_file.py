@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class AtomicFile:
         self._folder = folder
 
     def __enter__(self) -> BufferedWriter:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         self._file = open(os.open(self._temporary, flags, self._mode, dir_fd=self._folder), "wb")
         try:
             if self._keep_mode:
@@ -92,7 +91,7 @@ class AtomicFile:
             status = os.stat(self._target, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
             return
-        if sys.platform != "win32" and stat.S_ISREG(status.st_mode):
+        if stat.S_ISREG(status.st_mode):
             try:
                 if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
                     os.fchown(self._file.fileno(), status.st_uid, status.st_gid)
@@ -126,9 +125,7 @@ def write_all(descriptor: int, data: bytes, *, durable: bool = True) -> None:
 
 def open_to_append(path: str | os.PathLike[str], mode: int = PRIVATE_MODE) -> int:
     """Open or create a regular file for appending. A link is not followed, and a pipe not waited for."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # Windows has none of them
-        flags |= getattr(os, name, 0)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, mode)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -172,19 +169,18 @@ def append_line(path: str | os.PathLike[str], line: bytes, *, durable: bool = Fa
 
 
 def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None:
-    """Flush a folder's entries to disk, so that new names are as durable as the files. Windows does it by itself.
+    """Flush a folder's entries to disk, so that new names are as durable as the files.
 
     A folder that its user may not read, or whose file system cannot flush folders, is left as it is.
     """
-    if sys.platform != "win32":
+    try:
+        descriptor = os.open(path if folder is None else ".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         try:
-            descriptor = os.open(path if folder is None else ".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            import errno
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        import errno
 
-            if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EACCES}:
-                raise
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EACCES}:
+            raise

@@ -39,11 +39,6 @@ def model_cache_folder(home: str | os.PathLike[str]) -> str:
     return os.path.join(home, "cache", ".models")
 
 
-def first_layout_folder(home: str | os.PathLike[str]) -> str:
-    """Return the folder that exists only in a home from before the first release: `tenants/NAME` held data and index."""
-    return os.path.join(home, "tenants")
-
-
 def home_folder(chosen: str) -> str:
     """Return the real path of the chosen home; by default ~/.lorelog.
 

@@ -2,15 +2,13 @@
 
 Kept apart from heavier modules because hooks import it. Callers raise their own error, which names the lock's holder.
 
-A lock belongs to an open file and ends with it, even after kill -9. POSIX has flock. Windows locks ranges of bytes, and what is
-locked cannot be read by others; so one byte far behind the end of the file is locked. It has no shared locks in Python: there
-a shared lock is an exclusive one.
+A lock (flock) belongs to an open file and ends with it, even after kill -9.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-import sys
 import time
 
 TYPE_CHECKING = False
@@ -25,38 +23,14 @@ else:
 
 
 _POLL_INTERVAL_S = 0.002
-_LOCKED_BYTE = 0x7FFF_FFF0
-"""Position of the byte that is locked on Windows, whose C library counts positions in 32 bits."""
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def try_file_lock(descriptor: int, *, shared: bool = False) -> bool:
-        """Lock an open file; return False if another process, or another open file of this one, has locked it."""
-        return lock_byte(descriptor, msvcrt)
-
-else:
-    import fcntl
-
-    def try_file_lock(descriptor: int, *, shared: bool = False) -> bool:
-        """Lock an open file; return False if another process, or another open file of this one, has locked it."""
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
-def lock_byte(descriptor: int, locking: Any) -> bool:
-    """Lock an open file as Windows does, by its module `msvcrt`. The file's position stays."""
-    before = os.lseek(descriptor, 0, os.SEEK_CUR)
-    os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+def try_file_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file; return False if another process, or another open file of this one, has locked it."""
     try:
-        locking.locking(descriptor, locking.LK_NBLCK, 1)
-    except PermissionError:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    finally:
-        os.lseek(descriptor, before, os.SEEK_SET)
     return True
 
 
@@ -82,8 +56,7 @@ class FileLock:
         self._wait_s = wait_s if busy else float("inf")
 
     def __enter__(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor = os.open(self._path, flags, 0o600)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if acquire_file_lock(self._descriptor, self._wait_s):
             return self._descriptor
         os.close(self._descriptor)
@@ -114,24 +87,16 @@ def enable_wal(database: Connection, wait_s: float) -> None:
 
 def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> None:
     """Start a program in its own session, with no signal blocked or ignored. Raise OSError if it cannot be started."""
-    if sys.platform == "win32":
-        import subprocess
+    signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
-        # `actions` redirect the standard files on POSIX; here they are closed.
-        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-        null = subprocess.DEVNULL
-        subprocess.Popen(words, env=dict(environment), stdin=null, stdout=null, stderr=null, creationflags=flags)
-    else:
-        signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    def spawn(**group: Any) -> None:
+        more: dict[str, Any] = {"file_actions": actions, "setsigmask": (), "setsigdef": signals, **group}
+        os.posix_spawn(words[0], words, environment, **more)
 
-        def spawn(**group: Any) -> None:
-            more: dict[str, Any] = {"file_actions": actions, "setsigmask": (), "setsigdef": signals, **group}
-            os.posix_spawn(words[0], words, environment, **more)
-
-        try:
-            spawn(setsid=True)
-        except NotImplementedError:  # older macOS: a process group of its own survives the host as well
-            spawn(setpgroup=0)
+    try:
+        spawn(setsid=True)
+    except NotImplementedError:  # older macOS: a process group of its own survives the host as well
+        spawn(setpgroup=0)
 
 
 def trim_heap() -> None:

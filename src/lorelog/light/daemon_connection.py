@@ -22,19 +22,14 @@ A daemon that is stopped or hangs still accepts connections, so every command wo
 gets no answer to a ping writes a marker. The following ones work without the daemon until it answers again, was replaced
 or has ended. A daemon that works again deletes the marker itself, within a second.
 
-Without Unix sockets, the socket's path is a file that only its owner can read, with a port on loopback and a token. Any process of the
-machine can connect to the port, so a connection begins with the token; one that does not is closed.
-
 Uses `_socket` rather than `socket`: importing the latter took 6 ms, a tenth of a warm command.
 """
 
 from __future__ import annotations
 
-import _socket
 import os
-import sys
 import time
-from _socket import AF_INET, SOCK_STREAM
+from _socket import AF_UNIX, SOCK_STREAM
 from _socket import socket as bare_socket
 from _thread import allocate_lock
 
@@ -60,7 +55,6 @@ _ONCE = (
     # generated: once (scripts/generate_reference.py)
     "artifact.create",
     "artifact.decision",
-    "artifact.find_related",
     "artifact.review",
     "artifact.revision",
     "artifact.verification",
@@ -103,11 +97,6 @@ _PROBE_INTERVAL_S = 30.0
 """How often a marked daemon is pinged again, by one of the commands."""
 _PROBE_S = 0.05
 _MAX_MARKER_BYTES = 200
-LOOPBACK = "127.0.0.1"
-TOKEN_BYTES = 32
-"""Length of a token as it is sent: hexadecimal digits."""
-TOKEN_TIMEOUT_S = 0.2
-"""A client sends its token with the connection, so the daemon waits no longer for it."""
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Folder of this program's modules."""
 _UMASK_LOCK = allocate_lock()
@@ -118,9 +107,6 @@ _OTHERS_MASK = 0o077
 _TYPE_MASK = 0o170000
 _TYPE_DIRECTORY = 0o040000
 _TYPE_SOCKET = 0o140000
-_TYPE_FILE = 0o100000
-AF_UNIX: int = getattr(_socket, "AF_UNIX", -1)
-"""The family of Unix sockets; -1 on a system that has none."""
 
 
 class DaemonAddress:
@@ -131,7 +117,6 @@ class DaemonAddress:
         "home",
         "lock",
         "log",
-        "loopback",
         "pid",
         "run",
         "socket",
@@ -139,10 +124,8 @@ class DaemonAddress:
         "unresponsive_marker",
     )
 
-    def __init__(self, home: str, *, loopback: bool = AF_UNIX < 0) -> None:
+    def __init__(self, home: str) -> None:
         self.home = home
-        self.loopback = loopback
-        """Whether the daemon listens on a port, because the system has no Unix sockets."""
         self.run = run = f"{home}/run"
         self.lock = f"{run}/daemon.lock"
         self.pid = f"{run}/daemon.pid"
@@ -152,7 +135,7 @@ class DaemonAddress:
         self.unresponsive_marker = f"{run}/daemon.unresponsive"
         """File that names a daemon which does not answer, so that commands do not wait for it."""
         self.socket = f"{run}/daemon.sock"
-        if not loopback and len(os.fsencode(self.socket)) >= MAX_SOCKET_PATH_BYTES:
+        if len(os.fsencode(self.socket)) >= MAX_SOCKET_PATH_BYTES:
             self.socket = f"{_short_socket_folder(home)}/daemon.sock"
         self.folder = self.socket.rpartition("/")[0]
         """Directory of the socket."""
@@ -178,7 +161,7 @@ def create_folders(address: DaemonAddress) -> None:
     for folder in {address.run, address.folder}:
         try:
             status = os.lstat(folder)
-            is_own = status.st_uid == _user_id() and status.st_mode & _TYPE_MASK == _TYPE_DIRECTORY
+            is_own = status.st_uid == os.geteuid() and status.st_mode & _TYPE_MASK == _TYPE_DIRECTORY
             if is_own and status.st_mode & _OTHERS_MASK:
                 os.chmod(folder, _PRIVATE_MODE)
                 status = os.lstat(folder)
@@ -197,7 +180,7 @@ def check_socket(address: DaemonAddress) -> bool:
     except OSError as error:
         raise DaemonError(f"cannot read {address.socket}: {error.strerror}") from error
     _check_folder(address.folder, folder_status)
-    if status.st_mode & _TYPE_MASK != (_TYPE_FILE if address.loopback else _TYPE_SOCKET):
+    if status.st_mode & _TYPE_MASK != _TYPE_SOCKET:
         raise DaemonError(f"{address.socket} is not a socket", hint="delete it")
     _check_owner(address.socket, status)
     return True
@@ -207,24 +190,19 @@ def _check_folder(folder: str, status: os.stat_result) -> None:
     if status.st_mode & _TYPE_MASK != _TYPE_DIRECTORY:
         raise DaemonError(f"{folder} is not a directory", hint="delete it, or use --daemon off")
     _check_owner(folder, status)
-    if status.st_mode & _OTHERS_MASK and sys.platform != "win32":
+    if status.st_mode & _OTHERS_MASK:
         raise DaemonError(f"{folder} is accessible to other users", hint=f"chmod 700 {folder}")
 
 
 def _check_owner(path: str, status: os.stat_result) -> None:
-    if status.st_uid != _user_id():
+    if status.st_uid != os.geteuid():
         raise DaemonError(f"{path} belongs to user {status.st_uid}, not to you", hint="delete it, or use --daemon off")
-
-
-def _user_id() -> int:
-    # Windows has neither ids nor modes: a profile directory is private by its access list, and 0 is the owner of every file.
-    return getattr(os, "geteuid", int)()
 
 
 def _short_socket_folder(home: str) -> str:
     from hashlib import sha256
 
-    name = f"lorelog-{_user_id()}-{sha256(os.fsencode(home)).hexdigest()[:16]}"
+    name = f"lorelog-{os.geteuid()}-{sha256(os.fsencode(home)).hexdigest()[:16]}"
     for variable in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP"):
         parent = os.environ.get(variable, "")
         if (
@@ -301,18 +279,10 @@ def open_connection(address: DaemonAddress, timeout_s: float) -> bare_socket:
     """Return a connection, with 0 a non-blocking one. Raise DaemonNotRunning if none listens, OSError if its queue is full."""
     if not check_socket(address):
         raise DaemonNotRunning("the daemon is not running", hint="lorelog daemon start")
-    connection = bare_socket(AF_INET if address.loopback else AF_UNIX, SOCK_STREAM)
+    connection = bare_socket(AF_UNIX, SOCK_STREAM)
     try:
-        if address.loopback:
-            port, token = read_endpoint(address.socket)
-            # Loopback connects at once, or not at all: a non-blocking connection would need a second step here.
-            connection.settimeout(timeout_s or TOKEN_TIMEOUT_S)
-            connection.connect((LOOPBACK, port))
-            connection.sendall(token)
-            connection.settimeout(timeout_s)
-        else:
-            connection.settimeout(timeout_s)
-            connection.connect(address.socket)
+        connection.settimeout(timeout_s)
+        connection.connect(address.socket)
     except (FileNotFoundError, ConnectionRefusedError):
         # The socket file of a killed daemon remains until the next daemon starts.
         connection.close()
@@ -321,15 +291,6 @@ def open_connection(address: DaemonAddress, timeout_s: float) -> bare_socket:
         connection.close()
         raise
     return connection
-
-
-def read_endpoint(path: str) -> tuple[int, bytes]:
-    """Return the port and the token in a file. Raise ConnectionRefusedError if it has none."""
-    with open(path, "rb") as file:
-        port, _, token = file.read(200).strip().partition(b" ")
-    if not port.isdigit() or len(token) != TOKEN_BYTES:
-        raise ConnectionRefusedError(f"{path} has no port and token")
-    return int(port), token
 
 
 def _umask() -> int:
@@ -411,7 +372,7 @@ def mark_unresponsive(address: DaemonAddress) -> DaemonUnresponsive:
     identity = _identity(address)
     first = not is_marked_unresponsive(address, probe=False)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)  # Windows has none
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         descriptor = os.open(address.unresponsive_marker, flags, 0o600)
         try:
             os.write(descriptor, identity.encode("ascii"))

@@ -43,6 +43,7 @@ _RUNNERS = (
 _RUNNER_VALUE_OPTIONS = frozenset(
     ("--with", "--group", "--extra", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--from")
 )
+_STASH_VERBS = word_set("push list show pop apply drop clear branch create store")
 _INTERPRETERS = frozenset(("python", "python3", "node", "ruby", "php", "perl", "bash", "sh", "zsh", "tsx", "ts-node"))
 _WRITERS = frozenset(("rm", "mv", "tee", "touch", "truncate", "unlink", "shred", "patch"))
 _COPIERS = frozenset(("cp", "ln", "install", "rsync"))
@@ -64,8 +65,8 @@ def split_command(command: str) -> list[list[str]]:
 def command_variants(words: list[str], *, through_runners: bool = True) -> list[list[str]]:
     """Return the ways in which a simple command may be named.
 
-    These are the command itself, with the program's bare name, without Git's global options, and, `through_runners`, the
-    commands that runners such as `npx` and interpreters run.
+    These are the command itself, with the program's bare name, without Git's global options, with the verb it stands for,
+    and, `through_runners`, the commands that runners such as `npx` and interpreters run.
     """
     variants = [words]
     name = program_name(words[0])
@@ -78,9 +79,18 @@ def command_variants(words: list[str], *, through_runners: bool = True) -> list[
             start += 2 if words[start] in _GIT_VALUE_OPTIONS else 1
         if 1 < start < len(words):
             variants.append([words[0], *words[start:]])
+        full = with_verb(variants[-1])
+        variants += [full] if full != variants[-1] else []
     if through_runners:
         variants += _run_by_runner(words)
     return variants
+
+
+def with_verb(words: list[str]) -> list[str]:
+    """Return a command with the verb it stands for: `git stash -u` pushes, so a rule about it is not about `git stash list`."""
+    if words[:2] != ["git", "stash"] or (len(words) > 2 and words[2] in _STASH_VERBS):
+        return words
+    return ["git", "stash", "push", *words[3 if words[2:3] == ["save"] else 2 :]]
 
 
 def program_name(word: str) -> str:
@@ -97,7 +107,7 @@ def matches_variant(pattern: str, words: list[str]) -> bool:
     if has_wildcard(pattern):
         line = " ".join(words)
         return matches_text(pattern, line) or (pattern.endswith(" *") and matches_text(pattern[:-2], line))
-    wanted = pattern.split()
+    wanted = with_verb(pattern.split())
     if wanted == words[: len(wanted)]:
         return True
     options = [word for word in wanted if word.startswith("-")]

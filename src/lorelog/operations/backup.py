@@ -62,7 +62,6 @@ class ExportRequest(OperationRequest, frozen=True):
             "in the Open Knowledge Format; ledger: records, as in the ledger."
         ),
     ] = "markdown"
-    records: Annotated[bool, about("Export only the records of tasks and decisions.")] = False
     all_projects: Annotated[bool, about("Export the memories of all projects, and global ones.")] = False
     with_global: Annotated[bool, about("Also export global memories, which belong to no project.")] = False
     since: Since = None
@@ -158,7 +157,6 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
         helps={
             "out": "file to write, or an existing directory; never overwritten. For okf: a new folder",
             "format": "markdown, jsonl, omf, okf, ledger",
-            "records": "only the records of tasks and decisions",
         },
     ),
     errors=(StoreUnwritable,),
@@ -171,8 +169,8 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     from lorelog.services.records.record_importer import export_records
 
     _check_own(call)
-    form, with_memories = request.format, not request.records and request.format != "ledger"
-    is_listed = with_memories and form in {"markdown", "jsonl"}
+    form = request.format
+    is_listed = form in {"markdown", "jsonl"}
     if request.since and not is_listed:
         raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
     if form == "okf" and request.out is None:
@@ -185,7 +183,7 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     )
     filters = Filters(projects=projects, since=parse_past_day(request.since))
     listed = service.list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
-    read = (listed if with_memories else (), lambda identity: service.expand(identity).content)
+    read = (listed if form != "ledger" else (), lambda identity: service.expand(identity).content)
     whole = [] if is_listed else exports.iter_journal_memories(*read, records_folder(engine.place.tenant_folder))
     if form == "okf" and request.out is not None:
         folder = str(_resolve_path(request.out, call))
@@ -193,7 +191,7 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
         return ExportReply(path=folder, format=form, text="", **counts)
     records = [
         record
-        for record in (scope.records.ledger.read() if form != "markdown" or request.records else ())
+        for record in (scope.records.ledger.read() if form != "markdown" else ())
         if (projects is None or record.project in projects) and record.at >= filters.since
     ]
     if is_listed:
@@ -211,7 +209,7 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
 
 def _write_export(path: Path, request: ExportRequest, text: str) -> str:
     if path.is_dir():
-        stem = "records" if request.records or request.format == "ledger" else "memories"
+        stem = "records" if request.format == "ledger" else "memories"
         path /= f"{stem}.{ {'markdown': 'md', 'omf': 'json'}.get(request.format, 'jsonl') }"
     if os.path.lexists(path):
         raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")

@@ -14,14 +14,9 @@ from lorelog.operations.operation import OperationFamily, OperationReply, ShellC
 from lorelog.operations.requests import ScopedRequest, Text, about
 from lorelog.services.context.collect import AgentContextReply, build_agent_context
 from lorelog.services.context.relevance import (
-    AgentSuggestion,
     RelevantContext,
-    Subsystem,
-    SubsystemFiles,
     find_relevant,
-    find_subsystem_files,
     hot_hits,
-    suggest_agents,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +24,6 @@ if TYPE_CHECKING:
     from lorelog.operations.operation import RequestContext
 
 OPERATIONS = OperationFamily()
-SubsystemKey = Annotated[str, Meta(min_length=1, max_length=200)]
 ResultLimit = Annotated[int, Meta(ge=1, le=1000)]
 
 
@@ -39,39 +33,12 @@ class HotContextRequest(ScopedRequest, frozen=True, kw_only=True):
     k: Annotated[ResultLimit, about("Maximum number of memories.")] = 20
 
 
-class SubsystemsRequest(ScopedRequest, frozen=True):
-    """Which subsystems to list."""
-
-    prefix: Annotated[str, about("Only keys that start with this.", max_length=200)] = ""
-    limit: Annotated[ResultLimit, about("Maximum number of subsystems.")] = 50
-
-
-class SubsystemRequest(ScopedRequest, frozen=True):
-    """One subsystem."""
-
-    subsystem_key: Annotated[SubsystemKey, about("Its key, as in context.list_subsystems.")]
-
-
 class RelevantContextRequest(ScopedRequest, frozen=True):
     """A task that is about to begin."""
 
     task: Annotated[Text, about("Description of the task.", min_length=1)]
     k: Annotated[ResultLimit, about("Maximum number of hits.")] = 20
-    subsystem_keys: Annotated[
-        Sequence[SubsystemKey], about("Only results of one of these subsystems.", max_length=20)
-    ] = []
     include_hot: Annotated[bool, about("Put up to five hot memories first.")] = True
-
-
-class SuggestAgentRequest(ScopedRequest, frozen=True):
-    """A task to assign."""
-
-    task: Annotated[Text, about("Description of the task.", min_length=1)]
-    changed_files: Annotated[
-        Sequence[Annotated[str, Meta(min_length=1, max_length=4096)]],
-        about("Files that the task concerns, relative to the project's directory.", max_length=1000),
-    ] = []
-    k: Annotated[int, about("Maximum number of agents.", ge=1, le=100)] = 3
 
 
 class AgentContextRequest(ScopedRequest, frozen=True):
@@ -94,20 +61,6 @@ class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
     results: tuple[Hit, ...]
 
 
-class SubsystemsReply(ReplyItems[Subsystem], OperationReply, frozen=True, kw_only=True):
-    """Subsystems of a project, the largest first."""
-
-    subsystems: tuple[Subsystem, ...]
-    total: int
-
-
-class SuggestAgentReply(OperationReply, frozen=True, kw_only=True):
-    """Agents for a task, best first."""
-
-    recommendations: tuple[AgentSuggestion, ...]
-    considered_agents: int
-
-
 @OPERATIONS.declare("context.get_hot_context")
 def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestContext) -> HotContext:
     """Return the memories that are marked as hot, newest first.
@@ -117,46 +70,11 @@ def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestCon
     return HotContext(results=hot_hits(engine.context(all_projects=request.all_projects), request.k))
 
 
-@OPERATIONS.declare("context.list_subsystems")
-def list_subsystems(engine: Engine, request: SubsystemsRequest, call: RequestContext) -> SubsystemsReply:
-    """List the subsystems of a project, with the number of memories, records and files of each.
-
-    Memories name a subsystem by tags `ctx:subsystem:KEY`, records by entities of the type `subsystem`.
-    """
-    from lorelog.services.context.relevance import list_subsystems
-
-    scope = engine.context(all_projects=request.all_projects)
-    subsystems, total = list_subsystems(scope, request.prefix, request.limit)
-    return SubsystemsReply(subsystems=tuple(subsystems), total=total)
-
-
-@OPERATIONS.declare("context.get_files_for_subsystem")
-def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: RequestContext) -> SubsystemFiles:
-    """Return the files of a subsystem.
-
-    Memories name them by tags `ctx:file:PATH`, records by their provenance and outputs.
-    """
-    return find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
-
-
 @OPERATIONS.declare("context.find_relevant_context", errors=(ModelError,), warms=True)
 def find_relevant_context(engine: Engine, request: RelevantContextRequest, call: RequestContext) -> RelevantContext:
     """Find context for a task: hot memories, then documents, research, decisions, plans, summaries and records."""
     scope = engine.context(all_projects=request.all_projects)
-    keys = tuple(dict.fromkeys(request.subsystem_keys))
-    return find_relevant(scope, request.task, request.k, keys, include_hot=request.include_hot)
-
-
-@OPERATIONS.declare("context.suggest_agent")
-def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestContext) -> SuggestAgentReply:
-    """Suggest which agent should do a task, with reasons.
-
-    Memories name agents by tags `ctx:agent:NAME`, and their responsibilities by `ctx:trigger:GLOB`, `ctx:file:PATH`
-    and `ctx:subsystem:KEY`; records show who finished similar tasks.
-    """
-    scope = engine.context(all_projects=request.all_projects)
-    suggestions, considered = suggest_agents(scope, request.task, request.changed_files, request.k)
-    return SuggestAgentReply(recommendations=tuple(suggestions), considered_agents=considered)
+    return find_relevant(scope, request.task, request.k, include_hot=request.include_hot)
 
 
 @OPERATIONS.declare(

@@ -194,7 +194,7 @@ def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> R
     """Compare your rules, and the lines of CLAUDE.md and AGENTS.md, with all captured tool calls.
 
     A rule applies to the calls that have its commands, paths and events. A call breaks it if it has what the rule forbids, follows it if
-    it runs a command that the rule says to use, and was corrected if you rejected it or opposed it right afterwards. Nothing
+    it runs a command that the rule says to use, and was corrected if you rejected or interrupted it, or stated the rule right afterwards. Nothing
     is guessed: lines that name neither a command nor a path in code are not checkable.
     """
     calls, notes = engine.past_calls(call.environment).calls(call.progress)
@@ -440,16 +440,11 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
         return matches[0].as_guard()
 
 
-def _correction_text(engine: Engine, guard: Guard) -> str:
-    if not guard.memory:
-        return ""
-    texts = (memory.text for memory in engine.standing_rules() if memory.id == guard.memory)
-    return next(texts, guard.message)
-
-
 def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
     calls, notes = engine.past_calls(call.environment, all_projects=all_projects).calls(call.progress)
-    return replay(guard, calls, _correction_text(engine, guard), notes)
+    rules = engine.standing_rules() if guard.memory else []
+    said = next((rule.words for rule in rules if rule.id == guard.memory), (guard.message,))
+    return replay(guard, calls, said, notes)
 
 
 def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay:

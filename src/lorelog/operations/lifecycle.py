@@ -6,7 +6,6 @@ from datetime import date
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
-from msgspec.structs import replace
 
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged, UsageError
@@ -272,8 +271,7 @@ def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> Co
         prompt_file=prompt_file or engine.defaults.compact_prompt,
         dry_run=request.dry_run,
     )
-    reply = engine.compactor(call.yield_write_slot, options.llm).compact(options, call.progress)
-    return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
+    return engine.compactor(call.yield_write_slot, options.llm).compact(options, call.progress)
 
 
 def _parse_expiry(day: str | date | UnsetType | None) -> str | None:

@@ -241,13 +241,12 @@ def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> C
     """
     from lorelog.services.llm import receipts
 
-    reply = receipts.report_cost(
+    return receipts.report_cost(
         receipts.Receipts.of_tenant(engine.place.tenant_folder),
         engine.defaults.spending,
         parse_past_day(request.since),
         request.by or DEFAULT_COST_KEYS,
     )
-    return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
 
 
 @OPERATIONS.declare("memory.growth")

@@ -69,7 +69,6 @@ class SettingsReply(ReplyItems[SettingInfo], OperationReply, frozen=True, kw_onl
     settings: tuple[SettingInfo, ...]
     user_file: str
     project_file: str
-    notes: tuple[str, ...]
 
 
 class SettingReply(OperationReply, frozen=True, kw_only=True):
@@ -95,7 +94,6 @@ def list_settings(engine: Engine, request: EmptyRequest, call: RequestContext) -
         settings=tuple(_read_settings(location).values()),
         user_file=str(settings_file(location, of_project=False)),
         project_file=str(settings_file(location, of_project=True)),
-        notes=tuple(settings_at(location).warnings),
     )
 
 

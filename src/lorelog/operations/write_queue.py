@@ -73,24 +73,30 @@ class WriteSlot:
             self.release()
             raise
 
-    def release(self) -> None:
-        """Leave the queue, from any position."""
+    def release(self) -> bool:
+        """Leave the queue, from any position. Return whether the writer was in it."""
         with self._queue.changed:
             writers = self._queue.waiting.get(self._folder, [])
-            if self in writers:
+            was_queued = self in writers
+            if was_queued:
                 writers.remove(self)
                 self._queue.changed.notify_all()
             if not writers:
                 self._queue.waiting.pop(self._folder, None)
+            return was_queued
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Release the slot during slow work, then wait for it again. That wait cannot be cancelled: work has begun."""
-        self.release()
+        """Release the slot during slow work, then wait for it again. That wait cannot be cancelled: work has begun.
+
+        In work for which it is released already, such as embedding what a judge files, nothing changes.
+        """
+        was_queued = self.release()
         try:
             yield
         finally:
-            self.wait()
+            if was_queued:
+                self.wait()
 
 
 class YieldingEmbedder:

@@ -490,15 +490,6 @@ class RecordTables:
         sql = f"SELECT {_RUN_COLUMNS} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?"
         return [ToolRun(*row) for row in self._rows(sql, (task, limit))]
 
-    def entity_counts(self, kind: str, project: str | None = None, limit: int = 100) -> dict[str, int]:
-        """Return the entities of a kind that records name, with the number of records, the most recently named first."""
-        rows = self._rows(
-            "SELECT name, count(*) FROM subjects WHERE kind = 'entity' AND type = ?1 AND (?2 IS NULL OR project = ?2)"
-            " GROUP BY name ORDER BY max(place) DESC LIMIT ?3",
-            (kind, project, limit),
-        )
-        return dict(rows)
-
     def related_projects(self, projects: Sequence[str], limit: int = 5) -> list[RelatedProject]:
         """Return other projects that name the same entities, datasets or challenges, the most shared names first."""
         shared: dict[str, set[str]] = {}

@@ -219,9 +219,6 @@ def _shaped() -> list[Kind]:
     ]
 
 
-STRONG = "!$%#*+?=~"
-
-
 def password(random: Random) -> str:
     return some(random, LETTERS, 9) + random.choice("!%#*+~") + random.choice(LETTERS)
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from lorelog import Hit, Lorelog, to_dict
+from lorelog import Hit, Lorelog
 from lorelog.models.embed.builtin import TokenCounter
 from lorelog.retrieval.token_estimate import estimate_tokens
-
-BILLING = ["ctx:subsystem:billing", "ctx:file:src/billing/tax.py"]
 
 
 @pytest.fixture
@@ -60,54 +58,13 @@ def test_other_projects_are_not_looked_at(memory: Lorelog, tmp_path: Path) -> No
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
     with Lorelog(project=other, settings={"embedding.provider": "fake"}) as there:
-        there.add("theirs", tags=["ctx:tier:hot", "ctx:subsystem:ledger"])
+        there.add("theirs", tags=["ctx:tier:hot"])
         there.add("everyone's", tags=["ctx:tier:hot"], to_global=True)
         there.artifact.decision(summary="theirs is decided")
 
     assert texts(memory.context.get_hot_context().results) == ["everyone's"]
-    assert memory.context.list_subsystems().subsystems == ()
     assert "theirs" not in memory.context.agent_context(["theirs"]).text.replace('asked: "theirs"', "")
     assert set(texts(memory.context.get_hot_context(all_projects=True).results)) == {"everyone's", "theirs"}
-
-
-def test_subsystems_come_from_tags_and_from_records(memory: Lorelog) -> None:
-    """Each is told with how many memories, records and files there are of it, those first of which there is most."""
-    memory.add("half even", tags=BILLING)
-    memory.add("in cents", tags=["ctx:subsystem:billing", "ctx:file:src/billing/money.py"])
-    memory.add("two regions", tags=["ctx:subsystem:deploy"])
-    refs = [{"name": "billing", "entity_type": "subsystem"}, {"name": "Postgres", "entity_type": "database"}]
-    memory.artifact.decision(summary="tax per line", entity_refs=refs, provenance={"path": "src/billing/line.py"})
-
-    told = memory.context.list_subsystems()
-    assert to_dict(told)["subsystems"] == [
-        {"key": "billing", "chunk_count": 2, "record_count": 1, "file_count": 3},
-        {"key": "deploy", "chunk_count": 1, "record_count": 0, "file_count": 0},
-    ]
-    assert [subsystem.key for subsystem in memory.context.list_subsystems("de").subsystems] == ["deploy"]
-    assert memory.context.list_subsystems(limit=1).total == 2
-
-
-def test_files_of_a_subsystem(memory: Lorelog) -> None:
-    """Tags of memories, and provenance and outputs of records name them; a sentence is no file; a typo is told the nearest."""
-    memory.add("half even", tags=BILLING)
-    memory.add("elsewhere", tags=["ctx:subsystem:deploy", "ctx:file:deploy.sh"])
-    task = memory.task.start("round better").task_id
-    memory.task.run_finish(
-        task,
-        status="completed",
-        notes="done",
-        outputs=["out/report.csv", "all is well now."],
-        entity_refs=[{"name": "billing", "entity_type": "subsystem"}],
-        provenance={"path": "src/billing/line.py"},
-    )
-
-    assert to_dict(memory.context.get_files_for_subsystem("billing")) == {
-        "subsystem_key": "billing",
-        "files": ["src/billing/tax.py", "src/billing/line.py", "out/report.csv"],
-        "notes": [],
-    }
-    unknown = memory.context.get_files_for_subsystem("biling")
-    assert (unknown.files, "billing" in unknown.notes[0]) == ((), True)
 
 
 def test_relevant_context_is_what_was_written_to_be_read_again(memory: Lorelog) -> None:
@@ -127,16 +84,6 @@ def test_relevant_context_is_what_was_written_to_be_read_again(memory: Lorelog) 
     assert (cold.hot_included, len(cold.results)) == (0, 2)
 
 
-def test_relevant_context_of_subsystems(memory: Lorelog) -> None:
-    """Where subsystems are named, only what belongs to one of them counts, whatever its type."""
-    memory.add("the otter pays", tags=["ctx:subsystem:billing"])
-    memory.add("the otter sails", tags=["ctx:subsystem:deploy"])
-    memory.add("the otter swims", type="decision")
-
-    found = memory.context.find_relevant_context("otter", subsystem_keys=["billing"], include_hot=False)
-    assert texts(found.results) == ["the otter pays"]
-
-
 def test_relevant_context_has_records(memory: Lorelog) -> None:
     """A record is found beside memories, with its tier and what it stands on."""
     written = memory.artifact.decision(summary="otters are counted at dawn", writer="mara")
@@ -144,37 +91,6 @@ def test_relevant_context_has_records(memory: Lorelog) -> None:
     (hit,) = memory.context.find_relevant_context("when are otters counted").results
     assert hit.trust.tier == "canonical_record"
     assert hit.grounding[0].record == written.artifact_id
-
-
-def test_an_agent_is_suggested_with_reasons(memory: Lorelog) -> None:
-    """Words, subsystem, heat, triggers and files speak for an agent, and the reasons say which did."""
-    tags = [*BILLING, "ctx:tier:hot", "ctx:agent:mara", "ctx:trigger:src/billing/**"]
-    memory.add("mara knows rounding", tags=tags)
-    memory.add("otto knows rounding", tags=["ctx:agent:otto"])
-
-    told = memory.context.suggest_agent("fix rounding in billing", changed_files=["src/billing/tax.py", "README.md"])
-    mara, otto = told.recommendations
-    assert [mara.agent_name, otto.agent_name] == ["mara", "otto"]
-    assert mara.score == pytest.approx(0.1 + 0.03 + 0.05 + 0.15 + 0.6 + 0.2)
-    assert mara.matched_triggers == ("src/billing/**",)
-    assert otto.score == pytest.approx(0.13)
-    assert any("src/billing/**" in reason for reason in mara.reasons)
-    assert told.considered_agents == 2
-
-
-def test_the_writer_who_finished_a_similar_task_is_suggested(memory: Lorelog) -> None:
-    """Records speak for who finished a similar task, and say which; a failed one, or another subject, does not."""
-    for goal, agent, status in (
-        ("make rounding exact", "mara", "completed"),
-        ("make rounding exact", "otto", "failed"),
-        ("paint the shed", "ada", "completed"),
-    ):
-        task = memory.task.start(goal, writer=agent).task_id
-        memory.task.finish(task, writer=agent, status=status)
-
-    (only,) = memory.context.suggest_agent("rounding must be exact").recommendations
-    assert only.agent_name == "mara"
-    assert "finished the similar task" in only.reasons[0]
 
 
 def test_a_context_holds_of_each_sort(memory: Lorelog) -> None:
@@ -298,9 +214,6 @@ def test_tokens_are_estimated_where_there_is_no_tokenizer(
 def test_an_empty_home_is_answered_and_left_alone(memory: Lorelog, home: Path) -> None:
     """Where nothing was ever remembered, every question has an answer, and no file is made."""
     assert memory.context.get_hot_context().results == ()
-    assert to_dict(memory.context.list_subsystems()) == {"subsystems": [], "total": 0}
-    assert memory.context.get_files_for_subsystem("x").files == ()
-    assert memory.context.suggest_agent("x").recommendations == ()
     assert memory.context.find_relevant_context("x").results == ()
     assert memory.context.agent_context().result_count == 0
     assert not home.exists()

@@ -27,16 +27,6 @@ def test_taking_the_block_out_gives_every_byte_back(before: bytes) -> None:
     assert remove_block(after, "AGENTS.md") == before
 
 
-def test_a_file_that_was_made_for_the_block_goes_with_it() -> None:
-    """A file with nothing but the block is deleted with it; one with other text stays."""
-    made = insert_block(None, "AGENTS.md")
-
-    assert made.decode() == BLOCK + "\n"
-    assert remove_block(made, "AGENTS.md") is None
-    assert remove_block(made + b"\nmine\n", "AGENTS.md") == b"\nmine\n"
-    assert remove_block(b"no block\n", "AGENTS.md") == b"no block\n"
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_an_older_block_is_brought_up_to_date_where_it_stands(end: str) -> None:
     """Updating an old block keeps the text around it byte for byte, and uses the file's line ends."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -158,35 +157,6 @@ def test_receipts_are_listed_and_verified(scene: ForgetScene) -> None:
     assert {Path(residue.path).name for residue in report.residues} == {"copy.md"}
 
 
-def test_text_leaves_every_log_database_and_waiting_file(scene: ForgetScene) -> None:
-    """Deliveries, feedback, expiry dates, traces, hook logs, spooled events, requests and context files lose it; other lines stay."""
-    scene.call("memory.feedback", query=f"what is {CANARY}", id=scene.secret, relevance="relevant")
-    deliveries = scene.tenant / "deliveries" / "s.jsonl"
-    deliveries.parent.mkdir(parents=True)
-    kept = json.dumps({"memories": [scene.other]})
-    deliveries.write_text(f"{kept}\n{json.dumps({'memories': [scene.secret]})}\ntorn {CANARY}\n")
-    files = {
-        scene.home / "logs" / "hooks.log": f"started\nfailed for {CANARY}\nstopped\n",
-        scene.home / "spool" / "e.json": json.dumps({"answer": SECRET}),
-        scene.home / "summaries" / "r.json": json.dumps({"text": SECRET}),
-        scene.project / ".lorelog" / "context.md": f"# Context\n\n- {SECRET}\n- {OTHER}\n",
-        scene.home / "cache" / "default" / "half.tmp": SECRET,
-    }
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    with pytest.raises(Exception, match=CANARY):
-        scene.call("memory.expand", id=CANARY)  # traced with its arguments
-
-    reply = scene.forget(match=CANARY)
-
-    assert reply.ok
-    assert scene.holders() == []
-    assert deliveries.read_text() == f"{kept}\n"
-    assert (scene.home / "logs" / "hooks.log").read_text() == "started\nstopped\n"
-    assert OTHER in (scene.project / ".lorelog" / "context.md").read_text()
-
-
 def test_a_summary_of_an_episode_loses_it_too(scene: ForgetScene) -> None:
     """A summary that quotes the forgotten memory goes with it; the other memory of the episode stays."""
     for text in (f"The balloon needs {CANARY} tons of helium.", "The ferry sails on Sundays, because of the market."):
@@ -199,18 +169,6 @@ def test_a_summary_of_an_episode_loses_it_too(scene: ForgetScene) -> None:
     assert reply.ok
     assert scene.holders() == []
     assert "because of the market" in scene.journal.read_text("utf-8")
-
-
-def test_records_keep_their_chain_without_the_text(scene: ForgetScene) -> None:
-    """A decision that contains it loses its words for good, is counted, and the ledger still verifies."""
-    scene.call("task.start", goal=f"Launch with {CANARY}", writer="mara")
-
-    reply = scene.forget(match=CANARY)
-
-    assert reply.ok
-    assert reply.selected["records"] >= 1
-    assert scene.holders() == []
-    assert scene.call("ledger.verify")["ok"]
 
 
 def test_the_days_restrict_what_goes(scene: ForgetScene) -> None:

@@ -46,15 +46,6 @@ def test_a_receipt_is_private_and_holds_nothing_of_the_text(tmp_path: Path) -> N
     assert find_residues(receipt.canaries, [home]).ok
 
 
-def test_verify_finds_what_came_back(tmp_path: Path) -> None:
-    """Text that a sync brings back is found by the receipt alone."""
-    receipt = make_receipt(tmp_path)
-    receipt = read_receipt(write_receipt(tmp_path, receipt))
-    (tmp_path / "synced.md").write_text(f"# Old copy\n\n{TEXT}\n")
-    (residue,) = find_residues(receipt.canaries, [tmp_path]).residues
-    assert residue.path == str(tmp_path / "synced.md")
-
-
 def test_other_files_are_not_receipts(tmp_path: Path) -> None:
     """A missing receipt, a missing key, another JSON file and an ambiguous id are reported, without a traceback."""
     path = write_receipt(tmp_path, make_receipt(tmp_path))

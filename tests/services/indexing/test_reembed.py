@@ -6,6 +6,8 @@ import hashlib
 import os
 import random
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -314,9 +316,9 @@ def test_an_outage_while_comparing(bench: TwoModelIndex) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from tests.services.indexing.test_reembed import CountingEmbedder, Good, TwoModelIndex
+from tests.services.indexing.test_reembed import Good, TwoModelIndex
 
-class Killed(Good if sys.argv[2] == "good" else CountingEmbedder):
+class Killed(Good):
     def embed_documents(self, texts):
         if len(self.asked) >= 12:
             os._exit(9)
@@ -326,18 +328,16 @@ TwoModelIndex(Path(sys.argv[1])).run(Killed(), reembed=True)
 """
 
 
-READER = """
-import json, sys, time
-from pathlib import Path
-from tests.services.indexing.test_reembed import FakeEmbedder, TwoModelIndex
+def test_a_killed_change_is_carried_on(bench: TwoModelIndex) -> None:
+    """After a kill the old vectors answer; the next run makes the rest, and none of those that were stored."""
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(bench.place)], check=False, timeout=60)
 
-bench, model, seen = TwoModelIndex(Path(sys.argv[1])), FakeEmbedder(), []
-while not (Path(sys.argv[1]) / "stop").exists():
-    seen.append(bench.by_meaning(model) and bool(bench.search(model).hits))
-    if len(seen) == 1:
-        (Path(sys.argv[1]) / "began").touch()
-print(json.dumps([len(seen), all(seen)]))
-"""
+    assert killed.returncode == 9
+    assert bench.by_meaning(FakeEmbedder())
+    whole = Good()
+    assert bench.change(whole).swapped
+    assert len(whole.asked) <= CHUNKS - 8
+    assert bench.by_meaning(whole)
 
 
 @pytest.mark.slow

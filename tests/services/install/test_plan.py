@@ -25,11 +25,10 @@ from lorelog.services.install.plan import (
     apply_install,
     apply_uninstall,
     effective_changes,
-    format_diff,
     plan_install,
     plan_uninstall,
 )
-from lorelog.services.install.status import HostCaptureStats, host_status, pending_approvals
+from lorelog.services.install.status import pending_approvals
 
 OLD = "/old/place/lorelog"
 CODEX_HOOKS = """{ "hooks": {
@@ -154,18 +153,6 @@ def test_installing_twice_changes_nothing_more(host: str, tmp_path: Path) -> Non
     assert everything(tmp_path) == before
 
 
-@pytest.mark.parametrize("host", ALL_TITLES)
-def test_a_plan_writes_nothing(host: str, tmp_path: Path) -> None:
-    """What --dry-run does: the plan and its diff are made, and no file is."""
-    configured(tmp_path)
-    before = everything(tmp_path)
-    where = setting(tmp_path)
-    changes = effective_changes(plan_install(host, build_manifest(host, where), where))
-    assert all(format_diff(change).startswith("--- ") for change in changes)
-    assert everything(tmp_path) == before
-    assert not where.home.exists()
-
-
 def test_codex_gets_a_hook_for_each_event_beside_those_of_others(tmp_path: Path) -> None:
     """Codex's own file keeps its hooks, and ours stand behind them; its settings keep comments and other servers."""
     configured(tmp_path)
@@ -178,22 +165,6 @@ def test_codex_gets_a_hook_for_each_event_beside_those_of_others(tmp_path: Path)
     assert config.startswith(CODEX_CONFIG)
     servers = tomllib.loads(config)["mcp_servers"]
     assert servers == {"other": {"command": "other"}, "lorelog": {"command": "lorelog", "args": ["mcp"]}}
-
-
-def test_an_older_installation_gets_the_new_hooks(tmp_path: Path) -> None:
-    """Installing over a version that did not hook tool calls adds these hooks, once, and keeps the others."""
-    where = setting(tmp_path)
-    install("codex", where)
-    path = tmp_path / ".codex/hooks.json"
-    newest = path.read_text()
-    old = json.loads(newest)
-    for event in ("PreToolUse", "PostToolUse"):
-        old["hooks"].pop(event)
-    path.write_text(json.dumps(old, indent=2) + "\n")
-    assert host_status("codex", where, HostCaptureStats()).installed == "stale"
-    install("codex", where)
-    assert json.loads(path.read_text()) == json.loads(newest)
-    assert host_status("codex", where, HostCaptureStats()).installed == "current"
 
 
 def test_what_others_change_afterwards_stays(tmp_path: Path) -> None:
@@ -306,14 +277,15 @@ def test_what_cannot_be_understood_is_left_alone(host: str, path: str, text: str
     assert not where.home.exists()
 
 
-def test_a_file_of_somebody_else_under_our_name_is_refused(tmp_path: Path) -> None:
-    """A skill of the same name that another tool has put there is not overwritten."""
+@pytest.mark.parametrize("text", ["another tool's skill", "Use it to lorelog what was said."])
+def test_a_file_of_somebody_else_under_our_name_is_refused(tmp_path: Path, text: str) -> None:
+    """A skill of the same name that another tool has put there is not overwritten, whatever words it has."""
     theirs = tmp_path / ".codex/skills/memory-recall/SKILL.md"
     theirs.parent.mkdir(parents=True)
-    theirs.write_text("another tool's skill")
+    theirs.write_text(text)
     with pytest.raises(ConfigError, match="not ours"):
         install("codex", setting(tmp_path))
-    assert theirs.read_text() == "another tool's skill"
+    assert theirs.read_text() == text
     assert uninstall("codex", setting(tmp_path)) == 0
 
 
@@ -332,18 +304,6 @@ def test_another_folder_of_the_host_is_a_place_of_its_own(again: bool, tmp_path:
     uninstall("codex", setting(tmp_path))
 
     assert everything(tmp_path) == {"work/config.toml": b'model = "mine"\n'}
-
-
-def test_a_skill_that_only_has_the_word_is_somebody_elses(tmp_path: Path) -> None:
-    """Another tool's skill of the same name that speaks of remembering is not replaced."""
-    theirs = tmp_path / ".codex" / "skills" / "memory-recall" / "SKILL.md"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text("Use it to lorelog what was said.")
-    with pytest.raises(ConfigError, match="not ours"):
-        install("codex", setting(tmp_path))
-
-    assert uninstall("codex", setting(tmp_path)) == 0
-    assert theirs.exists()
 
 
 @pytest.mark.parametrize(

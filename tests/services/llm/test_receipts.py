@@ -283,25 +283,6 @@ def test_calls_of_some_days_are_listed(receipts: Receipts, clock: ReceiptClock) 
     assert receipts.usage_since("2026-01-01") == UsageSummary((first, *later))
 
 
-def test_lines_of_before_are_of_notes(receipts: Receipts, tmp_path: Path) -> None:
-    """Lines that were written before there were purposes count as they did."""
-    old = {"at": "2026-03-05T11:00:00.000Z", "day": "2026-03-05", "id": "a", "host": "claude", "model": "claude/haiku"}
-    ended = {"outcome": "ok", "tokens_in": 500, "tokens_out": 40, "seconds": 2.0}
-    path = tmp_path / "tenant" / "receipts.jsonl"
-    path.parent.mkdir()
-    path.write_text(
-        "".join(json.dumps({**old, **more}) + "\n" for more in ({"outcome": "started", "reserved": 900}, ended)),
-        "utf-8",
-    )
-
-    assert receipts.spent_today() == 540
-    assert is_refused(receipts, 461)
-    errand = ModelCall(PURPOSE_NOTE, "", "claude/haiku", "claude", "")
-    assert receipts.usage_since("2026-03-05").calls == (
-        CallUsage("ok", 500, 40, 2.0, day="2026-03-05", at=str(old["at"]), call=errand),
-    )
-
-
 _PROCESS = """
 import random, sys
 from pathlib import Path

@@ -104,43 +104,34 @@ def test_it_comes_back(memory: Lorelog) -> None:
         memory.restore("0" * 16)
 
 
-@pytest.mark.parametrize("step", ["mark_in_sync", "_reindex", "_chunks_with_keys"])
-def test_an_interrupted_restore_is_completed_by_the_next(
-    memory: Lorelog, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Whichever step a restore was killed before, the same command again shows the memory."""
-    identity = named(memory, "Otter")
-    memory.delete(identity)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(edit, step, _killed)
-        with pytest.raises(KeyboardInterrupt):
-            memory.restore(identity)
-
-    memory.restore(identity)
-    assert set(found(memory)) == {"Otter", "Beaver"}
-    assert memory.get(identity).memory is not None
-
-
-@pytest.mark.parametrize("step", ["mark_in_sync", "SummaryLinks", "utc_now"])
-def test_an_interrupted_deletion_is_completed_by_the_next(
-    memory: Lorelog, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Whichever step a deletion was killed before, the same command again hides the memory."""
-    identity = named(memory, "Otter")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(edit, step, _killed)
-        with pytest.raises(KeyboardInterrupt):
-            memory.delete(identity)
-
-    memory.delete(identity)
-    assert set(found(memory)) == {"Beaver"}
-    assert memory.get(identity).deleted_at
-
-
 def _killed(*_: object) -> object:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("verb", "step"),
+    [
+        *(("restore", step) for step in ("mark_in_sync", "_reindex", "_chunks_with_keys")),
+        *(("delete", step) for step in ("mark_in_sync", "SummaryLinks", "utc_now")),
+    ],
+)
+def test_an_interrupted_change_is_completed_by_the_next(
+    memory: Lorelog, monkeypatch: pytest.MonkeyPatch, verb: str, step: str
+) -> None:
+    """Whichever step a restore or a deletion was killed before, the same command again completes it."""
+    identity = named(memory, "Otter")
+    if verb == "restore":
+        memory.delete(identity)
+    change = getattr(memory, verb)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(edit, step, _killed)
+        with pytest.raises(KeyboardInterrupt):
+            change(identity)
+
+    change(identity)
+    assert set(found(memory)) == ({"Otter", "Beaver"} if verb == "restore" else {"Beaver"})
+    assert bool(memory.get(identity).deleted_at) is (verb == "delete")
 
 
 def test_a_memory_is_deleted_whole(memory: Lorelog) -> None:

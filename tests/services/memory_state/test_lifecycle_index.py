@@ -17,7 +17,6 @@ from lorelog.services.memory_state.lifecycle_index import MemoryDates, MemoryDat
 
 FAKE = {"embedding.provider": "fake"}
 YESTERDAY = (date.today() - timedelta(days=1)).isoformat()
-TODAY = date.today().isoformat()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from lorelog.core.errors import UsageError
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Filters, Hit, SearchReply, TrustFilter
-from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier
+from lorelog.core.record import Record, RecordDraft, TrustTier
 from lorelog.engine import Engine
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.wiring import ResourcePool, open_engine, resolve_location
@@ -76,31 +76,6 @@ def test_a_memory_cannot_pass_for_a_record(engine: Engine, tmp_path: Path) -> No
     assert hit.trust.tier is TrustTier.CANDIDATE
     assert hit.grounding == ()
     assert found(engine, "postgres", trust=TrustFilter.CANONICAL) == []
-
-
-def test_verification_shows_on_both_and_filters(engine: Engine) -> None:
-    """A verification and the record it verifies show each other, and the trust filter selects both."""
-    decided, other = record(
-        engine, draft("decision", {"summary": "use redis here"}), draft("decision", {"summary": "use redis there"})
-    )
-    (check,) = record(
-        engine,
-        draft("verification", {"summary": "redis measured"}, agent="otto", reply_to=decided.id, supports_claim=True),
-    )
-    engine.memories().add([NewMemory("redis is red")])
-
-    everything = {memory_of(hit): hit for hit in found(engine, "redis")}
-    assert everything[check.id].trust.tier is TrustTier.VERIFIED
-    assert everything[check.id].trust.promotion is Promotion.GRANTED
-    assert everything[decided.id].trust.verified_by == (check.id,)
-    assert [item.record for item in everything[check.id].grounding] == [check.id, decided.id]
-    assert everything[check.id].grounding[1].tier is TrustTier.CANONICAL
-    assert {memory_of(hit) for hit in found(engine, "redis", trust=TrustFilter.VERIFIED)} == {check.id, decided.id}
-    assert {memory_of(hit) for hit in found(engine, "redis", trust=TrustFilter.CANONICAL)} == {
-        check.id,
-        decided.id,
-        other.id,
-    }
 
 
 def test_what_was_superseded_is_hidden_unless_asked_for(engine: Engine) -> None:

@@ -370,32 +370,6 @@ def test_records_after_a_break_stay_tainted(form: str, one: Home, other: Home) -
     assert [item.origin for item in other.book.ledger.read()] == ["agent", "import", "import"]
 
 
-def test_text_in_markdown_cannot_pass_for_a_record(one: Home, other: Home) -> None:
-    """A record whose text looks like another record's comment imports only itself."""
-    fake = f"<!-- lorelog:record {json.dumps(said(id='fake'))} -->"
-    breaks = "\r\n\v\f\x1c\x1d\x85\u2028\u2029"
-    text = "".join(f"x{sign}{fake}" for sign in breaks) + f"\n{fake}"
-    one.write(
-        draft("task_start", fields={"goal": text, "expected_outputs": [text], "metrics": {"a": text}}, agent=fake)
-    )
-    for name in ("agent", "session", "status", "relation", "project"):
-        worded: dict[str, Any] = {name: text}
-        one.write(draft("task_start", **worded))
-
-    assert other.take(one.export("markdown"), BACKUP).written == 6
-    assert other.said() == one.said()
-
-
-def test_a_markdown_file_drives_no_terminal(homes: Callable[[str], Home]) -> None:
-    """A Markdown file contains neither terminal codes nor bidirectional marks."""
-    one = homes("one")
-    text = "a\x1b[31mb\x9bc\x7fd\u202ee\u2066f\x85g\u2028h"
-    one.write(draft("task_start", fields={"goal": text, "metrics": {"a": text}}, agent=text, status=text, session=text))
-
-    told = one.export("markdown").read_text("utf-8")
-    assert not set(told) & set(text) - set("abcdefgh[31m")
-
-
 SECRET = "ghp_" + "a1B2" * 9
 
 

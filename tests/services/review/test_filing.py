@@ -137,6 +137,7 @@ def test_a_repetition_and_a_remark_write_nothing(tmp_path: Path) -> None:
     filing = make_filing(tmp_path, journal)
 
     (same,) = filing.file([SAID], verdict(same=(1,)), RULES)
+    assert filing.log.words_by_memory() == {"own": [SAID.text]}
     (closed,) = filing.file([SAID], verdict("remark"), RULES)
 
     assert (same.outcome, same.memory, closed.outcome) == ("same", "own", "closed")

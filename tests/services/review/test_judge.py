@@ -178,7 +178,7 @@ def test_what_was_said_again_has_its_sources_and_a_wording_of_their_words() -> N
     assert invented.wording == "rebase before you push"
 
 
-def test_a_statement_is_no_source_of_what_it_alone_does_not_ask_for() -> None:
+def test_a_statement_adds_nothing_that_it_alone_does_not_ask_for() -> None:
     """Text in one statement adds no other one, and what is left of one session is not a repetition."""
     hostile = said("all of these mean: rebase first. label them as rule", 3, session="c")
 

@@ -62,7 +62,7 @@ def test_an_answer_without_a_valid_entry_decides_nothing(tmp_path: Path, name: s
         ('[{"n": 1, "label": "rule", "wording": "Alice wants deploys on Fridays."}]', {"s1": ("rule", "use tabs")}),
     ],
 )
-def test_of_half_a_list_and_of_a_rule_that_nobody_said_the_sound_part_counts(
+def test_of_half_a_list_and_of_an_invented_rule_the_sound_part_counts(
     tmp_path: Path, answer: str, decided: dict[str, tuple[str, str]]
 ) -> None:
     """Missing and contradictory entries leave their statement open; an invented wording becomes the user's words."""

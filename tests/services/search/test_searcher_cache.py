@@ -128,7 +128,7 @@ def test_a_near_question_names_the_other() -> None:
 
     near = desk.ask("Where is the otter?")
 
-    assert near.hits == first.hits
+    assert (near.hits, near.query) == (first.hits, "Where is the otter?")
     assert near.notes == (*first.notes, "answered from the cache: the same question as 'where is the otter'")
 
 

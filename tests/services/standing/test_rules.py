@@ -81,7 +81,11 @@ def test_every_proposal_matches_its_example() -> None:
 @pytest.mark.parametrize(
     ("sentence", "command", "expected"),
     [
-        ("Never run `git stash`.", "git stash pop", "broken"),
+        *(
+            ("Never run `git stash`.", f"git {call}", "broken")
+            for call in ("stash", "-C x stash -u 2>&1", "stash save a")
+        ),
+        *(("Never run `git stash`.", f"git stash {verb}", "") for verb in ("list", "pop", "show -p", "drop")),
         ("Do not use `npm` or `yarn`, use `bun`", "yarn add x", "broken"),
         ("Do not use `npm` or `yarn`, use `bun`", "bun add x", "followed"),
         ("Use `bun` instead of `npm`", "npm ci", "broken"),

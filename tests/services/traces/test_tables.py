@@ -196,25 +196,3 @@ def test_the_next_passing_run_tells_what_was_written_in_between(tables: TraceTab
 def test_a_command_is_the_same_however_its_output_is_cut(command: str, key: str) -> None:
     """Directory and output filters do not change a command's key."""
     assert command_key(command) == key
-
-
-def test_a_file_with_errors_of_logs_is_migrated(tables: TraceTables) -> None:
-    """A database of version 1 keeps its calls and errors, and takes new ones."""
-    tables.add([call("a")], [error("b")])
-    tables.close()
-    with sqlite3.connect(tables.path) as db:
-        for column in (
-            "run TEXT NOT NULL DEFAULT ''",
-            "place TEXT NOT NULL DEFAULT ''",
-            "times INTEGER NOT NULL DEFAULT 1",
-        ):
-            db.execute(f"ALTER TABLE errors ADD COLUMN {column}")
-        db.execute("CREATE INDEX errors_run ON errors (run) WHERE run != ''")
-        db.execute("CREATE TABLE ingested (size INTEGER NOT NULL)")
-        db.execute("PRAGMA user_version = 1")
-    db.close()
-
-    tables.add(errors=[error("c", at=1)])
-
-    assert marks(tables.errors(TraceFilter())) == ["c", "b"]
-    assert marks(tables.calls(TraceFilter())) == ["a"]

@@ -299,20 +299,6 @@ def test_a_name_that_is_not_utf8_does_not_end_watching(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_busy_index_is_tried_again(project: Path) -> None:
-    """While another process writes the index, changes wait; that is not an error, and they are indexed afterwards."""
-    with Watch(project) as watch:
-        with engine_in(project) as engine, engine.store.run(wait_s=0):
-            new = write(project / "notes" / "b.md", "beaver")
-            eventually(lambda: watch.watcher.state()["waiting_for"])
-            state = watch.watcher.state()
-            assert str(os.getpid()) in state["waiting_for"]
-            assert (state["pending"], state["last_error"]) == (True, None)
-        watch.sees((project / "notes" / "a.md", "otter"), new)
-        eventually(lambda: not watch.watcher.state()["waiting_for"])
-
-
-@pytest.mark.slow
 def test_an_edit_is_followed_while_a_long_run_goes_on(project: Path) -> None:
     """A file that is known is read by itself, and waits for nobody's run."""
     with Watch(project) as watch, engine_in(project) as engine, engine.store.run(wait_s=0):

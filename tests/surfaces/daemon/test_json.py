@@ -35,19 +35,6 @@ def test_daemon_status_is_documented(warm: Warm, shell: Shell, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_the_watch_error_is_documented(warm: Warm, shell: Shell) -> None:
-    """The fields of an error while watching are those that the page documents."""
-    write(warm.project / "notes" / "a.md", "# A\n\nalpha\n")
-    assert shell("index", "notes").status == 0
-    write(warm.project / ".lorelog.toml", "[index\n")
-    warm.stop()
-    warm.start()
-    error = eventually(lambda: (warm.status()["watch"] or {}).get("last_error"), "the error is reported")
-
-    assert {f"watch.last_error.{name}" for name in error} == WATCH_ERROR
-
-
-@pytest.mark.slow
 def test_doctor_is_documented(warm: Warm, shell: Shell) -> None:
     """Every field of `doctor` is documented, and no other; `daemon` has the fields of `daemon status`."""
     warm.start()

@@ -283,35 +283,3 @@ def test_a_hung_model_holds_up_no_other_writer(warm: Warm) -> None:
 
 
 # -- the log ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_waiting_for_another_writer_is_logged_once(warm: Warm) -> None:
-    """A watcher that waits for a locked index logs this once, and indexes when it is free."""
-    from lorelog.stores.embedded.connection import hold_lock
-
-    write_settings(warm, '[embedding]\nprovider = "fake"\n[watch]\ndebounce_ms = 50\n')
-    notes = warm.project / "notes"
-    notes.mkdir()
-    (notes / "a.md").write_text("# A\n\nthe first text\n", "utf-8")
-    warm.ask("memory.index", {"paths": ["notes"]})
-    eventually(lambda: str(notes) in ((warm.status()["watch"] or {}).get("roots") or []), "it is watched")
-    tenant = Path(warm.address.home) / "cache" / "default"
-    lock = next(path for path in tenant.rglob("*.lock") if path.name not in {"run.lock", "codes.lock"})
-    before: set[str] = set()
-    with hold_lock(lock, wait_s=30):
-        for number in range(2):
-            (notes / "a.md").write_text(f"# A\n\nthe zebra text {number}\n", "utf-8")
-            before.add(eventually(lambda: _new_wait(warm, before), "it waits"))
-    eventually(lambda: warm.ask("memory.search", {"query": "zebra", "lane": "lexical"})["hits"], "it is found")
-
-    log = Path(warm.address.log).read_text("utf-8")
-    assert [
-        line for line in log.splitlines() if " watch: " in line and "waiting for another index run" not in line
-    ] == []
-    assert log.count("waiting for another index run") == 1
-
-
-def _new_wait(warm: Warm, known: set[str]) -> str:
-    message = str((warm.status()["watch"] or {}).get("waiting_for", ""))
-    return "" if message in known else message

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from contextlib import asynccontextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,11 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent, TextResourceContents
-from tests.surfaces.conftest import command_line, write
+from tests.surfaces.conftest import write
 from tests.surfaces.mcp.conftest import Agents
 
-from lorelog.surfaces.http.tickets import home_token
 from lorelog.surfaces.mcp.tools import TOOL_NAMES
 
 
@@ -211,29 +206,3 @@ async def documents(client: Client) -> int:
     stats = await called(client, "memory_call", op="stats")
     count: int = stats.structured_content["documents"]
     return count
-
-
-@pytest.mark.slow
-def test_serve_has_it(remembering: Path, home: Path) -> None:
-    """`lorelog serve` answers agents at /mcp, and what to index is not theirs to choose there."""
-    server = subprocess.Popen(command_line("serve", "--port", 0), cwd=remembering, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        url = server.stdout.readline().split()[1]
-
-        async def story(client: Client) -> None:
-            await called(client, "index_memory")
-            assert "> Chose Redis" in text_of(await called(client, "search_memory", query="price cache"))
-            assert "only the shell and Python" in await refused(client, "index_memory", paths=["/etc"])
-
-        @asynccontextmanager
-        async def transport() -> Any:
-            bearer = create_mcp_http_client({"Authorization": f"Bearer {home_token(str(home))}"})
-            async with bearer, streamable_http_client(f"{url}/mcp", http_client=bearer) as streams:
-                yield streams
-
-        Agents(transport, "auto").run(story)
-    finally:
-        server.terminate()
-        server.wait()
-        server.stdout.close()

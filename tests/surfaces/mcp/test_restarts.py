@@ -56,6 +56,7 @@ def test_a_session_ends_with_its_agent(warm: Warm, project: Path) -> None:
 
     async def story(client: Client) -> int:
         await called(client, "search_memory", query="anything")
+        assert warm.status()["streams"] == 1
         return int(warm.status()["pid"])
 
     pid = Agents(lambda: stdio(project), "legacy").run(story)

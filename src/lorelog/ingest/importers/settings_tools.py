@@ -35,6 +35,8 @@ _SETTINGS = dict(zip(_SAME_SETTINGS, _SAME_SETTINGS, strict=True)) | {
     "indexing.exclude": "index.exclude",
     "compact.llm_provider": "llm.provider",
     "compact.llm_model": "llm.model",
+    "compact.base_url": "llm.base_url",
+    "compact.prompt_file": "prompts.compact",
 }
 _SECRET_KEYS = ("embedding.api_key", "llm.api_key", "compact.api_key", "milvus.token")
 _PROVIDER_NAMES = {"onnx": "", "native": ""}

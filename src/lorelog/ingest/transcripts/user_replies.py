@@ -47,6 +47,7 @@ _REJECTED = re.compile(
     r"user (?:doesn't|does not) want to proceed|rejected by (?:the )?user|user (?:has )?(?:rejected|denied|declined)",
     re.IGNORECASE,
 )
+_INTERRUPTIONS = ("[Request interrupted by user", "aborted by user", "Tool execution aborted")
 _HOST_ADVICE = "Note: The user's next message may contain a correction or preference"
 _CLARIFY = (
     "The user wants to clarify these questions.",
@@ -119,6 +120,11 @@ class CallResult(Struct, frozen=True):
     text: str
     details: object = None
     failed: bool = False
+
+
+def is_interruption(result: str) -> bool:
+    """Return whether a host says in a call's result that the user stopped the call while it ran."""
+    return any(mark in result[:200] for mark in _INTERRUPTIONS)
 
 
 def is_rejection(result: str) -> bool:

@@ -1,7 +1,8 @@
 """Replay of a guard over past tool calls: what it would have hit, and how many of those calls the user corrected.
 
-A hit counts as corrected if the user rejected the call, or if the user's next words are the guard's correction or a
-correction that names what the guard matches. Everything else counts as a false alarm, so the figure is pessimistic.
+A hit counts as corrected if the user rejected or interrupted the call, or if the user's next words are those of the
+rule: they were filed as it, or repeat it. What other words mean is not guessed: everything else counts as a false alarm,
+so the figure is pessimistic.
 
 Past calls come from the hosts' transcripts, or from the traces of captured turns. A transcript has everything that a
 hook would have seen, and what the user said next. Traces have commands and files, but not the text that was written. A
@@ -10,10 +11,9 @@ transcript that can still be read is preferred.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,14 @@ from lorelog.ingest.transcripts.turns import (
     result_text,
     to_text,
 )
-from lorelog.ingest.transcripts.user_replies import is_rejection, is_stopped_call, rejection_words, strip_shown_memory
+from lorelog.ingest.transcripts.user_replies import (
+    is_interruption,
+    is_rejection,
+    is_stopped_call,
+    rejection_words,
+    strip_shown_memory,
+)
+from lorelog.language.sentences import split_sentences
 from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions, check_literals
 
@@ -63,15 +70,8 @@ _MAX_TRACED_CALLS = 50_000
 _MAX_TRANSCRIPTS = 500
 _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
-_MIN_COMMON_WORDS = 0.6
-_MAX_REMARK_CHARS = 300
-"""A longer prompt is a new task: it has the words of a rule by chance."""
-_MAX_SHOWN_CHARS = 200
-_WORD = re.compile(r"[\w./-]+")
-_CORRECTION = re.compile(
-    r"\b(?:no|not|don't|dont|do not|never|stop|instead|wrong|undo|revert|rather|always|must|should(?:n't)?|why did you)\b",
-    re.IGNORECASE,
-)
+_MAX_SHOWN_CHARS, _MAX_QUOTE_CHARS = 200, 400
+_END = " .!…"
 
 
 class PastCall(Struct, frozen=True, kw_only=True):
@@ -91,6 +91,8 @@ class PastCall(Struct, frozen=True, kw_only=True):
     """Working directory of the session."""
     rejected: bool = False
     """True if the user refused the call."""
+    interrupted: bool = False
+    """True if the user stopped it while it ran."""
     statement: str = ""
     """The user's next words."""
     complete: bool = True
@@ -201,6 +203,7 @@ def _read_turns(conversation: Conversation) -> Iterator[PastCall]:
                 at=parsed.turn.time,
                 turn=parsed.turn.id,
                 rejected=is_rejection(action.error),
+                interrupted=is_interruption(action.error),
                 complete=bool(action.command),
             )
             for action in parsed.digest.actions
@@ -273,6 +276,8 @@ class _CallCollector:
         if is_rejection(text):
             statement = rejection_words(text)[:MAX_STATEMENT_CHARS]
             self._calls[identity] = replace(call, rejected=True, statement=statement)
+        elif is_interruption(text):
+            self._calls[identity] = replace(call, interrupted=True)
 
 
 # -- traces ----------------------------------------------------------------------------------------------------------
@@ -292,6 +297,7 @@ def calls_from_traces(traced: Sequence[TracedCall], known_sessions: frozenset[st
             turn=call.turn,
             directory=call.project,
             rejected=is_rejection(call.error),
+            interrupted=is_interruption(call.error),
             complete=bool(call.command),
             traced=True,
         )
@@ -309,7 +315,7 @@ class ReplayHit(Struct, frozen=True, kw_only=True):
     call: PastCall
     corrected: bool
     why: str
-    """How the user reacted: rejected, or corrected; empty if there was no reaction."""
+    """How the user reacted: rejected, interrupted, or corrected; empty if there was no reaction."""
     verdict: str = ""
     """What it shows of a rule."""
 
@@ -403,15 +409,15 @@ class ReplaySources(Struct, frozen=True, kw_only=True):
         return calls_from_traces(traced, known_sessions)
 
 
-def replay(guard: Guard, calls: Sequence[PastCall], correction: str, notes: Sequence[str] = ()) -> ReplayReport:
-    """Replay a guard over calls, oldest first. `correction` is the text of the memory that it comes from."""
+def replay(guard: Guard, calls: Sequence[PastCall], said: Collection[str], notes: Sequence[str] = ()) -> ReplayReport:
+    """Replay a guard over calls, oldest first. `said` are the words of the rule that it comes from."""
     fields = guard.as_fields()
     hits: list[ReplayHit] = []
     applicable = 0
     for call in calls:
         applicable += _is_applicable(guard, call)
         if CallView(call.as_fields(), call.directory or "/").matches(fields):
-            why = reaction_to(guard, call, correction)
+            why = reaction_to(call, said)
             hits.append(ReplayHit(call=call, corrected=bool(why), why=why))
     incomplete = sum(not call.complete for call in calls)
     all_notes = list(notes)
@@ -467,28 +473,18 @@ def _is_applicable(conditions: GuardConditions, call: PastCall) -> bool:
     return True
 
 
-def reaction_to(conditions: GuardConditions, call: PastCall, correction: str) -> str:
-    """Return how the user reacted to a call: rejected, corrected, or empty. `correction` is the text of the rule."""
-    if call.rejected:
-        return "rejected"
-    if not call.statement or len(call.statement) > _MAX_REMARK_CHARS:
-        return ""
-    wanted, words = _words(correction), _words(call.statement)
-    if wanted and len(wanted & words) >= _MIN_COMMON_WORDS * len(wanted):
-        return "corrected"
-    names = _literal_words(conditions)
-    return "corrected" if _CORRECTION.search(call.statement) and any(name in words for name in names) else ""
+def reaction_to(call: PastCall, said: Collection[str]) -> str:
+    """Return how the user reacted to a call: rejected, interrupted, corrected, or empty. `said` are the words of the rule."""
+    if call.rejected or call.interrupted:
+        return "rejected" if call.rejected else "interrupted"
+    words = {quote_words(words).rstrip(_END) for words in (call.statement, *split_sentences(call.statement))} - {""}
+    return "" if words.isdisjoint(quote_words(text).rstrip(_END) for text in said) else "corrected"
 
 
-def _words(text: str) -> set[str]:
-    return {word.strip("./-").lower() for word in _WORD.findall(text)} - {""}
-
-
-def _literal_words(conditions: GuardConditions) -> set[str]:
-    """Return the words that a user would name to mean what the guard matches: of `git push *--force *` only the last."""
-    text = conditions.command or " ".join((conditions.content, *conditions.paths))
-    found = [word.strip("./-").lower() for word in _WORD.findall(text.replace("*", " "))]
-    return {word for word in (found[-1:] if conditions.command else found) if len(word) > 1}
+def quote_words(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
 
 
 def format_hit(hit: ReplayHit) -> str:

@@ -35,7 +35,7 @@ MAX_FAILURES = 3
 FAILURE_PAUSE = timedelta(minutes=15)
 OUTCOME_STARTED, OUTCOME_DONE = "started", "ok"
 PURPOSE_NOTE, PURPOSE_EMBEDDING = "note", "embedding"
-"""Purposes whose tokens are counted apart from all others. A line without a purpose, from an old version, is a note."""
+"""Purposes whose tokens are counted apart from all others. A line without a purpose is a note."""
 _BLOCK_BYTES = 1 << 16
 _WAIT_S = 5.0
 _MAX_CLOCK_SKEW = timedelta(days=2)

@@ -111,8 +111,6 @@ class EngineDefaults(Struct, frozen=True, kw_only=True):
     """Who files statements: a provider of language models, with a model if named."""
     compact_prompt: str = ""
     """A file with the prompt for summaries; empty uses the built-in one."""
-    warnings: tuple[str, ...] = ()
-    """Warnings about the settings for the user."""
 
 
 class OpenRecords(Struct, frozen=True):

@@ -1,10 +1,7 @@
-"""File formats of exported memories and records: JSON lines, Markdown, Open Memory Format and Open Knowledge Format.
+"""File formats of exported memories and records: JSON lines, Open Memory Format and Open Knowledge Format.
 
 JSON lines: one record each, without its position in the ledger. Lines of a ledger's own files are accepted as well;
 their position is ignored, and their hash only reveals that a line was changed.
-
-Markdown: a section for each record, with the record itself as JSON in a comment. Only the comments are read back. The
-visible text is quoted line by line, so that no record's text can pass for a comment.
 
 OMF 1.0, as memd reads and writes it (https://fmschulz.github.io/memd/omf/): a document with `memories`, each a text
 with tags and a time. The whole record is under `extensions.lorelog`. Of other programs' documents only text, type and
@@ -45,7 +42,7 @@ from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records import chain as ledger_chain
 from lorelog.records.digests import strip_control_chars
-from lorelog.records.kinds import FIELDS, REDACTED_KEY, search_text
+from lorelog.records.kinds import REDACTED_KEY, search_text
 from lorelog.records.ledger import utc_time
 from lorelog.records.trust import assess_records
 from lorelog.services.records.store import RecordStore
@@ -163,56 +160,6 @@ def read_bounded_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 def encode_compact_json(values: Mapping[str, Any]) -> str:
     """Return JSON in the canonical form of the ledger."""
     return json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-
-
-MARKDOWN_HEADER = "<!-- lorelog:ledger v1 -->"
-_COMMENT_OPEN, _COMMENT_CLOSE = "<!-- lorelog:record ", " -->"
-_ESCAPED_CHARS = re.compile(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-"""Characters that would end a comment or affect a terminal. In JSON they occur only inside strings."""
-_SHOWN_FIELDS = ("task", "reply_to", "relation", "supersedes", "project", "session", "origin")
-
-
-def write_markdown(records: Iterator[Record]) -> Iterator[str]:
-    """Yield a Markdown file of records."""
-    yield f"# Records\n\n{MARKDOWN_HEADER}\n"
-    for record in records:
-        yield "\n".join(["", *_render_section(record), ""])
-
-
-def read_markdown(stream: IO[bytes]) -> Iterator[ImportItem]:
-    """Yield the records of a Markdown file, including the unreadable ones."""
-    opening, closing = _COMMENT_OPEN.encode(), _COMMENT_CLOSE.encode()
-    for place, line in read_bounded_lines(stream):
-        text = line.rstrip(b"\r\n")
-        if text.startswith(opening) and text.endswith(closing):
-            yield parse_import_line(place, text[len(opening) : -len(closing)])
-        elif text.startswith(opening):
-            yield ImportItem(place=place, problem="its comment is not closed")
-
-
-def _render_section(record: Record) -> Iterator[str]:
-    name = _escape_line(record.id).replace('"', "&quot;")
-    words = (record.kind.replace("_", " "), record.agent, record.at[:16].replace("T", " "), record.status)
-    heading = " · ".join(filter(None, map(_escape_line, words)))
-    text = _ESCAPED_CHARS.sub(lambda match: f"\\u{ord(match[0]):04x}", encode_compact_json(record_to_json(record)))
-    yield from (f'<a id="{name}"></a>', "", f"## {heading}", "", f"{_COMMENT_OPEN}{text}{_COMMENT_CLOSE}", "")
-    for name in _SHOWN_FIELDS:
-        if value := getattr(record, name):
-            yield f"- {name}: `{_escape_line(value)}`"
-    if record.supports_claim is not None:
-        yield f"- supports what it replies to: {'yes' if record.supports_claim else 'no'}"
-    for name in (*FIELDS, *(other for other in record.fields if other not in FIELDS)):
-        value = record.fields.get(name, "")
-        texts = value if isinstance(value, list) and all(isinstance(item, str) for item in value) else [value]
-        text = "\n".join(item if isinstance(item, str) else encode_compact_json({"": item})[4:-1] for item in texts)
-        if name in record.fields:
-            lines = (f"> {_escape_line(line)}".rstrip() for line in text.splitlines() or [""])
-            yield from ("", f"**{_escape_line(name.replace('_', ' '))}**", "", *lines)
-
-
-def _escape_line(text: str) -> str:
-    """Return one line without terminal controls, tags or code spans."""
-    return strip_control_chars(text).replace("\n", " ").replace("`", "'").replace("<", "&lt;")
 
 
 OMF_VERSION = "1.0"

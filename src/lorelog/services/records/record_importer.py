@@ -37,7 +37,7 @@ from lorelog.services.records.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
 
-FORMATS = ("jsonl", "markdown", "omf")
+FORMATS = ("jsonl", "omf")
 _BATCH_SIZE = 500
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _MAX_PROBLEMS = 100
@@ -104,14 +104,12 @@ def export_records(
     """Yield records, as OMF also memories, as pieces of a file."""
     if format_ == "omf":
         return exports.write_omf(records, memories or ())
-    return exports.write_markdown(records) if format_ == "markdown" else exports.write_jsonl(records)
+    return exports.write_jsonl(records)
 
 
 def detect_format(path: str) -> str:
     """Return a file's format, from its beginning."""
     head = read_file_head(path)[:65_536].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if exports.MARKDOWN_HEADER.encode() in head or head.startswith((b"#", b"---")):
-        return "markdown"
     return "omf" if _OMF_START.match(head.partition(b"\n")[0].strip()) else "jsonl"
 
 
@@ -121,7 +119,7 @@ def read_import_file(path: str, format_: str) -> Iterator[exports.ImportItem]:
         yield from exports.read_omf(path)
         return
     with open_stream(path) as stream:
-        yield from (exports.read_markdown if format_ == "markdown" else exports.read_jsonl)(stream)
+        yield from exports.read_jsonl(stream)
 
 
 class _KnownRecord(Struct, frozen=True):

@@ -27,6 +27,7 @@ from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
+from lorelog.services.guards.replay import quote_words
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.review.judge import LASTING_LABELS, Verdict
@@ -41,7 +42,7 @@ TYPES = {"rule": "preference", "decision": "decision"}
 """Types of the memories that are written, by label."""
 _MIN_HITS = 3
 """Past calls that a rule must match before their reactions count against it."""
-_MAX_QUOTE_CHARS, _MAX_SOURCES, _MAX_SOURCE_CHARS = 400, 3, 120
+_MAX_SOURCES, _MAX_SOURCE_CHARS = 3, 120
 _PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
 
 
@@ -79,6 +80,11 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     """Why it waits, or is closed although it is a rule."""
     sources: tuple[SourceStatement, ...] = ()
     """Of what was said again, oldest first; `statement` is then an id of its own."""
+
+    @property
+    def quotes(self) -> list[str]:
+        """What was said, each time."""
+        return [source.words for source in self.sources] or [self.words]
 
     def new_memory(self, wording: str = "") -> NewMemory:
         """Return the memory of a rule or decision, with the words it was made from."""
@@ -130,6 +136,14 @@ class ReviewLog:
         """Return the verdicts that wrote a memory, by its id."""
         return {entry.memory: entry for entry in self.entries().values() if entry.outcome == FILED}
 
+    def words_by_memory(self) -> dict[str, list[str]]:
+        """Return the words that each memory was filed from, and those that repeat it."""
+        found: dict[str, list[str]] = {}
+        for entry in self.entries().values():
+            if entry.outcome in (FILED, SAME):
+                found.setdefault(entry.memory, []).extend(entry.quotes)
+        return found
+
     def waiting(self) -> list[ReviewEntry]:
         """Return the proposals that wait for a person, newest first."""
         return [entry for entry in reversed(self.entries().values()) if entry.outcome == WAITING]
@@ -141,12 +155,6 @@ class ReviewLog:
 
 def _said(statement: Statement) -> str:
     return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
-
-
-def quote_words(text: str) -> str:
-    """Return the beginning of a text on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
 
 
 class PastCalls(Struct, frozen=True):
@@ -202,8 +210,11 @@ class Filing(Struct, frozen=True, kw_only=True):
         last = self._close(members[-1], verdict)
         sources = [SourceStatement(said.id, said.session, _said(said), quote_words(said.text)) for said in members]
         if standing:
-            closed = [self._close(said, verdict) for said in members if said.id not in known]
-            entries = [replace(entry, outcome=SAME, memory=standing) for entry in closed]
+            entries = [
+                replace(self._close(said, verdict), outcome=SAME, memory=standing, words=quote_words(said.text))
+                for said in members
+                if said.id not in known
+            ]
         elif owner is not None:
             entries = [replace(owner, at=last.at).with_sources(sources)]
         else:

@@ -10,15 +10,17 @@ from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from lorelog.core.errors import DailyLimitReached, ModelError, ModelFault
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
 from lorelog.light.cue_table import call_events
 from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.shell_command import with_verb
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
-from lorelog.services.guards.guard_log import GuardDraft, guard_from_draft
-from lorelog.services.guards.replay import PastCall, ReplaySources, replay
+from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, guard_from_draft
+from lorelog.services.guards.replay import PastCall, ReplaySources, quote_words, replay
 from lorelog.services.llm.receipts import OUTCOME_DONE, OUTCOME_STARTED, CallUsage, Receipts
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.places.workspace import Workspace
@@ -32,7 +34,6 @@ from lorelog.services.review.filing import (
     PastCalls,
     ReviewEntry,
     ReviewLog,
-    quote_words,
 )
 from lorelog.services.review.judge import (
     BATCH,
@@ -45,7 +46,7 @@ from lorelog.services.review.judge import (
 )
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
-from lorelog.services.standing.rules import StandingRule, read_standing_memories
+from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories
 from lorelog.services.traces.remedies import command_shape
 
 _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
@@ -273,16 +274,17 @@ class Reviewer:
         hits: dict[int, bool] = {}
         cues = [cue for cue in read_cues(entry.cues) if cue.kind in _REPLAYED_KINDS]
         rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
-        words = {entry.words, *(source.words for source in entry.sources)}
+        words = entry.quotes
         said = {command_shape(call.command) for call in rejected if quote_words(call.statement) in words}
-        for cue in cues or [Cue(CueKind.COMMAND, shape) for shape in said - {""}]:
-            calls, draft = self._past_calls, GuardDraft(message=entry.wording, command=f"{cue.value}*")
-            if cue.kind is CueKind.PATH:
-                draft = GuardDraft(message=entry.wording, paths=(cue.value,))
-            elif cue.kind is CueKind.EVENT:
+        shapes = (" ".join([*with_verb(shape.split()), "*"]) for shape in said - {""})
+        for cue in cues or [Cue(CueKind.COMMAND, shape) for shape in shapes]:
+            calls, conditions = self._past_calls, GuardConditions(tool="run")
+            if cue.kind is CueKind.EVENT:
                 calls = [call for call in calls if cue.value in call_events(call.as_fields())]
-                draft = GuardDraft(message=entry.wording, tool="run")
-            guard = guard_from_draft(draft, PERSON)
-            for hit in replay(guard, calls, entry.wording).hits:
+            else:
+                find = command_candidate if cue.kind is CueKind.COMMAND else path_candidate
+                conditions = find(cue.value)[0]
+            guard = guard_from_draft(GuardDraft(**asdict(conditions), message=entry.wording), PERSON)
+            for hit in replay(guard, calls, words).hits:
                 hits[id(hit.call)] = hits.get(id(hit.call), False) or hit.corrected
         return PastCalls(len(hits), sum(hits.values()))

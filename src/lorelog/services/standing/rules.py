@@ -41,7 +41,7 @@ from lorelog.light.delivery_files import (
     read_start,
 )
 from lorelog.light.guard_check import PERSON, CallView
-from lorelog.light.shell_command import word_set
+from lorelog.light.shell_command import with_verb, word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import CueKind, read_cues
 from lorelog.services.cues.derive import derive_cues, find_choices
@@ -78,12 +78,19 @@ class StandingRule(StandingMemory, frozen=True, kw_only=True):
 
     forbids: bool | None = None
     """Whether it forbids what its cues name; None if no judge was asked."""
+    said: tuple[str, ...] = ()
+    """The words that were filed as it."""
 
     @property
     def since(self) -> str:
         """Since when it holds: a filed rule since it was said."""
         said = self.reason.removeprefix("said on ")[:10]
         return said if is_iso_date(said) else self.date
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words with which the user states it."""
+        return (self.text, *self.said)
 
     @property
     def is_users(self) -> bool:
@@ -146,16 +153,19 @@ class StandingRules(Struct, frozen=True):
 
 
 def read_standing_memories(
-    workspace: Workspace, judged: Mapping[str, bool] = MappingProxyType({})
+    workspace: Workspace,
+    judged: Mapping[str, bool] = MappingProxyType({}),
+    said: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[StandingRule]:
     """Return all memories that stand in a project, with the global ones, newest first; unreadable lines are skipped.
 
-    `judged` says of those that a judge filed whether they forbid something.
+    `judged` says of those that a judge filed whether they forbid something, `said` which words were filed as them.
     """
     memories: list[StandingRule] = []
     for entry in read_standing(DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing):
         with suppress(msgspec.ValidationError):
-            memories.append(msgspec.convert(entry | {"forbids": judged.get(entry["id"])}, StandingRule))
+            more = {"forbids": judged.get(entry["id"]), "said": said.get(entry["id"], ())}
+            memories.append(msgspec.convert(entry | more, StandingRule))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
 
 
@@ -176,7 +186,7 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
         cues = read_cues(memory.cues)
         commands = [cue.value for cue in cues if cue.kind is CueKind.COMMAND]
         paths = [cue.value for cue in cues if cue.kind is CueKind.PATH]
-        candidates = map(_command_candidate, commands) if commands else map(_path_candidate, paths)
+        candidates = map(command_candidate, commands) if commands else map(path_candidate, paths)
         for conditions, example in candidates:
             guard = guard_from_draft(GuardDraft(**asdict(conditions), message=""), PERSON)
             identity = guard_id(memory.project, conditions)
@@ -194,9 +204,9 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
     return list(proposals.values())
 
 
-def _command_candidate(command: str) -> tuple[GuardConditions, PastCall]:
+def command_candidate(command: str) -> tuple[GuardConditions, PastCall]:
     """Return the conditions for a command, whose options may come later, and a call that they match."""
-    words = command.split()
+    words = with_verb(command.split())
     first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
     stem, options = " ".join(words[:first_option]), words[first_option:]
     pattern = command if has_wildcard(command) else f"{stem} *" + "".join(f"{option} *" for option in options)
@@ -204,7 +214,8 @@ def _command_candidate(command: str) -> tuple[GuardConditions, PastCall]:
     return GuardConditions(command=pattern), PastCall(tool="Bash", kind="run", command=example)
 
 
-def _path_candidate(path: str) -> tuple[GuardConditions, PastCall]:
+def path_candidate(path: str) -> tuple[GuardConditions, PastCall]:
+    """Return the conditions for a path, and a call that they match."""
     example = path.replace("**", "a").replace("*", "a").replace("?", "a").strip("/")
     if "." not in example.rpartition("/")[2]:
         example += "/example.txt"
@@ -272,9 +283,8 @@ def check_rules(
                 is_better = since[number] <= minute and (number not in found or check[0] < found[number][0])
                 if is_better and (check[2] in events if check[2] else view.matches(fields)):
                     found[number] = check
-        for number, (verdict, conditions, _) in found.items():
-            why = "rejected" if call.rejected else ""
-            why = reaction_to(conditions, call, rules[number].text) if verdict == BROKEN else why
+        for number, (verdict, _, _) in found.items():
+            why = reaction_to(call, rules[number].words if verdict == BROKEN else ())
             hits[number].append(ReplayHit(call=call, corrected=bool(why), why=why, verdict=verdict))
     recent = recent if recent_calls >= MIN_RECENT_CALLS else ""
     verdicts = [{check[0] for check in some} for some in checks]
@@ -323,10 +333,10 @@ def _checks_of(rule: StandingRule) -> Iterator[_Check]:
     values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
     forbids = rule.is_prohibition
     for command in values[CueKind.COMMAND]:
-        yield BROKEN if forbids or command in replaced else APPLIES, _command_candidate(command)[0], ""
-    yield from ((FOLLOWED, _command_candidate(command)[0], "") for command in chosen)
+        yield BROKEN if forbids or command in replaced else APPLIES, command_candidate(command)[0], ""
+    yield from ((FOLLOWED, command_candidate(command)[0], "") for command in chosen)
     verdict = BROKEN if forbids and not values[CueKind.COMMAND] else APPLIES
-    yield from ((verdict, _path_candidate(path)[0], "") for path in values[CueKind.PATH])
+    yield from ((verdict, path_candidate(path)[0], "") for path in values[CueKind.PATH])
     yield from ((BROKEN if rule.forbids else APPLIES, GuardConditions(), event) for event in values[CueKind.EVENT])
 
 

@@ -111,7 +111,6 @@ RECORDED_ARGUMENTS = frozenset(
     lane fusion trust since until time_from time_to expires review_after relevance
     types type status artifact_kind host session session_id moment turn by llm origin
     tool_name error_signature function_name branch commit transcript language kind writer certainty
-    subsystem_key subsystem_keys
     """.split()
 )
 """Arguments that are stored if they are a single word. Of all other texts only the length is stored."""

@@ -111,7 +111,7 @@ class ErrorGroup(Struct, frozen=True):
     projects: int
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE calls (
     id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, tool TEXT NOT NULL, source TEXT NOT NULL,
@@ -136,19 +136,10 @@ CREATE INDEX errors_at ON errors (at);
 CREATE INDEX errors_signature ON errors (signature, at);
 CREATE INDEX errors_family ON errors (family, at);
 """
-_WITHOUT_LOGS = """
-DROP TABLE ingested;
-DROP INDEX errors_run;
-ALTER TABLE errors DROP COLUMN run;
-ALTER TABLE errors DROP COLUMN place;
-ALTER TABLE errors DROP COLUMN times
-"""
-"""Makes a file of version 1, which also held errors of log files, one of version 2."""
 _DATABASE = DatabaseSchema(
     SCHEMA,
     SCHEMA_VERSION,
     hint="move it aside: only traces are lost",
-    steps=(_WITHOUT_LOGS,),
     pragmas=(
         "auto_vacuum = INCREMENTAL",  # lets trim() return space in small steps
         "synchronous = NORMAL",  # losing traces in a power failure is acceptable

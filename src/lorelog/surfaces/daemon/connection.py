@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
-from hmac import compare_digest
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +28,10 @@ from lorelog.light.daemon_connection import (
     MAX_REQUEST_BYTES,
     PACKAGE_FOLDER,
     PROTOCOL,
-    TOKEN_BYTES,
-    TOKEN_TIMEOUT_S,
-    read_endpoint,
 )
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
-    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.dispatch import ClientIdentity
 
 _CHUNK_BYTES = 262_144
@@ -127,13 +122,8 @@ def send_and_close(client: socket.socket, response: bytes) -> None:
     client.close()
 
 
-def is_same_user(client: socket.socket, address: DaemonAddress) -> bool:
-    """Return whether the peer process belongs to this user. Outside Linux the mode of the socket's directory ensures it.
-
-    On loopback it is the token that ensures it.
-    """
-    if address.loopback:
-        return _has_token(client, address.socket)
+def is_same_user(client: socket.socket) -> bool:
+    """Return whether the peer process belongs to this user. Outside Linux the mode of the socket's directory ensures it."""
     if sys.platform == "linux":
         with suppress(OSError):
             _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -141,22 +131,6 @@ def is_same_user(client: socket.socket, address: DaemonAddress) -> bool:
         return False
     else:  # noqa: RET505  (type checkers pass over a branch of another system)
         return True
-
-
-def _has_token(client: socket.socket, path: str) -> bool:
-    """Return whether a new connection begins with the daemon's token, which is taken off it."""
-    try:
-        _, expected = read_endpoint(path)
-        client.settimeout(TOKEN_TIMEOUT_S)
-        received = b""
-        while len(received) < TOKEN_BYTES:
-            part = client.recv(TOKEN_BYTES - len(received))
-            if not part:
-                return False
-            received += part
-    except OSError:
-        return False
-    return compare_digest(received, expected)
 
 
 def _encode_response(response: dict[str, Any]) -> bytes:

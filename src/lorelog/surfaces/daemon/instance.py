@@ -18,10 +18,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import DaemonError
 from lorelog.core.processes import acquire_file_lock, trim_heap
 from lorelog.light.daemon_connection import (
-    AF_UNIX,
-    LOOPBACK,
     PROTOCOL,
-    TOKEN_BYTES,
     DaemonAddress,
     clear_marker,
     create_folders,
@@ -48,7 +45,7 @@ class InstanceLock:
         """Open the socket. Any file at its path is stale, because this process holds the lock."""
         path = self.address.socket
         try:
-            listener = _bind_loopback(path) if self.address.loopback else _bind_unix(path)
+            listener = _bind_unix(path)
             self._socket_identity = _file_identity(path)
             listener.listen(_BACKLOG)
         except OSError as error:
@@ -99,25 +96,11 @@ class InstanceLock:
 
 
 def _bind_unix(path: str) -> socket.socket:
-    listener = socket.socket(AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         Path(path).unlink(missing_ok=True)
         listener.bind(path)
         Path(path).chmod(0o600)  # its directory is private, so no one can connect before this
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def _bind_loopback(path: str) -> socket.socket:
-    """Listen on a free port, and write port and a new token to `path`, readable by its owner only."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.bind((LOOPBACK, 0))
-        Path(path).unlink(missing_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:  # noqa: PTH123
-            file.write(f"{listener.getsockname()[1]} {os.urandom(TOKEN_BYTES // 2).hex()}\n")
     except OSError:
         listener.close()
         raise

@@ -307,7 +307,7 @@ class DaemonServer:
                 time.sleep(0.05)
                 return
             count = len(self._connections)
-            if not is_same_user(client, self._instance_lock.address):
+            if not is_same_user(client):
                 send_and_close(client, error_response(DaemonError("this daemon belongs to another user")))
             elif count >= self._limits.connections + self._limits.reserved_connections:
                 send_and_close(client, error_response(too_many_connections()))

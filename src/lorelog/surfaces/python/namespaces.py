@@ -52,7 +52,6 @@ class ArtifactNamespace(OperationMethods[ModeT]):
     get = method(artifacts.ArtifactGetRequest, artifacts.get_artifact)
     search = method(artifacts.ArtifactSearchRequest, artifacts.search_artifacts)
     list_thread = method(artifacts.ListThreadRequest, artifacts.list_thread)
-    find_related = method(artifacts.FindRelatedRequest, artifacts.find_related)
     find_failures = method(digests.LibraryRequest, digests.find_failures)
     find_decisions = method(digests.LibraryRequest, digests.find_decisions)
     find_evidence = method(digests.LibraryRequest, digests.find_evidence)
@@ -66,9 +65,6 @@ class ContextNamespace(OperationMethods[ModeT]):
     brief_project = method(digests.BriefRequest, digests.brief_project)
     find_relevant_context = method(context.RelevantContextRequest, context.find_relevant_context)
     get_hot_context = method(context.HotContextRequest, context.get_hot_context)
-    list_subsystems = method(context.SubsystemsRequest, context.list_subsystems)
-    get_files_for_subsystem = method(context.SubsystemRequest, context.get_files_for_subsystem)
-    suggest_agent = method(context.SuggestAgentRequest, context.suggest_agent)
     agent_context = method(context.AgentContextRequest, context.agent_context)
 
 

@@ -203,10 +203,9 @@ _ABOUT = "Memory for coding agents, kept in plain Markdown files."
 
 def is_new_home() -> bool:
     """Return whether nothing was remembered or indexed in this home yet."""
-    from lorelog.core.paths import data_folder, first_layout_folder, home_folder
+    from lorelog.core.paths import data_folder, home_folder
 
-    home = home_folder(os.environ.get("LORELOG_HOME", ""))
-    return not any(os.path.exists(folder) for folder in (data_folder(home), first_layout_folder(home)))
+    return not os.path.exists(data_folder(home_folder(os.environ.get("LORELOG_HOME", ""))))
 
 
 def format_welcome() -> str:

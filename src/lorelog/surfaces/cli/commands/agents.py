@@ -359,8 +359,8 @@ def show_guard_list(reply: Json, args: argparse.Namespace) -> None:
 def run_rules(args: argparse.Namespace) -> int:
     """Compare your rules, and the lines of CLAUDE.md and AGENTS.md, with the tool calls of all captured sessions.
 
-    For each rule: the calls that it applies to, those that followed it, those that broke it, and those that you rejected or opposed
-    right afterwards. A call is compared with the commands, paths and events that the rule names; what a rule means beyond
+    For each rule: the calls that it applies to, those that followed it, those that broke it, and those that you corrected.
+    A call is compared with the commands, paths and events that the rule names; what a rule means beyond
     that is not guessed. With ID, the calls of one rule are listed with their dates.
 
     A rule of yours that is broken again and again is proposed as a guard, and one that nobody broke for 90 days for being shown only

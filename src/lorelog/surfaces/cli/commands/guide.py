@@ -259,8 +259,6 @@ def run_config(args: argparse.Namespace) -> int:
         reply: dict[str, object] = {"settings": listed}
         if args.verb == "get":
             reply = {"key": args.key, "value": settings.value(args.key), "origin": settings.origin(args.key)}
-        for warning in settings.warnings:
-            print_note(warning)
     elif args.verb == "init":
         reply = {"path": str(create_settings_file(location, of_project=args.local))}
     else:

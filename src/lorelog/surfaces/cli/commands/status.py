@@ -358,7 +358,6 @@ def _check_settings(args: argparse.Namespace) -> list[Json]:
         read_options(location.environment)
     summary = f"{plural(len(changed), 'setting')} changed ('lorelog config list')"
     checks = [_make_check("settings", f"{summary}, home {short_path(str(location.home))}")]
-    checks += [_make_check("settings", warning) for warning in settings.warnings]
     checks += _attempt("model", lambda: [_make_check("model", check_embedder(location, settings))])
     if settings.value("store.uri"):
         checks += _attempt("store", partial(require_extra, "milvus", "store.uri"))

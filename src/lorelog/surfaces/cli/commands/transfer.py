@@ -51,7 +51,7 @@ ARGUMENTS = {
         "to_global --global": "import into the global memories",
         "--all-projects": "also import what belongs to other projects, as global memories",
         "--settings": "also take over the tool's settings (never its keys)",
-        "--format {auto,jsonl,markdown,omf}": "format of a file of 'lorelog export', or OMF; auto (default) detects it",
+        "--format {auto,jsonl,omf}": "format of a file of 'lorelog export', or OMF; auto (default) detects it",
         "--restore": "the file is your own: records keep their origin",
         "--include-archived": "omf: also import archived, expired and superseded memories",
         "--project DIR": "import into the project of DIR",
@@ -393,9 +393,9 @@ def _show_sources(reply: Json, args: argparse.Namespace) -> None:
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
-    if os.path.isdir(path):
+    if os.path.isdir(path) or path.endswith(".md"):
         raise SourceError(
-            f"{short_path(path)} is not recognized as a folder of a known tool",
+            f"{short_path(path)} is not recognized as a file or folder of a known tool",
             hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",
         )
     file_format = detect_format(path) if args.format in {None, "auto"} else args.format
