@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
+from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, StoredChunk
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.ids import new_id
 from lorelog.core.options import ListOptions
@@ -99,6 +99,7 @@ class ProjectMemories(Struct, frozen=True):
             self.scope.place.create()
         root = self.scope.place.journal_root(to_global=to_global)
         lifecycle = self.scope.lifecycle_index()
+        memories = [self._with_statements(memory) if memory.supersedes else memory for memory in memories]
         same = [
             find_same_memory(memory, root, self.scope.store, self.scope.authored(), lifecycle) for memory in memories
         ]
@@ -106,6 +107,17 @@ class ProjectMemories(Struct, frozen=True):
         added = iter(self._add_new(new, root) if new else ())
         replies = [reply or next(added) for reply in same]
         return [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
+
+    def _with_statements(self, memory: NewMemory) -> NewMemory:
+        """Let a memory replace the captured words, too, that the rules it replaces were made of; the note of a turn says more."""
+        from lorelog.services.review.filing import ReviewLog
+
+        filed = ReviewLog(self.scope.place.tenant_folder).by_memory()
+        entries = [filed[old] for old in memory.supersedes if old in filed]
+        said = [*(entry.statement for entry in entries), *(one.statement for entry in entries for one in entry.sources)]
+        found = (stored.chunk for statement in said for stored in self.scope.store.find(statement))
+        words = [chunk.memory for chunk in found if chunk.type != TURN_TYPE]
+        return replace(memory, supersedes=tuple(dict.fromkeys((*memory.supersedes, *words))))
 
     def _add_new(self, memories: Sequence[NewMemory], root: Root) -> Sequence[AddReply]:
         from lorelog.services.memories.add import add, describe_new_project, with_git_head
