@@ -37,7 +37,7 @@ MAX_JOURNALS = 30
 _TAIL_BYTES = 65_536
 """Bytes read from the end of a journal: about a hundred turns."""
 _MAX_OWN_BYTES = 1_000_000
-_MAX_REASON_CHARS, _MAX_RULE_CHARS, _MAX_NAME_CHARS = 80, 240, 40
+_MAX_REASON_CHARS, MAX_RULE_CHARS, _MAX_NAME_CHARS = 80, 240, 40
 FOREIGN_LABEL = "came with the repository"
 RULE_TYPES = ("correction", "preference")
 STANDING_TYPES = (*RULE_TYPES, "decision")
@@ -298,18 +298,19 @@ def when_said(memory: Mapping[str, Any]) -> str:
     return reason or clean_line(str(memory.get("date") or ""))[:10]
 
 
-def describe_memory(memory: Mapping[str, Any], max_chars: int = _MAX_RULE_CHARS) -> str:
+def describe_memory(memory: Mapping[str, Any], max_chars: int = MAX_RULE_CHARS) -> str:
     """Return a standing memory on one line: with its reason or day, or as a quotation if it is not from here."""
-    text, label, when = (
-        shorten_line(clean_line(str(memory["text"])), max_chars),
-        foreign_label(memory),
-        when_said(memory),
-    )
-    if label:
-        text = text.replace('"', "'")
-        return f'{label}: "{text}"'
-    stale = "may be out of date: " if memory.get("verdict") in STALE_VERDICTS else ""
-    return f"{stale}{text} ({when})" if when else f"{stale}{text}"
+    text = shorten_line(clean_line(str(memory["text"])), max_chars)
+    if label := foreign_label(memory):
+        return quote_text(label, text)
+    when, stale = when_said(memory), memory.get("verdict") in STALE_VERDICTS
+    return f"{'may be out of date: ' if stale else ''}{text}{f' ({when})' if when else ''}"
+
+
+def quote_text(label: str, text: str) -> str:
+    """Return a text as a quotation, so that it cannot look like a task; without a label as it is."""
+    quoted = text.replace('"', "'")
+    return f'{label}: "{quoted}"' if label else text
 
 
 def foreign_label(memory: Mapping[str, Any]) -> str:

@@ -244,16 +244,19 @@ def test_a_rule_changed_in_an_editor_stands_as_it_was_until_its_owner_answers(
 
 
 def test_a_rule_changed_in_an_editor_still_retires_the_older_one(home: Path, project: Path, memory: Lorelog) -> None:
-    """What it replaced neither stands again nor is found, and refusing the change brings back its reason and cues."""
+    """What it replaced does not stand again, no date ends it unasked, and refusing the change brings back its reason and cues."""
     old = memory.add("use British spelling", type="correction")
     text = "- use US spelling\n- About: said on 2026-03-01 at a rejection, filed by claude/haiku: “US, please”"
     new = memory.supersede(old.memory, text, cues=["topic=spelling"])
     journal = Path(new.source)
-    journal.write_text(journal.read_text("utf-8").replace("- use US", "- use US or Canadian"), "utf-8")
+    changed = journal.read_text("utf-8").replace("- use US", "- use US or Canadian")
+    journal.write_text(
+        changed.replace(f"supersedes:{old.memory}", f"supersedes:{old.memory} expires:2020-01-01"), "utf-8"
+    )
     memory.index()
 
     assert texts(home, project) == ["use US spelling"]
-    assert [hit.anchor and hit.anchor.memory for hit in memory.search("British spelling").hits] == [new.memory]
+    assert old.memory not in {hit.anchor and hit.anchor.memory for hit in memory.search("British spelling").hits}
     (item,) = memory.review.list(kind="rule").items
     assert item.text == "use US or Canadian spelling"
     memory.call("review.decide", {"verdicts": [{"id": new.memory, "kind": "rule", "label": "refuse"}]})

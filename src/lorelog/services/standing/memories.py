@@ -62,6 +62,7 @@ FAILURE_TYPE = "failure"
 """Type of what is told before a command that keeps failing."""
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
+_CUE_FIELDS = ("id", "type", "text", "date", "origin", "own", "expires", "verdict", "session", "reason", "writer")
 MAX_STANDING = 2_000
 _MIN_COUNTED_PROMPTS, _MAX_COUNTED_PROMPTS = 30, 200
 _MAX_PROMPT_SHARE = 0.03
@@ -84,13 +85,7 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
     with suppress(TimeoutError), FileLock(folder / "lock", TimeoutError(), _LOCK_WAIT_S):
         stamp = source.stamp_of(marks)
         verdicts = _update_verdicts(source, check)
-        unused = unused_counts(source.workspace.tenant_folder / "deliveries")
-        is_cue_only = source.lifecycle.is_cue_only
-        memories = [
-            memory.with_usage(verdicts.get(id_, memory.verdict), unused.get(id_, 0), cue_only=is_cue_only(id_))
-            for id_, memory in ((memory.id, memory) for memory in read_memories(source, marks))
-        ]
-        memories.sort(key=lambda memory: memory.date, reverse=True)
+        memories = sorted(read_memories(source, marks, verdicts), key=lambda memory: memory.date, reverse=True)
         shown = _name_phrases(source, [memory for memory in memories if memory.verdict != Freshness.GONE])
         changed = write_projects(folder, [*shown, *_read_remedies(folder)])
         write_atomic(source.stamp_file, stamp.encode(), durable=False)
@@ -183,19 +178,10 @@ class StandingMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     named: tuple[str, ...] = ()
     """Phrases of which one must stand in a prompt that brings it."""
 
-    def with_usage(self, verdict: str, unused: int, *, cue_only: bool) -> StandingMemory:
-        """Return the memory with its freshness, its deliveries without a sign of use, and whether it is listed."""
-        is_same = (self.verdict, self.unused, self.cue_only) == (verdict, unused, cue_only)
-        return self if is_same else replace(self, verdict=verdict, unused=unused, cue_only=cue_only)
-
     def cue_entry(self) -> dict[str, Any]:
         """Return what the table of cues holds about it."""
-        names = ("id", "type", "text", "date", "origin", "own")
-        fields = {name: getattr(self, name) for name in names}
-        drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
-        optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
-        optional |= {"reason": self.reason, "writer": self.writer}
-        return fields | {name: value for name, value in optional.items() if value}
+        known = msgspec.to_builtins(self)
+        return {name: known[name] for name in _CUE_FIELDS if name in known}
 
 
 def _name_phrases(source: DeliverySource, memories: Sequence[StandingMemory]) -> list[StandingMemory]:
@@ -261,8 +247,9 @@ def _known_drafts(folder: Path) -> dict[ChunkKey, _Draft]:
     return {}
 
 
-def read_memories(source: DeliverySource, marks: MemoryMarks) -> Iterator[StandingMemory]:
-    """Yield the memories that may be delivered."""
+def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts) -> Iterator[StandingMemory]:
+    """Yield the memories that may be delivered, with their freshness and their deliveries without a sign of use."""
+    unused = unused_counts(source.workspace.tenant_folder / "deliveries")
     drafts = _read_drafts(source, marks)
     registered = source.authored.all()
     own = [draft for draft in drafts if is_confirmed(draft.claim, registered.get(draft.stored.chunk.memory))]
@@ -276,11 +263,18 @@ def read_memories(source: DeliverySource, marks: MemoryMarks) -> Iterator[Standi
     for draft in (*own, *others):
         memory = last_wordings.get(draft.stored.chunk.memory) or draft.memory
         state = source.lifecycle.state_of(draft.stored)
-        if memory is None or state.expired or state.superseded_by:
+        if memory is None or state.superseded_by or (state.expired and not memory.edited):
             continue
         is_own = memory.edited or memory.id in own_ids
-        writer = "" if is_own else writers.get(memory.id, "")
-        yield replace(memory, own=is_own, expires=state.expires, writer=writer)
+        yield replace(
+            memory,
+            own=is_own,
+            expires=memory.expires if memory.edited else state.expires,
+            writer="" if is_own else writers.get(memory.id, ""),
+            verdict=verdicts.get(memory.id, memory.verdict),
+            unused=unused.get(memory.id, 0),
+            cue_only=source.lifecycle.is_cue_only(memory.id),
+        )
 
 
 def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
