@@ -111,7 +111,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "artifact.find_failures": {"query": "otters"},
         "artifact.find_decisions": {"k": 5},
         "artifact.find_evidence": {"all_projects": True},
-        "artifact.find_highlights": {},
         "artifact.read_wiki": {"page": "index.md"},
         "context.brief_project": {"query": "otters", "include_related_projects": False},
         "memory.expand": {"id": identity},
@@ -122,7 +121,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "memory.add_batch": {
             "memories": [{"text": "one"}, {"text": "Never use yarn; use pnpm.", "type": "correction"}]
         },
-        "memory.consolidate_episode": {"episode_id": "walk"},
         "memory.compact": {"llm": "none", "source": "notes", "dry_run": False},
         "memory.set_expiry": {"id": MEMORY, "expires": "3m", "review_after": None},
         "memory.feedback": {"query": "newt", "id": MEMORY, "relevance": "relevant"},

@@ -152,11 +152,6 @@ def test_a_prompt_without_words_brings_nothing(memory: Path, prompt: str) -> Non
     assert recalled(memory, prompt=prompt, min_relevance=0.5) == ()
 
 
-def test_a_long_prompt_brings_nothing(memory: Path) -> None:
-    """A pasted plan or log says itself what it is about."""
-    assert recalled(memory, prompt="why the otter? " + "and then " * 130) == ()
-
-
 TURNS = """
 ### 12:00
 <!-- memory:01a1dd23-0000-7000-8000-0000000000a1 session:theirs turn:t1 transcript:x.jsonl type:turn -->

@@ -55,7 +55,6 @@ class ArtifactNamespace(OperationMethods[ModeT]):
     find_failures = method(digests.LibraryRequest, digests.find_failures)
     find_decisions = method(digests.LibraryRequest, digests.find_decisions)
     find_evidence = method(digests.LibraryRequest, digests.find_evidence)
-    find_highlights = method(digests.LibraryRequest, digests.find_highlights)
     read_wiki = method(digests.WikiRequest, digests.read_wiki)
 
 
