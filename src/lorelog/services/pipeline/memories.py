@@ -114,7 +114,10 @@ class ProjectMemories(Struct, frozen=True):
 
         filed = ReviewLog(self.scope.place.tenant_folder).by_memory()
         entries = [filed[old] for old in memory.supersedes if old in filed]
-        said = [*(entry.statement for entry in entries), *(one.statement for entry in entries for one in entry.sources)]
+        said = [
+            *(entry.statement for entry in entries),
+            *(source.statement for entry in entries for source in entry.sources),
+        ]
         found = (stored.chunk for statement in said for stored in self.scope.store.find(statement))
         words = [chunk.memory for chunk in found if chunk.type != TURN_TYPE]
         return replace(memory, supersedes=tuple(dict.fromkeys((*memory.supersedes, *words))))
