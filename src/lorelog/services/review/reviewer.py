@@ -157,9 +157,10 @@ class Reviewer:
                 batch = judge.take(left, rules)
                 verdicts = judge.judge(batch, rules)
                 said_again = self._compare(judge, batch, verdicts, rules)  # if it is unavailable, the batch stays open
-                entries += self.file(batch, verdicts, rules, name)
+                filing = self.filing(name)
+                entries += filing.file(batch, verdicts, rules)
                 for verdict, members in said_again:
-                    repetitions += self._filing(name).file_again(verdict, members, rules)
+                    repetitions += filing.file_again(verdict, members, rules)
         except (DailyLimitReached, ModelError) as error:
             if not entries:
                 raise
@@ -240,13 +241,8 @@ class Reviewer:
         calls = Receipts.of_tenant(self._workspace.tenant_folder).usage_since(since).calls
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
-    def file(
-        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule], judge: str
-    ) -> list[ReviewEntry]:
-        """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
-        return self._filing(judge).file(statements, verdicts, rules)
-
-    def _filing(self, judge: str) -> Filing:
+    def filing(self, judge: str) -> Filing:
+        """Return what files the verdicts of a model, or of a person; `note_waiting` is called after the last ones."""
         filed = self.log.by_memory()
         return Filing(
             judge=judge,
