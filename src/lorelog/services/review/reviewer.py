@@ -73,7 +73,7 @@ class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
     """Proposals that need a person."""
     repeated: int
     """Statements that repeat a standing rule."""
-    left: int
+    left: int = 0
     """Statements that no judge was asked about yet."""
     left_tokens: int = 0
     """About what it needs for them."""
@@ -173,7 +173,6 @@ class Reviewer:
             filed=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == FILED),
             waiting=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == WAITING),
             repeated=outcomes[SAME] + sum(entry.outcome == SAME for entry in repetitions),
-            left=len(statements) - len(entries),
             stopped=stopped,
         )
 
