@@ -76,6 +76,17 @@ def test_a_plain_wording_of_the_users_words_is_kept() -> None:
     assert verdict.wording == "Linear tickets go in Project: Troy."
 
 
+def test_a_rule_that_was_taken_back_later_in_its_batch_does_not_last() -> None:
+    """Of two rules that contradict each other, the newer one is filed, and the older one is a remark."""
+
+    def contradict(statements: list[dict[str, Any]]) -> object:
+        return [{"n": item["n"], "label": "rule", "wording": item["said"], "replaces": [1]} for item in statements]
+
+    verdicts = Judge(answering(contradict)).judge([said("use tabs", 2), said("use spaces", 1)])
+
+    assert [verdict.label for verdict in verdicts.values()] == ["rule", "remark"]
+
+
 def test_scope_and_relations_are_limited_to_what_exists() -> None:
     """Commands and paths that the user did not name, and numbers of rules that do not exist, are dropped."""
     verdict = Verdict(
