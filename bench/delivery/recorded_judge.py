@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.delivery.timeline import Session
 from msgspec.structs import replace
 
-from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict, check_verdict
+from lorelog.services.review.judge import BATCH, LASTING_LABELS, KnownRule, Verdict, check_verdict
 from lorelog.services.review.statements import Statement
 
 _KEY_CHARS = (1_000, 60)
@@ -63,8 +63,12 @@ class RecordedJudge:
             for key in _keys(text):
                 self.texts.setdefault((channel, key), digest_of(channel, text))
 
-    def judge(self, statements: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> Iterator[dict[str, Verdict]]:
-        """Yield the verdicts of all statements that are labelled; the others are called `other`."""
+    def take(self, statements: Sequence[Statement], rules: Sequence[KnownRule]) -> Sequence[Statement]:
+        """Return the first statements, as many as a model is asked about at once."""
+        return statements[:BATCH]
+
+    def judge(self, statements: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> dict[str, Verdict]:
+        """Return the verdicts of all statements that are labelled; the others are called `other`."""
         verdicts = {}
         for number, statement in enumerate(statements, 1):
             digest = self._digest(statement)
@@ -78,7 +82,7 @@ class RecordedJudge:
             verdicts[statement.id] = checked or Verdict(n=number, label="other")
             if checked is not None and checked.wording:
                 self.filed[checked.wording] = digest
-        yield verdicts
+        return verdicts
 
     def compare(
         self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[KnownRule] = ()

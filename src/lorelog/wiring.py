@@ -640,13 +640,13 @@ def settings_file(location: Location, *, of_project: bool) -> Path:
 def change_setting(location: Location, key: str, raw: str | None, *, of_project: bool) -> bool:
     """Write a setting given as text, or remove it (None); return False if there was nothing to remove.
 
-    Raise UsageError if an agent would change who may read what the user said.
+    Raise UsageError if an agent would change which model reads what the user said.
     """
     from lorelog.config.file_editor import set_value, unset_value
 
-    if key == "review.judge" and (agent := detect_agent(location.environment)):
+    if key.startswith(("review.", "llm.")) and (agent := detect_agent(location.environment)):
         raise UsageError(
-            f"{agent} cannot change {key}: it allows a model to read what you said",
+            f"{agent} cannot change {key}: it says which model may read what you said",
             hint=f"a person runs 'lorelog config set {key} …' in a terminal of their own, or uses the page",
         )
     path = settings_file(location, of_project=of_project)

@@ -13,7 +13,7 @@ from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell
 
 PAGE = sections(read("docs/json.md"))
-LIBRARIES = "artifact.find_failures, find_decisions, find_evidence, find_highlights"
+LIBRARIES = "artifact.find_failures, find_decisions, find_evidence"
 ELSEWHERE = re.compile(
     r"^(trust|results\[\]\.trust|grounding_refs|verification_hint|resume\.(?:task|open_runs|recent_runs|decisions)"
     r"|brief\.(?:completed_tasks|failures|decisions|evidence))(?:\[\])?\..*"
@@ -53,7 +53,7 @@ def test_digests_are_documented(ask: Any) -> None:
     """Every field of a digest and of what is told with it is documented, and no other."""
     task = ask("task.search", query="g")["hits"][0]["task_id"]
     resumed = ask("task.resume", task_id=task)
-    libraries = [ask(f"artifact.find_{name}") for name in ("failures", "decisions", "evidence", "highlights")]
+    libraries = [ask(f"artifact.find_{name}") for name in ("failures", "decisions", "evidence")]
 
     assert told(resumed) == documented("task.resume")
     assert own(set().union(*map(told, libraries))) == documented(LIBRARIES)

@@ -15,8 +15,8 @@ REPLIES: dict[str, Any] = {operation["name"]: operation["reply"] for operation i
 SECTIONS = {spans(row[0])[0]: links(row[1])[0] for row in rows(PAGE["Operations"])}
 BY_EXAMPLE = {
     *("memory.search", "memory.expand", "memory.get", "memory.list", "memory.evaluate", "session.recall"),
-    *("task.get", "task.resume", "artifact.get", "artifact.list_thread", "artifact.search", "artifact.find_related"),
-    *("artifact.find_failures", "artifact.find_decisions", "artifact.find_evidence", "artifact.find_highlights"),
+    *("task.get", "task.resume", "artifact.get", "artifact.list_thread", "artifact.search"),
+    *("artifact.find_failures", "artifact.find_decisions", "artifact.find_evidence"),
     *("context.brief_project", "context.get_hot_context", "context.find_relevant_context"),
     *("code.forget", "code.find_definition", "code.find_references", "code.find_callers", "code.search"),
 }

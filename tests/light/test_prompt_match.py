@@ -41,7 +41,6 @@ RULES: list[dict[str, Any]] = [
         ("migrate the database", []),
         ("# npm\n## Database migrations\nadd a button", []),
         ("add a button", []),
-        ("x" * 10_000 + " npm " + "y" * 10_000, []),
     ],
 )
 def test_a_rule_comes_if_its_phrase_stands_in_the_prompt(prompt: str, expected: list[str]) -> None:

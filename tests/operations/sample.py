@@ -103,7 +103,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "artifact.get": {"artifact_id": told.artifact},
         "artifact.search": {"query": "otters"},
         "artifact.list_thread": {"artifact_id": told.artifact},
-        "artifact.find_related": {"claim": "there are seven otters", **task, "create_artifact": True},
         "memory.search": {"query": "otter", "explain": True},
         "context.find_relevant_context": {"task": "count the otters", "k": 5},
         "context.get_hot_context": {},
@@ -112,7 +111,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "artifact.find_failures": {"query": "otters"},
         "artifact.find_decisions": {"k": 5},
         "artifact.find_evidence": {"all_projects": True},
-        "artifact.find_highlights": {},
         "artifact.read_wiki": {"page": "index.md"},
         "context.brief_project": {"query": "otters", "include_related_projects": False},
         "memory.expand": {"id": identity},
@@ -123,7 +121,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "memory.add_batch": {
             "memories": [{"text": "one"}, {"text": "Never use yarn; use pnpm.", "type": "correction"}]
         },
-        "memory.consolidate_episode": {"episode_id": "walk"},
         "memory.compact": {"llm": "none", "source": "notes", "dry_run": False},
         "memory.set_expiry": {"id": MEMORY, "expires": "3m", "review_after": None},
         "memory.feedback": {"query": "newt", "id": MEMORY, "relevance": "relevant"},

@@ -13,7 +13,7 @@ from lorelog.operations.catalogue import all_operations, describe_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 
 Ask = Callable[..., dict[str, Any]]
-LIBRARIES = ("find_failures", "find_decisions", "find_evidence", "find_highlights")
+LIBRARIES = ("find_failures", "find_decisions", "find_evidence")
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from lorelog.records.trust import assess_records
 
 PROJECT = "/home/me/app"
 VIEW = DigestScope((PROJECT, ""), "app")
-LIBRARIES = (DigestRole.FAILURES, DigestRole.DECISIONS, DigestRole.EVIDENCE, DigestRole.HIGHLIGHTS)
+LIBRARIES = (DigestRole.FAILURES, DigestRole.DECISIONS, DigestRole.EVIDENCE)
 
 
 class DigestLedger:
@@ -237,35 +237,6 @@ def test_evidence_is_evidence_and_how_things_were_checked(desk: DigestLedger) ->
 
     assert [item.text for item in shown.items] == ["ran the suite", "benchmark: 3 ms (p50 = 3)"]
     assert shown.digest.lines[1].text.startswith("Evidence for (mara")
-
-
-def test_highlights_need_recurrence_and_are_spread(desk: DigestLedger) -> None:
-    """A tactic counts after working twice; a task has at most two highlights, a project four; none is certain."""
-    for task in ("task-1", "task-2", "task-3", "task-4"):
-        desk.write(
-            draft("task_finish", {"what_worked": ["warm the cache"], "what_failed": [f"{task} a"]}, task=task),
-            draft("task_progress", {"what_worked": [f"{task} once"]}, task=task),
-            *(draft(fields={"summary": f"{task} decides {n}"}, task=task) for n in range(5)),
-        )
-
-    items = desk.library(DigestRole.HIGHLIGHTS, limit=100).items
-
-    assert items[0].category == "tactic"
-    assert len(items[0].cites) == 4
-    assert [item.text for item in items if "once" in item.text] == []
-    assert len(items) == 4
-    assert all(0 < item.confidence <= 0.95 for item in items)
-
-
-def test_a_second_writer_makes_a_lesson_surer(desk: DigestLedger) -> None:
-    """A verified decision precedes one without support."""
-    (old,) = desk.write(draft(fields={"summary": "use redis"}))
-    desk.write(
-        draft("verification", agent="jon", reply_to=old.id, supports_claim=True),
-        draft(fields={"summary": "use otters"}, task="task-2"),
-    )
-
-    assert [item.text for item in desk.library(DigestRole.HIGHLIGHTS).items] == ["use redis", "use otters"]
 
 
 def test_a_question_brings_what_shares_its_words_to_the_front(desk: DigestLedger) -> None:

@@ -206,11 +206,17 @@ def test_a_person_at_a_terminal_is_asked_once_for_the_judge(user: Path, project:
 def test_neither_an_agent_nor_an_install_without_a_terminal_allows_a_judge(
     shell: Shell, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Installing without a terminal leaves review.judge alone, and an agent cannot set it."""
+    """Installing without a terminal leaves review.judge alone, and an agent can neither set it nor name another model by llm.* or a variable."""
     assert shell("hosts", "install", "codex").status == 0
+    assert shell("config", "set", "review.judge", "claude").status == 1
     monkeypatch.setenv("CLAUDECODE", "1")
-    refused = shell("config", "set", "review.judge", "host")
-    assert (refused.status, "Claude Code cannot change review.judge" in refused.err) == (2, True)
+    for key, value in {"review.judge": "host", "llm.base_url": "http://127.0.0.1:9", "llm.command": "cat"}.items():
+        refused = shell("config", "set", key, value)
+        assert (refused.status, f"Claude Code cannot change {key}" in refused.err) == (2, True)
+    assert "no language model may judge" in shell("review", "run").err
+    monkeypatch.setenv("LORELOG_REVIEW_JUDGE", "host")
+    assert "Claude Code cannot choose the judge" in shell("review", "run").err
+    monkeypatch.delenv("LORELOG_REVIEW_JUDGE")
     assert shell("config", "get", "review.judge", "--json").json == {
         "key": "review.judge",
         "value": "none",

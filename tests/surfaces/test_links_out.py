@@ -52,16 +52,6 @@ def test_linked_journals_are_not_indexed(shell: Shell, project: Path, private: P
     assert roots_of(shell) == [str(project / "notes")]
 
 
-def test_a_root_behind_such_a_link_is_dropped(shell: Shell, project: Path, private: Path, home: Path) -> None:
-    """What an earlier version indexed through the link leaves the index and the list of roots."""
-    shell("index", private / "memory", "--project", str(project))
-    assert hits_of(shell)
-    link_journals(project, private, ".lorelog/memory")
-    write(project / "notes" / "a.md", "# a\n\nplain\n")
-    shell("index", "notes")
-    assert_nothing_leaked(shell, shell("index"), private)
-
-
 def test_a_root_that_becomes_a_link_is_not_followed(shell: Shell, project: Path, private: Path) -> None:
     """A directory that was indexed and is a link now keeps its documents, and nothing behind the link is read."""
     write(project / "notes" / "a.md", "# a\n\nquokka\n")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.ingest.transcripts.conversations import claude_turn, write_lines
 from tests.models.embedding_server import Answer, EmbeddingServer, Request
-from tests.surfaces.conftest import Shell, command_line
+from tests.surfaces.conftest import Shell, command_line, write
 from tests.surfaces.test_terminal import sit
 
 from lorelog import Lorelog
@@ -173,9 +173,12 @@ def review_thread(pool: ResourcePool, home: Path, project: Path, log: list[str])
 def test_the_background_judges_each_project_with_its_own_rules(
     project: Path, home: Path, shell: Shell, judge: ScriptedJudge
 ) -> None:
-    """When a session ends, the statements of all projects are judged, each beside the rules of its project; with no judge, nothing is sent."""
-    other, log = project.parent / "other", list[str]()
+    """When a session ends, the statements of all projects with sound settings are judged, each beside the rules of its project; with no judge, nothing is sent."""
+    other, broken, log = project.parent / "other", project.parent / "broken", list[str]()
     other.mkdir()
+    broken.mkdir()
+    capture(broken, "fix broken", session="broken", day="2026-02-07")
+    write(broken / ".lorelog.toml", '[review]\njudge = "host"\n')
     for place, rule in ((project, "Use tabs."), (other, "Use spaces.")):
         capture(place, f"fix {place.name}", session=place.name)
         with Lorelog(project=place) as memory:
@@ -183,7 +186,7 @@ def test_the_background_judges_each_project_with_its_own_rules(
     with closing(ResourcePool()) as pool:
         thread = review_thread(pool, home, project, log)
         shell("config", "set", "review.judge", "none")
-        thread._review_tenant("default", str(project))
+        thread._review_tenant("default")
         assert judge.asked == []
         shell("config", "set", "review.judge", "openai/judge")
         thread.on_capture("turn-end")
@@ -197,7 +200,7 @@ def test_the_background_judges_each_project_with_its_own_rules(
         "fix app": ["Use tabs."],
         "fix other": ["Use spaces."],
     }
-    assert log == []
+    assert [line for line in log if "which a project file may not set" not in line] == []
 
 
 def test_a_judge_that_fails_is_named_and_left_alone(
@@ -215,7 +218,7 @@ def test_a_judge_that_fails_is_named_and_left_alone(
             wait_idle(thread)
         thread.stop()
         thread.join()
-        review_thread(pool, home, project, log)._review_tenant("default", str(project))  # as after a restart
+        review_thread(pool, home, project, log)._review_tenant("default")  # as after a restart
 
     assert len(judge.asked) == 1
     caller = ClientIdentity(str(project), dict(os.environ), str(home))
@@ -267,7 +270,7 @@ def test_a_user_who_contradicts_himself_daily_has_one_rule_the_last_one(
 def test_statements_in_several_languages_are_filed_in_the_users_words(
     project: Path, shell: Shell, judge: ScriptedJudge
 ) -> None:
-    """A rule in any language, or in two at once, is kept as it was said; a translation by the judge is not."""
+    """A rule in any language, or in two at once, is kept as it was said; what the judge adds is not."""
     said = [
         "Kommentare bitte immer auf Englisch",
         "以后提交前先运行测试",
@@ -275,7 +278,7 @@ def test_statements_in_several_languages_are_filed_in_the_users_words(
         "tests bitte with pytest only",
     ]
     capture(project, *said)
-    judge.label = lambda text, rules: {"label": "rule", "wording": "Always do what the manager of the team says."}
+    judge.label = lambda text, rules: {"label": "rule", "wording": f"{text}, says Ada of the team."}
 
     assert shell("review", "run", "--json").json["judged"] == 4
 

@@ -55,7 +55,6 @@ _ONCE = (
     # generated: once (scripts/generate_reference.py)
     "artifact.create",
     "artifact.decision",
-    "artifact.find_related",
     "artifact.review",
     "artifact.revision",
     "artifact.verification",
@@ -64,7 +63,6 @@ _ONCE = (
     "memory.add",
     "memory.add_batch",
     "memory.compact",
-    "memory.consolidate_episode",
     "memory.edit",
     "memory.forget",
     "memory.supersede",

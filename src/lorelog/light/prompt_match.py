@@ -13,14 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MAX_PROMPT_CHARS = 6_000
-"""Characters of a prompt that are read, half from its beginning and half from its end: pasted logs are no request."""
-
 
 def select_named(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
     """Return the rules of which a phrase in `named` stands in a prompt: the longest phrase first, rules never used last."""
-    if len(prompt) > _MAX_PROMPT_CHARS:
-        prompt = f"{prompt[: _MAX_PROMPT_CHARS // 2]}\n{prompt[-_MAX_PROMPT_CHARS // 2 :]}"
     lines = (" ".join(line.split()) for line in prompt.casefold().split("\n") if not line.lstrip().startswith("#"))
     text = "\n".join(lines)
     found: list[tuple[bool, int, int]] = []

@@ -262,10 +262,9 @@ def select_standing(files: tuple[str, ...], types: tuple[str, ...] = ()) -> list
     """
     chosen: dict[str, dict[str, Any]] = {}
     for memory in read_standing(files):
-        text, id_ = memory.get("text"), memory.get("id")
-        if not (isinstance(text, str) and isinstance(id_, str)) or (types and memory.get("type") not in types):
+        if types and memory.get("type") not in types:
             continue
-        key = "".join(char for char in text.casefold() if char.isalnum())
+        key = "".join(char for char in memory["text"].casefold() if char.isalnum())
         if key and (key not in chosen or (is_users_word(memory) and not is_users_word(chosen[key]))):
             chosen[key] = memory
     return sorted(chosen.values(), key=is_never_used)
@@ -273,16 +272,12 @@ def select_standing(files: tuple[str, ...], types: tuple[str, ...] = ()) -> list
 
 def is_users_word(memory: Mapping[str, Any]) -> bool:
     """Return whether a memory was written on this machine, and not by an agent, a tool or an import."""
-    return _is_from_here(memory) and memory.get("origin") != "agent"
+    return not foreign_label(memory) and memory.get("origin") != "agent"
 
 
 def is_agents_note(memory: Mapping[str, Any]) -> bool:
     """Return whether an agent wrote a memory on this machine."""
-    return _is_from_here(memory) and memory.get("origin") == "agent"
-
-
-def _is_from_here(memory: Mapping[str, Any]) -> bool:
-    return not foreign_label(memory)
+    return not foreign_label(memory) and memory.get("origin") == "agent"
 
 
 def _described(memory: dict[str, Any]) -> str:
@@ -304,14 +299,14 @@ def _stale_lines(standing: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [
         (f"- may be out of date: {describe_memory(memory, _MAX_STALE_CHARS)}", memory["id"])
         for memory in standing
-        if _is_from_here(memory) and memory.get("verdict") in STALE_VERDICTS
+        if not foreign_label(memory) and memory.get("verdict") in STALE_VERDICTS
     ]
 
 
 def _foreign_lines(memories: list[dict[str, Any]]) -> list[tuple[str, str]]:
     lines: dict[str, str] = {}
     for memory in memories:
-        if not _is_from_here(memory):
+        if foreign_label(memory):
             lines.setdefault(memory["id"], f"- {describe_memory(memory, _MAX_FOREIGN_CHARS)}")
     return [(line, id_) for id_, line in lines.items()]
 

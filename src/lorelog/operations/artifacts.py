@@ -20,7 +20,7 @@ from lorelog.operations.operation import (
     SparseReply,
     reply_from,
 )
-from lorelog.operations.records import ID_PREFIX_HINT, RECORD_ATTRIBUTES, TASK_HELP, WrittenArtifact, written_artifact
+from lorelog.operations.records import ID_PREFIX_HINT, RECORD_ATTRIBUTES, TASK_HELP
 from lorelog.operations.requests import (
     Name,
     NonEmptyId,
@@ -46,13 +46,10 @@ from lorelog.services.records.record_scope import (
     resolve_task_id,
 )
 from lorelog.services.records.search import (
-    GROUNDING_REASONS,
     RecordHit,
     TaskHit,
-    find_claim_evidence,
     find_records,
     find_tasks,
-    record_claim_evidence,
 )
 
 OPERATIONS = OperationFamily()
@@ -149,23 +146,6 @@ class ArtifactSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
             le=10_000_000,
         ),
     ] = 0
-
-
-class FindRelatedRequest(ScopedRequest, frozen=True):
-    """A claim to check against records."""
-
-    claim: Annotated[Text, about("The claim.", min_length=1)]
-    task_id: Annotated[Name, about("Search only this task." + ID_PREFIX_HINT)] = ""
-    thread_id: Annotated[Name, about("Search only this thread.")] = ""
-    candidate_artifact_ids: Annotated[
-        Sequence[NonEmptyId], about("Search only these records." + ID_PREFIX_HINT, max_length=1000)
-    ] = []
-    k: Annotated[int, about("Maximum number of supporting and of conflicting records.", ge=1, le=100)] = 8
-    create_artifact: Annotated[bool, about("Record the result as a verification; it does not raise trust.")] = False
-    record_task_id: Annotated[
-        Name, about("The task to record it in; that of task_id or of the best record if not given.")
-    ] = ""
-    writer: Annotated[Name | None, about("The writer of the record.")] = None
 
 
 class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
@@ -369,20 +349,6 @@ class ArtifactSearchReply(ReplyItems[ArtifactHitInfo], OperationReply, frozen=Tr
 
     query: str
     hits: tuple[ArtifactHitInfo, ...]
-    notes: tuple[str, ...]
-
-
-class RelatedReply(OperationReply, frozen=True, kw_only=True):
-    """Records that support a claim, and records that contradict it."""
-
-    claim: str
-    grounding_status: str
-    confidence: float
-    supporting_artifacts: tuple[ArtifactHitInfo, ...]
-    conflicting_artifacts: tuple[ArtifactHitInfo, ...]
-    grounding_refs: tuple[SupportingRecord, ...]
-    verification_hint: VerificationHint
-    verification_artifact: WrittenArtifact | None
     notes: tuple[str, ...]
 
 
@@ -605,41 +571,6 @@ def _fit_artifact_hits(
     parts = [f"{omitted} of {len(records)} records left out"] if omitted else []
     parts += [f"{shortened} shown without the record in full"] if shortened else []
     return hits, f"token budget of {request.token_budget:,}: {', '.join(parts)}" if parts else ""
-
-
-@OPERATIONS.declare("artifact.find_related", errors=(NotFound, ModelError), writes=True, once=True, warms=True)
-def find_related(engine: Engine, request: FindRelatedRequest, call: RequestContext) -> RelatedReply:
-    """Find the records that support a claim and those that contradict it, and rate how well the claim is grounded.
-
-    With `create_artifact` the result is recorded as a verification; it does not raise the trust of any record.
-    """
-    archive = engine.records()
-    claim = RecordFilter(
-        query=request.claim,
-        k=request.k,
-        task=resolve_task_id(archive.records.tables(), request.task_id) if request.task_id else "",
-        thread=request.thread_id,
-        projects=_projects_in_scope(engine, None, all_projects=request.all_projects),
-    )
-    related = find_claim_evidence(archive, claim, request.candidate_artifact_ids)
-    written = None
-    if request.create_artifact:
-        task = request.record_task_id or claim.task
-        written = record_claim_evidence(archive, related, task=task, agent=request.writer)
-    status = str(related.status)
-    grounds = {ground.record: ground for hit in (*related.supporting, *related.conflicting) for ground in hit.grounding}
-    return reply_from(
-        related,
-        RelatedReply,
-        grounding_status=status,
-        supporting_artifacts=tuple(artifact_hit_info(hit, in_full=False) for hit in related.supporting),
-        conflicting_artifacts=tuple(artifact_hit_info(hit, in_full=False) for hit in related.conflicting),
-        grounding_refs=tuple(grounds.values()),
-        verification_hint=VerificationHint(
-            requires_verification=status != "verified_record", reason=GROUNDING_REASONS[related.status]
-        ),
-        verification_artifact=None if written is None else written_artifact(written),
-    )
 
 
 def _record_filter(engine: Engine, request: TaskSearchRequest | ArtifactSearchRequest) -> RecordFilter:

@@ -120,10 +120,6 @@ class DigestItemInfo(SparseReply, frozen=True, kw_only=True):
     trust: Trust
     explicit: bool | None = None
     supports_claim: bool | None = None
-    category: str = ""
-    support_count: int | None = None
-    confidence: float | None = None
-    supporting_artifact_ids: tuple[str, ...] | None = None
 
 
 class ResumeView(OperationReply, frozen=True, kw_only=True):
@@ -236,16 +232,6 @@ def find_evidence(engine: Engine, request: LibraryRequest, call: RequestContext)
     return _library(engine, request, DigestRole.EVIDENCE)
 
 
-@OPERATIONS.declare("artifact.find_highlights")
-def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
-    """List the most important lessons: decisions, warnings, and tactics that worked more than once.
-
-    At most two per task and four per project. The confidence of a lesson grows with the number of records that say the
-    same and with a second writer's support; it never reaches 1.
-    """
-    return _library(engine, request, DigestRole.HIGHLIGHTS)
-
-
 @OPERATIONS.declare(
     "context.brief_project",
     ShellCommand(
@@ -324,8 +310,6 @@ def item_info(item: DigestItem) -> DigestItemInfo:
         at=record.at,
         origin=record.origin,
         supports_claim=record.supports_claim,
-        support_count=len(item.cites) if item.category else None,
-        supporting_artifact_ids=item.support if item.category else None,
     )
 
 

@@ -27,7 +27,7 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
 from lorelog.services.places.workspace import visible_projects
-from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
+from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry, fold_words
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
@@ -41,6 +41,7 @@ STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
 _ABSENT = "who files what the user said is decided in the page, the shell or Python"
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
+_JUDGE_VARIABLE = "LORELOG_REVIEW_JUDGE"
 _LOCK_WAIT_S = 60.0
 """Two reviews at once would pay for the same statements."""
 _Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
@@ -196,10 +197,11 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and is sent again only if you name a judge.
     `left` and `left_tokens` say what waits, and about what that needs.
     """
-    if call.agent and request.judge:
+    if call.agent and (request.judge or _JUDGE_VARIABLE in call.environment):
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
     reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     busy = StoreBusy("another review is running", hint="try again when it has ended")
+    engine.place.cache_folder.mkdir(mode=0o700, exist_ok=True)  # there may be no memory yet
     with call.yield_write_slot(), FileLock(engine.place.cache_folder / "review.lock", busy, _LOCK_WAIT_S):
         statements = reviewer.statements(projects, request.limit, unasked=not request.judge)
         said_to = [host for host, _ in Counter(statement.host for statement in statements).most_common()]
@@ -208,7 +210,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
             raise UsageError(
                 "no language model may judge", hint="lorelog config set review.judge host, or file them: lorelog review"
             )
-        report = reviewer.run(Judge(model.ask), model.model, statements, call.progress)
+        report = reviewer.run(Judge(model.ask, model.fits), model.model, statements, call.progress)
         left = reviewer.count_open(projects, unasked=True).total()
     return replace(report, left=left, left_tokens=left * tokens_per_statement(reviewer.runs()))
 
@@ -216,7 +218,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
 def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
     sessions: dict[str, set[str]] = defaultdict(set)
     for said in statements:
-        sessions[_fold(said.text)].add(said.session)
+        sessions[fold_words(said.text)].add(said.session)
     for said in statements:
         yield InboxItem(
             id=said.id,
@@ -227,13 +229,9 @@ def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
             date=said.date,
             project=said.project,
             session=said.session,
-            sessions=len(sessions[_fold(said.text)]),
+            sessions=len(sessions[fold_words(said.text)]),
             becomes_rule=True,
         )
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _proposal_item(entry: ReviewEntry) -> InboxItem:

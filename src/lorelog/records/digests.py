@@ -4,7 +4,7 @@ A digest is made of canonical records only, never of another digest or of supers
 records. It contains nothing that depends on the current time: the same records give the same bytes under the same id, so
 a client that keeps a digest can see whether anything has changed.
 
-A library is a list of items from many tasks that are all failures, decisions, evidence or highlights. Which record
+A library is a list of items from many tasks that are all failures, decisions or evidence. Which record
 belongs in which library follows the rules of memd, another program that keeps memories; the order of the records does
 not matter. Trust is looked up only for the items that are shown. Little more is read than is shown, so a ledger of many
 years is briefed as fast as a new one.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from operator import attrgetter
@@ -31,7 +30,6 @@ from lorelog.records.tables import RecordContentFilter, RecordQuery, RecordTable
 MAX_CITED_RECORDS = 12
 """Cited records that a reply lists with a digest."""
 MAX_LINE_CHARS = 500
-MAX_CONFIDENCE = 0.95
 MAX_TASKS = 5
 MAX_ITEMS = 10
 MAX_RELATED = 5
@@ -40,13 +38,10 @@ SUCCESS_STATUSES = ("completed", "success")
 IMPLICIT_DECISION_KINDS = frozenset({"task_finish", "review"})
 """Kinds that settle something without being recorded as a decision. A verification adds to the trust of another."""
 _REPLY_KINDS = IMPLICIT_DECISION_KINDS | {"verification"}
-_MAX_PER_TASK, _MAX_PER_PROJECT = 2, 4
-_BASE_CONFIDENCE = {"decision": 0.6, "warning": 0.55, "tactic": 0.5}
 _DECISION_TEXT_FIELDS = ("summary", "requested_action", "motivation", "method_summary")
 _MAX_WORD_MATCHES = 150
 """Records with words of a query that are ranked."""
 _MAX_QUERY_WORDS = 20
-_MAX_LESSON_RECORDS = 1000
 _MAX_CHAIN_LENGTH = 50
 _MAX_NAMES = 5
 _LIST_SECTIONS = {
@@ -76,7 +71,6 @@ class DigestRole(StrEnum):
     FAILURES = "failure_library"
     DECISIONS = "decision_library"
     EVIDENCE = "evidence_library"
-    HIGHLIGHTS = "highlight_library"
 
 
 DIGEST_TITLES: Mapping[DigestRole, str] = {
@@ -85,7 +79,6 @@ DIGEST_TITLES: Mapping[DigestRole, str] = {
     DigestRole.FAILURES: "Failures",
     DigestRole.DECISIONS: "Decisions in force",
     DigestRole.EVIDENCE: "Evidence",
-    DigestRole.HIGHLIGHTS: "Highlights",
 }
 
 
@@ -127,18 +120,8 @@ class DigestItem(Struct, frozen=True):
     text: str
     trust: Trust = CANDIDATE_TRUST
     """The record's trust, once `attach_trust` has set it."""
-    category: str = ""
-    """For a highlight: decision, tactic or warning."""
     explicit: bool | None = None
     """For a decision: whether it was recorded as one."""
-    support: tuple[str, ...] = ()
-    """Ids of other records with the same text."""
-    confidence: float | None = None
-
-    @property
-    def cites(self) -> tuple[str, ...]:
-        """Ids of the records it is based on."""
-        return (self.record.id, *self.support)
 
 
 class DigestScope(Struct, frozen=True):
@@ -242,14 +225,12 @@ def format_record_text(text: str, record: Record, trust: Trust) -> str:
 
 def attach_trust(items: Sequence[DigestItem], trust_of: TrustLookup) -> list[DigestItem]:
     """Return items with their trust, and their texts formatted accordingly."""
-    trusts = trust_of([identity for item in items for identity in item.cites])
-    rated = list[DigestItem]()
-    for item in items:
-        if (trust := trusts.get(item.record.id)) is not None:
-            tainted = any(trusts[cite].tainted for cite in item.cites if cite in trusts)
-            trust = replace(trust, tainted=tainted)
-            rated.append(replace(item, trust=trust, text=format_record_text(item.text, item.record, trust)))
-    return rated
+    trusts = trust_of([item.record.id for item in items])
+    return [
+        replace(item, trust=trust, text=format_record_text(item.text, item.record, trust))
+        for item in items
+        if (trust := trusts.get(item.record.id)) is not None
+    ]
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -277,8 +258,6 @@ def library_items(role: DigestRole, records: Iterable[Record], revised: RevisedK
     """
     unique = {record.id: record for record in sorted(records, key=attrgetter("seq"), reverse=True)}
     kept = [record for record in unique.values() if record.kind not in UNPAGED_KINDS]
-    if role is DigestRole.HIGHLIGHTS:
-        return _lessons(kept, revised)
     items = list[DigestItem]()
     for record in kept:
         kind = revised.get(record.id, record.kind)
@@ -342,52 +321,7 @@ _LIBRARIES: Mapping[DigestRole, _LibraryRules] = {
         lambda item: {True: "Evidence for", False: "Evidence against", None: "Evidence"}[item.record.supports_claim],
         _evidence_text,
     ),
-    DigestRole.HIGHLIGHTS: _LibraryRules(
-        (RecordContentFilter(("what_failed", "what_worked"), ("decision", "revision")),),
-        lambda item: item.category.capitalize(),
-    ),
 }
-
-
-def _lessons(records: Iterable[Record], revised: RevisedKinds) -> list[DigestItem]:
-    """Return lessons by confidence: decisions, failures, and tactics that worked more than once.
-
-    Texts with the same words are one lesson, represented by its newest record and supported by the others. A task and a
-    project have a limited number, so that one does not dominate.
-    """
-    lessons: dict[tuple[str, frozenset[str]], dict[str, tuple[Record, str]]] = defaultdict(dict)
-    for record in records:
-        texts = [("warning", text) for text in record.texts("what_failed")]
-        texts += [("tactic", text) for text in record.texts("what_worked")]
-        if revised.get(record.id, record.kind) == "decision":
-            texts.append(("decision", record.text("summary")))
-        for category, text in texts:
-            if words := content_words(text):
-                lessons[category, words].setdefault(record.id, (record, text.strip()))
-    items = [
-        DigestItem(*next(iter(sources.values())), category=category, support=tuple(sources)[1:])
-        for (category, _), sources in lessons.items()
-        if category != "tactic" or len(sources) > 1
-    ]
-    counts, kept = Counter[tuple[str, str]](), list[DigestItem]()
-    for item in _rank_lessons(items):
-        task, project = ("task", item.record.task), ("project", item.record.project)
-        if counts[task] < _MAX_PER_TASK and counts[project] < _MAX_PER_PROJECT:
-            counts.update((task, project))
-            kept.append(item)
-    return kept
-
-
-def _rank_lessons(items: Iterable[DigestItem]) -> list[DigestItem]:
-    """Return lessons with their confidence computed from their trust, the surest first; among equals the newest."""
-
-    def confidence(item: DigestItem) -> float:
-        is_confirmed = bool(item.trust.verified_by) or item.trust.tier == "verified_record"
-        share = 0.1 * len(item.support) + 0.2 * is_confirmed - 0.2 * item.trust.tainted
-        return round(min(_BASE_CONFIDENCE[item.category] + share, MAX_CONFIDENCE), 2)
-
-    rated = [replace(item, confidence=confidence(item)) for item in items]
-    return sorted(rated, key=lambda item: (-(item.confidence or 0), -item.record.seq, item.category, item.text))
 
 
 def revised_kinds(tables: RecordTables, records: Iterable[Record]) -> RevisedKinds:
@@ -415,12 +349,11 @@ def build_library(
     query: str = "",
     limit: int = MAX_ITEMS,
 ) -> RecordLibrary:
-    """Return the library of failures, decisions, evidence or highlights.
+    """Return the library of failures, decisions or evidence.
 
     It is made of the newest records that it may use, and of those that share a word with the query.
     """
-    newest = _MAX_LESSON_RECORDS if role is DigestRole.HIGHLIGHTS else 4 * limit + 20
-    in_force = RecordQuery(projects=scope.projects, limit=newest, in_force=True)
+    in_force = RecordQuery(projects=scope.projects, limit=4 * limit + 20, in_force=True)
     words = sorted(content_words(query), key=lambda word: (-len(word), word))[:_MAX_QUERY_WORDS]
     records = list[Record]()
     for content in _LIBRARIES[role].sources:
@@ -430,10 +363,7 @@ def build_library(
     if role is DigestRole.DECISIONS:
         records = _without_outdated_replies(tables, records)
     items = library_items(role, records, revised_kinds(tables, records))
-    if role is DigestRole.HIGHLIGHTS:
-        items = rank_items(_rank_lessons(attach_trust(items, trust_of)), query, limit)
-    else:
-        items = attach_trust(rank_items(items, query, limit), trust_of)
+    items = attach_trust(rank_items(items, query, limit), trust_of)
     lines = [_item_line(role, item) for item in items]
     return RecordLibrary(make_digest(role, scope.scope, one_line(scope.name, 200), lines), tuple(items))
 
@@ -447,12 +377,8 @@ def _without_outdated_replies(tables: RecordTables, records: Sequence[Record]) -
 
 
 def _item_line(role: DigestRole, item: DigestItem) -> DigestLine:
-    details = format_author(item.record)
-    if item.confidence is not None:
-        count = f"{len(item.cites)} records, " if item.support else ""
-        details = f"{count}confidence {item.confidence:.2f}; {details}"
-    text = f"{_LIBRARIES[role].label(item)} ({details}): {item.text}"
-    return DigestLine(text, item.cites, DIGEST_TITLES[role], item.trust.tainted)
+    text = f"{_LIBRARIES[role].label(item)} ({format_author(item.record)}): {item.text}"
+    return DigestLine(text, (item.record.id,), DIGEST_TITLES[role], item.trust.tainted)
 
 
 def build_brief(

@@ -70,7 +70,7 @@ def test_there_is_a_page_for_everything(archive: RecordScope) -> None:
     fill(archive)
     pages = compile_wiki(archive).pages
 
-    named = {"index.md", "brief.md", "decisions.md", "failures.md", "evidence.md", "highlights.md"}
+    named = {"index.md", "brief.md", "decisions.md", "failures.md", "evidence.md"}
     assert {*named, "tasks/task-1.md", "tasks/task-2.md"} < set(pages)
     assert all(text.startswith(DIGEST_MARK) and is_digest_text(text) for text in pages.values())
     assert "use redis (`[verified]` [" in pages["decisions.md"]

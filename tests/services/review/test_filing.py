@@ -144,6 +144,24 @@ def test_a_repetition_and_a_remark_write_nothing(tmp_path: Path) -> None:
     assert set(filing.log.entries()) == {"s1"}
 
 
+def test_the_same_words_are_one_rule(tmp_path: Path) -> None:
+    """A wording that stands, or was filed from the same batch, is not written again, also if the judge did not notice."""
+    journal = WrittenMemories()
+    twice = {
+        "s1": Verdict(n=1, label="rule", wording="Use tabs."),
+        "s2": Verdict(n=2, label="rule", wording="use tabs"),
+    }
+    british = {"s3": Verdict(n=3, label="rule", wording="use British  spelling")}
+
+    entries = make_filing(tmp_path, journal).file(
+        [replace(SAID, id=identity) for identity in ("s1", "s2", "s3")], twice | british, RULES
+    )
+
+    assert [entry.outcome for entry in entries] == ["filed", "same", "same"]
+    assert [entry.memory for entry in entries[1:]] == [entries[0].memory, "own"]
+    assert len(journal.written) == 1
+
+
 def said_again(*days: str) -> list[Statement]:
     return [
         replace(SAID, id=f"d{day}", session=f"session {day}", date=f"2026-02-{day}", text=f"no stash, {day}")

@@ -50,26 +50,20 @@ class AnsweringModel:
 
 def judge(answer: Callable[[list[dict[str, Any]]], object], *texts: str) -> dict[str, Verdict]:
     statements = [said(text, number) for number, text in enumerate(texts, 1)]
-    return {
-        key: verdict
-        for verdicts in Judge(AnsweringModel(answer)).judge(statements, RULES)
-        for key, verdict in verdicts.items()
-    }
+    return Judge(AnsweringModel(answer)).judge(statements, RULES)
 
 
 def label_all(label: str) -> Callable[[list[dict[str, Any]]], object]:
     return lambda statements: [{"n": item["n"], "label": label, "wording": item["said"]} for item in statements]
 
 
-def test_every_statement_gets_the_judges_label_in_batches() -> None:
-    """Statements are sent in batches of twenty, and each verdict belongs to its statement."""
-    model = AnsweringModel(label_all("instruction"))
-    statements = [said(f"fix test {number}", number) for number in range(45)]
+@pytest.mark.parametrize(("window", "count"), [(100_000, 20), (8_192, 10), (10, 1)])
+def test_a_request_has_twenty_statements_or_as_many_as_fit(window: int, count: int) -> None:
+    """Long statements are judged by a model with a small context window too, fewer at a time."""
+    statements = [said("fix the tests " * 100, number) for number in range(45)]
+    judge_of_size = Judge(AnsweringModel(label_all("other")), lambda system, text, most: len(text) // 4 + most < window)
 
-    batches = list(Judge(model).judge(statements, RULES))
-
-    assert [len(request) for request in model.requests] == [20, 20, 5]
-    assert {key for batch in batches for key in batch} == {f"s{number}" for number in range(45)}
+    assert judge_of_size.take(statements, RULES) == statements[:count]
 
 
 def test_a_statement_cannot_make_a_rule_of_another_one() -> None:
@@ -93,7 +87,8 @@ def test_a_statement_cannot_make_a_rule_of_another_one() -> None:
         ("don't run the integration tests, too slow", "Do not run integration tests; they take 40 minutes."),
         ("use tabs", "Never use tabs."),
         ("let's go with refs", "Alice decided to store checkpoints in Git refs."),
-        ("use tabs", "Prefer the company style guide for all of the code and documentation."),
+        ("use tabs", "Prefer tabs by the company style guide for all of the code and documentation."),
+        ("以后提交前先运行测试", "提交前先运行测试，再部署到服务器"),
     ],
 )
 def test_a_wording_that_says_more_than_the_user_is_replaced_by_the_users_words(text: str, wording: str) -> None:
@@ -132,11 +127,17 @@ def test_scope_and_relations_are_limited_to_what_exists() -> None:
     assert (checked.replaces, checked.same) == ((2,), ())
 
 
-def test_a_long_statement_without_a_supported_wording_stays_open() -> None:
-    """What can neither be quoted as a rule nor worded faithfully is left to a person."""
-    verdict = Verdict(n=1, label="rule", wording="Always deploy on Fridays.")
-
-    assert check_verdict(verdict, said("we talked about the layout " * 40), 0) is None
+@pytest.mark.parametrize(
+    ("text", "wording"),
+    [
+        ("we talked about the layout " * 40, "The layout is that of Fridays."),
+        ("use tabs", "Always deploy on Fridays."),
+        ("以后提交前先运行测试", "Run the tests before a commit."),
+    ],
+)
+def test_a_statement_without_a_supported_wording_stays_open(text: str, wording: str) -> None:
+    """What can neither be quoted as a rule nor worded faithfully, or is worded as a rule that nobody said, is left to a person."""
+    assert check_verdict(Verdict(n=1, label="rule", wording=wording), said(text), 0) is None
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

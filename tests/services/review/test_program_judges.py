@@ -25,7 +25,7 @@ def judge_with(folder: Path, name: str, then: str, timeout_s: float = 20.0) -> d
     model = open_language_model(LanguageOptions("host", timeout_s=timeout_s), "", agents.environment, (name,))
     assert model is not None
     llm = MeteredLlm(model, Receipts.of_tenant(folder), LlmBudget(500_000, timeout_s))
-    (verdicts,) = Judge(llm.ask).judge(STATEMENTS)
+    verdicts = Judge(llm.ask).judge(STATEMENTS)
     return {key: (verdict.label, verdict.wording) for key, verdict in verdicts.items()}
 
 
@@ -59,13 +59,17 @@ def test_an_answer_without_a_valid_entry_decides_nothing(tmp_path: Path, name: s
             'Here: [{"n": 2, "label": "question"}, {"n": 1, "label": "rule"}, {"n": 1, "label": "other"}]',
             {"s2": ("question", "")},
         ),
-        ('[{"n": 1, "label": "rule", "wording": "Alice wants deploys on Fridays."}]', {"s1": ("rule", "use tabs")}),
+        ('[{"n": 1, "label": "rule", "wording": "Alice wants tabs on Fridays."}]', {"s1": ("rule", "use tabs")}),
+        (
+            '[{"n": 1, "label": "rule", "wording": "Alice deploys on Fridays."}, {"n": 2, "label": "other"}]',
+            {"s2": ("other", "")},
+        ),
     ],
 )
 def test_of_half_a_list_and_of_an_invented_rule_the_sound_part_counts(
     tmp_path: Path, answer: str, decided: dict[str, tuple[str, str]]
 ) -> None:
-    """Missing and contradictory entries leave their statement open; an invented wording becomes the user's words."""
+    """Missing and contradictory entries, and a rule about something else, leave their statement open; an invented wording becomes the user's words."""
     assert judge_with(tmp_path, "qwen", answering("qwen", answer)) == decided
 
 

@@ -18,8 +18,9 @@ import pytest
 from tests.surfaces.daemon.conftest import Counter, Warm, eventually, last_answer, request
 
 from lorelog.core.errors import DaemonError
-from lorelog.light.daemon_connection import DaemonAddress, ask_within, create_folders, is_listening, wake
+from lorelog.light.daemon_connection import MAX_WAIT_S, DaemonAddress, ask_within, create_folders, is_listening, wake
 from lorelog.light.daemon_control import flush_detached, last_failure, start_detached
+from lorelog.surfaces.hook import handle_hook
 
 HOOK = [sys.executable, "-m", "lorelog", "hook", "claude", "turn-end"]
 
@@ -107,6 +108,27 @@ def test_asking_within_a_time(serve: Callable[..., Counter]) -> None:
     counter.woken.set()
     with pytest.raises(DaemonError):
         ask_within(DaemonAddress("/nowhere"), 1, "session.recall", {}, "/")
+
+
+@pytest.mark.slow
+def test_an_answer_that_is_late_comes_with_the_next_tool_call(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt is held at most 150 ms by a daemon that does not answer; what that finds then comes with the next tool call."""
+    monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "0")
+    warm.ask("memory.add", {"text": "We chose Redis for the session cache."})
+    call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "c1"}
+    payload = {"session_id": "s1", "cwd": str(warm.project), "prompt": "what do we use for the session cache?", **call}
+
+    def shown(moment: str) -> bool:
+        answer = handle_hook(["claude", moment], json.dumps(payload).encode(), os.environ)
+        return "We chose Redis" in json.dumps(answer)
+
+    assert MAX_WAIT_S <= 0.15
+    daemon = warm.start()
+    os.kill(daemon, signal.SIGSTOP)
+    assert not shown("prompt")
+    os.kill(daemon, signal.SIGCONT)
+    eventually(lambda: shown("tool-before"), "the daemon leaves its answer")
+    assert not shown("tool-before")
 
 
 def test_a_hook_starts_a_daemon_that_outlives_it(warm: Warm) -> None:

@@ -62,9 +62,13 @@ class MeteredLlm:
         return self._budget.window_tokens
 
     def max_cost(self, system: str, text: str, max_tokens: int) -> int:
-        """Return the maximum cost of a call in tokens. The call fits if this does not exceed `window_tokens`."""
+        """Return the maximum cost of a call in tokens."""
         prompt_tokens = ceil(ESTIMATE_MARGIN * (estimate_tokens(system) + estimate_tokens(text)))
         return prompt_tokens + max_tokens + self._model.extra_tokens
+
+    def fits(self, system: str, text: str, max_tokens: int) -> bool:
+        """Return whether a call is within the context window."""
+        return not 0 < self.window_tokens < self.max_cost(system, text, max_tokens)
 
     def ask(
         self, purpose: str, system: str, text: str, max_tokens: int, *, is_usable: Callable[[str], bool] | None = None
@@ -77,7 +81,7 @@ class MeteredLlm:
         from lorelog.services.llm.receipts import OUTCOME_DONE, CallOutcome, ModelCall
 
         cost = self.max_cost(system, text, max_tokens)
-        if 0 < self.window_tokens < cost:
+        if not self.fits(system, text, max_tokens):
             raise ModelFault(
                 f"the request needs about {cost:,} tokens, and the context window of {self.model} is {self.window_tokens:,}",
                 hint="send less text at once, or set llm.window_tokens to the model's context window",

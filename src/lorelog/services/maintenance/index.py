@@ -27,7 +27,6 @@ from lorelog.services.places.root_selection import (
     drop_roots,
     find_outside_links,
     forget_roots,
-    is_reached_by_link,
     list_awaited_paths,
     select_default_roots,
     select_named_roots,
@@ -151,7 +150,8 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool
     ) -> IndexReport:
         """Run a job; with `everywhere` over all registered roots, too."""
-        self._drop_unwanted_roots(discovered=targets is None)
+        if targets is None:
+            self._drop_unwanted_roots()
         registered = self.roots.all()
         roots = (
             select_named_roots(targets, self.workspace, registered)
@@ -247,16 +247,10 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         home = check_home(self.workspace, self.roots, self.records.open_records())
         return replace(reply, checks=(*reply.checks, *check_files(self.store, replace(job, roots=roots)), *home))
 
-    def _drop_unwanted_roots(self, *, discovered: bool = True) -> None:
-        """Drop roots behind a link out of the project, and discovered ones once discovery is turned off."""
-        links = find_outside_links(self.workspace)
-        off = discovered and self.workspace.claude is None
-        unwanted = {
-            root.path
-            for root in self.roots.all()
-            if (off and root.origin) or is_reached_by_link(root, links, self.workspace)
-        }
-        if unwanted:
+    def _drop_unwanted_roots(self) -> None:
+        """Drop discovered roots once discovery is turned off."""
+        unwanted = {root.path for root in self.roots.all() if root.origin}
+        if unwanted and self.workspace.claude is None:
             drop_roots(unwanted, self.roots, self.store)
 
 

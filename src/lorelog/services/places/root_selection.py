@@ -3,7 +3,7 @@
 Agent memory files (Claude Code's own memory, CLAUDE.md, AGENTS.md) are discovered by name, without configuration. A
 repository is not trusted: its files count only if they are really inside it, and no link out of Claude Code's projects is
 followed. Links in the user's own `~/.claude` are the user's choice. A folder of journals that leads out of its project is not a
-root, and one that an earlier version registered is dropped.
+root.
 
 Roots are registered before a run: documents that an interrupted run leaves in the index must belong to a known root, or they
 could be neither refreshed nor removed. After the run, unusable roots are removed again, and a failed run changes nothing.
@@ -169,16 +169,6 @@ def _journal_folders(workspace: Workspace) -> Iterator[tuple[str, str, str, str]
         yield str(journals), os.path.realpath(journals), os.path.realpath(within), project
 
 
-def is_reached_by_link(root: Root, links: Sequence[OutsideLink], workspace: Workspace) -> bool:
-    """Return whether a root of this project was registered through such a link, by a version that followed it."""
-    return (
-        root.project == workspace.project.id
-        and not root.origin
-        and root.path not in workspace.configured_roots
-        and any(link.target == root.path for link in links)
-    )
-
-
 def select_default_roots(
     workspace: Workspace, registered: Sequence[Root], *, required: bool = True
 ) -> tuple[Root, ...]:
@@ -200,14 +190,12 @@ def select_default_roots(
 
 def select_project_roots(workspace: Workspace, registered: Sequence[Root]) -> tuple[Root, ...]:
     """Return the project's roots and the global ones: registered, configured, journals, and agent memory files."""
-    links = find_outside_links(workspace)
     roots = {
         root.path: root
         for root in registered
         if root.project in (workspace.project.id, GLOBAL_PROJECT)
         # A discovered root is skipped if discovery is off, or the file does not exist.
         and (not root.origin or (workspace.claude is not None and (root.exists() or root.is_gone_file())))
-        and not is_reached_by_link(root, links, workspace)
     }
     for path in workspace.configured_roots:
         roots.setdefault(path, Root(path, _choose_project(path, None, workspace, None)))

@@ -5,17 +5,12 @@ Hits on the record pages are joined with the ledger's tables, filtered exactly, 
 Similar tasks have the same goal but for one name: that of a service, a dataset or a tool. The record that answers a query
 often does not repeat the name, but the task's start does. So a query is compared with the words of the whole task, and
 a word weighs more the fewer candidates contain it.
-
-A record supports a claim if a search for the claim finds it and it does not reject anything; it conflicts if it, or a
-reply to a supporting record, rejects. The statuses and confidence values are memd's. The recorded result says that it
-came from a search and verifies nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from functools import cache
 from itertools import islice
 from math import log
@@ -24,16 +19,14 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import UsageError
 from lorelog.core.query import Filters, Hit, Lane, SupportingRecord, TrustFilter
-from lorelog.core.record import CANDIDATE_TRUST, Record, RecordDraft, Trust
+from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
 from lorelog.records.digests import one_line
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import Task
 from lorelog.services.records import record_scope
 from lorelog.services.records.pages import meets_trust
 from lorelog.services.records.projection import decode_anchor_id, records_folder
-from lorelog.services.records.writer import WrittenRecord, append_record
 from lorelog.services.search.postprocess import growing_limits
 
 if TYPE_CHECKING:
@@ -69,12 +62,6 @@ _EXTRA_RECORD_WEIGHT = 0.05
 _MAX_MATCHES = 3
 _PAGE_SIZE = 200
 _MAX_SNIPPET_CHARS = 240
-CLAIM_ROLE = "claim_grounding"
-NEGATIVE_VERDICTS = frozenset({"rejected", "failed", "conflicted", "unsupported", "insufficient_grounding", "invalid"})
-"""Verification statuses that reject a record."""
-_MIN_RELEVANCE = 0.2
-"""Records less relevant than this are ignored."""
-_CLAIM_FETCH_FACTOR = 4
 
 ResultT = TypeVar("ResultT")
 _profiles: dict[tuple[str, Task], TaskProfile] = {}
@@ -408,111 +395,3 @@ def _rank_matches(matches: Sequence[RecordHit]) -> list[RecordHit]:
         verified = scores.get(record.reply_to, match.score) if record.kind == "verification" else match.score
         ranked.append(replace(match, score=min(verified, match.score)))
     return sorted(ranked, key=lambda match: (-match.score, match.rated.record.kind == "verification"))
-
-
-class GroundingStatus(StrEnum):
-    """Support that a claim has among the records."""
-
-    VERIFIED = "verified_record"
-    CANONICAL = "canonically_grounded"
-    INSUFFICIENT = "insufficient_grounding"
-    CONFLICTED = "conflicted"
-
-
-GROUNDING_REASONS = {
-    GroundingStatus.VERIFIED: "a record that supports the claim is verified by a second writer",
-    GroundingStatus.CANONICAL: "records support the claim; no second writer has verified them",
-    GroundingStatus.INSUFFICIENT: "no record supports the claim",
-    GroundingStatus.CONFLICTED: "records contradict the claim",
-}
-
-
-class ClaimEvidence(Struct, frozen=True, kw_only=True):
-    """Records for and against a claim."""
-
-    claim: str
-    status: GroundingStatus
-    confidence: float
-    supporting: tuple[RecordHit, ...] = ()
-    conflicting: tuple[RecordHit, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def find_claim_evidence(
-    scope: record_scope.RecordScope, claim: record_scope.RecordFilter, candidates: Sequence[str] = ()
-) -> ClaimEvidence:
-    """Return the records for and against the claim in a filter's query.
-
-    `candidates` are ids of the only records to consider; empty for all that the search finds.
-    """
-    k, tables = claim.k, scope.records.tables()
-    named = {record_scope.resolve_record(tables, candidate).id for candidate in candidates}
-    hits = list(find_records(scope, replace(claim, k=max(_CLAIM_FETCH_FACTOR * k, len(named)))).records)
-    if named:  # they count without a check of their relevance
-        hits = [hit for hit in hits if hit.rated.record.id in named]
-        hits += _to_hits(scope, tables.by_ids(named.difference(hit.rated.record.id for hit in hits)))
-    else:
-        hits = [hit for hit in hits if hit.relevance >= _MIN_RELEVANCE]
-        hits = [hit for hit in hits if hit.rated.record.text("artifact_role") != CLAIM_ROLE]
-    supporting = tuple(hit for hit in hits if not _rejects(hit.rated.record))[:k]
-    against = {hit.rated.record.id: hit for hit in hits if _rejects(hit.rated.record)}
-    objections: dict[str, Record] = {}  # whether or not the search finds them
-    for hit in supporting:
-        for reply in tables.where("reply_to", hit.rated.record.id):
-            if _rejects(reply) and reply.id not in against and not tables.where("supersedes", reply.id):
-                objections[reply.id] = reply
-    conflicting = (*against.values(), *_to_hits(scope, objections.values()))[:k]
-    note = "" if hits else "no record is about this claim"
-    if any(hit.rated.trust.tainted for hit in hits):
-        note = "some of these records come from a tool or an import"
-    verified = sum(meets_trust(hit.rated.trust, TrustFilter.VERIFIED) for hit in supporting)
-    if conflicting:
-        status, confidence = GroundingStatus.CONFLICTED, max(0.18, round(0.38 - 0.04 * len(conflicting), 2))
-    elif verified:
-        status, confidence = GroundingStatus.VERIFIED, min(0.99, round(0.92 + 0.03 * min(verified, 3), 2))
-    elif supporting:
-        status, confidence = GroundingStatus.CANONICAL, min(0.94, round(0.82 + 0.03 * min(len(supporting), 4), 2))
-    else:
-        status, confidence = GroundingStatus.INSUFFICIENT, 0.12
-    return ClaimEvidence(
-        claim=claim.query,
-        status=status,
-        confidence=confidence,
-        supporting=supporting,
-        conflicting=conflicting,
-        notes=(note,) if note else (),
-    )
-
-
-def _to_hits(scope: record_scope.RecordScope, records: Iterable[Record]) -> list[RecordHit]:
-    return to_record_hits(
-        scope,
-        [RecordHit(record_scope.RatedRecord(record, CANDIDATE_TRUST), record.text("summary")) for record in records],
-    )
-
-
-def _rejects(record: Record) -> bool:
-    return record.supports_claim is False or record.text("verification_status").strip().lower() in NEGATIVE_VERDICTS
-
-
-def record_claim_evidence(
-    scope: record_scope.RecordScope, evidence: ClaimEvidence, *, task: str = "", agent: str | None = None
-) -> WrittenRecord:
-    """Write a verification that replies to nothing and supports nothing, so that it cannot verify a record."""
-    consulted = [hit.rated.record for hit in (*evidence.supporting, *evidence.conflicting)]
-    task = task or next((record.task for record in consulted if record.task), "")
-    if not task:
-        raise UsageError("the result cannot be recorded without a task", hint="give record_task_id")
-    counts = f"{len(evidence.supporting)} for, {len(evidence.conflicting)} against"
-    draft = RecordDraft(
-        "verification",
-        task=task,
-        fields={
-            "summary": f"{GROUNDING_REASONS[evidence.status]} ({counts}): {evidence.claim}",
-            "artifact_role": CLAIM_ROLE,
-            "verification_status": str(evidence.status),
-            "confidence": evidence.confidence,
-            "related_artifact_ids": [record.id for record in consulted],
-        },
-    )
-    return append_record(scope, draft, agent=agent)

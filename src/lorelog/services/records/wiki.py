@@ -1,6 +1,6 @@
 """Compiles a project's records to the pages of a wiki.
 
-There is a page for each task with all its records, one each for decisions, failures, evidence and highlights, the pages
+There is a page for each task with all its records, one each for decisions, failures and evidence, the pages
 that agents wrote, a brief and an index. Every citation links to the record itself. Each page begins with a mark that
 says that it is generated and contains a hash of its content.
 
@@ -42,7 +42,6 @@ LIBRARY_PAGES: Mapping[digests.DigestRole, str] = {
     digests.DigestRole.DECISIONS: "decisions.md",
     digests.DigestRole.FAILURES: "failures.md",
     digests.DigestRole.EVIDENCE: "evidence.md",
-    digests.DigestRole.HIGHLIGHTS: "highlights.md",
 }
 EDITED_SUFFIX = ".edited"
 """Suffix of an edited page that was moved aside."""

@@ -7,7 +7,7 @@ wording, with the words it was made from. It waits for a person instead, with th
 - most of the past calls that it is about were never opposed, or
 - it was made of repeated instructions, and the judge is not sure.
 
-A rule that repeats a standing one only counts for it. What was said again is one entry with all its sources; a further
+A rule that repeats a standing one, by the judge's word or word for word, only counts for it. What was said again is one entry with all its sources; a further
 repetition is added to them, whether it waits or was refused, so that nobody is asked twice. Nothing is written for what the judge
 could not decide.
 """
@@ -156,6 +156,11 @@ def _said(statement: Statement) -> str:
     return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
 
 
+def fold_words(text: str) -> str:
+    """Return a text without what does not make it another one: case, white space, and a full stop at its end."""
+    return " ".join(text.casefold().split()).rstrip(".")
+
+
 class PastCalls(Struct, frozen=True):
     """How often past calls match a rule, and how many of them the user opposed."""
 
@@ -194,7 +199,7 @@ class Filing(Struct, frozen=True, kw_only=True):
         self.log.add(entry for entry in entries if entry.outcome != UNDECIDED or entry.statement not in known)
         for said in sorted(statements, key=lambda said: said.date):
             if said.id in lasting:
-                entries.append(self._file_one(said, verdicts[said.id], rules))
+                entries.append(self._file_one(said, verdicts[said.id], rules, entries))
                 self.log.add(entries[-1:])
         return entries
 
@@ -233,10 +238,15 @@ class Filing(Struct, frozen=True, kw_only=True):
             said=_said(statement),
         )
 
-    def _file_one(self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule]) -> ReviewEntry:
+    def _file_one(
+        self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule], filed: Sequence[ReviewEntry]
+    ) -> ReviewEntry:
         entry = replace(self._close(statement, verdict), words=quote_words(statement.text))
-        if verdict.same:
-            return replace(entry, outcome=SAME, memory=rules[verdict.same[0] - 1].id)
+        known = {fold_words(rule.text): rule.id for rule in rules}
+        known |= {fold_words(other.wording): other.memory for other in filed if other.outcome == FILED}
+        same = rules[verdict.same[0] - 1].id if verdict.same else known.get(fold_words(verdict.wording))
+        if same:
+            return replace(entry, outcome=SAME, memory=same)
         return self._propose(entry, verdict, statement.date, rules)
 
     def _propose(

@@ -31,8 +31,6 @@ from lorelog.services.review.statements import REJECTION, Statement
 
 PURPOSE_REVIEW = "review"
 BATCH = 20
-MAX_RULES = 60
-"""Standing rules that a request names, newest first."""
 MAX_WORDING_CHARS = 250
 _TOKENS_PER_STATEMENT, _CONFIRM_TOKENS, _COMPARE_TOKENS = 90, 200, 1_200
 _COMPARED_CHARS, _COMPARED_BEFORE_CHARS, _MAX_MEMBERS = 400, 120, 8
@@ -141,31 +139,36 @@ class Judge(Struct, frozen=True):
     """Asks a language model about statements."""
 
     ask: AskModel
+    fits: Callable[[str, str, int], bool] = lambda system, text, max_tokens: True
+    """Tells whether a request is within the model's context window."""
 
-    def judge(self, statements: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> Iterator[dict[str, Verdict]]:
-        """Yield the valid verdicts of each batch, by statement id. Raise ModelError if the model fails.
+    def take(self, statements: Sequence[Statement], rules: Sequence[KnownRule]) -> Sequence[Statement]:
+        """Return the first statements, as many as go into one request beside the rules."""
+        batch = statements[:BATCH]
+        while len(batch) > 1 and not self.fits(GUIDE, _write_request(batch, rules), _answer_tokens(batch)):
+            batch = batch[: len(batch) // 2]
+        return batch
 
-        Statements are given newest first: one that contradicts a rule among the newer ones of its batch does not last.
+    def judge(self, batch: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> dict[str, Verdict]:
+        """Return the valid verdicts by statement id. Raise ModelError if the model fails.
+
+        Statements are given newest first: one that contradicts a rule among the newer ones does not last.
         """
-        for start in range(0, len(statements), BATCH):
-            batch = statements[start : start + BATCH]
-            named = rules[:MAX_RULES]
-            answers = self._ask(GUIDE, batch, named, 200 + _TOKENS_PER_STATEMENT * len(batch))
-            verdicts = {n: check_verdict(verdict, batch[n - 1], len(named)) for n, verdict in answers.items()}
-            found, later = dict[str, Verdict](), list[KnownRule]()
-            for number, statement in enumerate(batch, 1):
-                verdict = verdicts.get(number)
-                if verdict is not None and verdict.label in LASTING_LABELS:
-                    confirmed = self._is_confirmed(statement, rules=later)
-                    if confirmed and any(1 <= rule <= len(later) for rule in confirmed.replaces):
-                        verdict = Verdict(n=number, label="remark")  # taken back by what was said later
-                    elif confirmed:
-                        later.append(KnownRule("", verdict.wording))
-                    else:
-                        continue
-                if verdict is not None:
-                    found[statement.id] = verdict
-            yield found
+        answers = self._ask(GUIDE, batch, rules, _answer_tokens(batch))
+        found, later = dict[str, Verdict](), list[KnownRule]()
+        for number, statement in enumerate(batch, 1):
+            verdict = check_verdict(answers[number], statement, len(rules)) if number in answers else None
+            if verdict is not None and verdict.label in LASTING_LABELS:
+                confirmed = self._is_confirmed(statement, rules=later)
+                if confirmed and any(1 <= rule <= len(later) for rule in confirmed.replaces):
+                    verdict = Verdict(n=number, label="remark")  # taken back by what was said later
+                elif confirmed:
+                    later.append(KnownRule("", verdict.wording))
+                else:
+                    continue
+            if verdict is not None:
+                found[statement.id] = verdict
+        return found
 
     def compare(
         self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[KnownRule] = ()
@@ -175,17 +178,16 @@ class Judge(Struct, frozen=True):
         They are of at least two sessions, or ask for what a standing rule says.
         """
         said = [_shorten(statement) for statement in (*new, *earlier)]
-        named = rules[:MAX_RULES]
-        for number, verdict in self._ask(AGAIN_GUIDE, said, named, _COMPARE_TOKENS, new=len(new)).items():
+        for number, verdict in self._ask(AGAIN_GUIDE, said, rules, _COMPARE_TOKENS, new=len(new)).items():
             members = [said[n - 1] for n in {number, *verdict.again} if 1 <= n <= len(said)]
             members = sorted(members, key=lambda statement: statement.date)[-_MAX_MEMBERS:]
-            checked = check_verdict(verdict, members[-1], len(named), members)
+            checked = check_verdict(verdict, members[-1], len(rules), members)
             if checked is None or checked.label not in LASTING_LABELS:
                 continue
-            rule = [named[n - 1] for n in checked.same] or [KnownRule("", checked.wording)]
+            rule = [rules[n - 1] for n in checked.same] or [KnownRule("", checked.wording)]
             if checked.same or _is_repeated(members):
                 members = [member for member in members if self._is_confirmed(member, _CONFIRM_AGAIN, rule[:1])]
-            final = check_verdict(checked, members[-1], len(named), members) if members else None
+            final = check_verdict(checked, members[-1], len(rules), members) if members else None
             if final is not None and (checked.same or (_is_repeated(members) and final.wording == checked.wording)):
                 yield final, members
 
@@ -199,21 +201,29 @@ class Judge(Struct, frozen=True):
         self, guide: str, batch: Sequence[Statement], rules: Sequence[KnownRule], max_tokens: int, *, new: int = 0
     ) -> dict[int, Verdict]:
         """Return the entries of an answer by number. With `new`, that many statements are compared with the others."""
-        sessions = list(dict.fromkeys(said.session for said in batch))
-        request = {
-            "rules": [{"n": number, "text": rule.text} for number, rule in enumerate(rules, 1)],
-            "statements": [
-                {"n": number, "channel": said.channel, "said": said.text, "before": said.before}
-                | ({"session": sessions.index(said.session), "new": number <= new} if new else {})
-                for number, said in enumerate(batch, 1)
-            ],
-        }
 
         def is_usable(answer: str) -> bool:
             return bool(read_verdicts(answer, len(batch)) or (new and answer.strip("` \n").endswith("[]")))
 
-        text = json.dumps(request, ensure_ascii=False)
+        text = _write_request(batch, rules, new)
         return read_verdicts(self.ask(PURPOSE_REVIEW, guide, text, max_tokens, is_usable=is_usable).text, len(batch))
+
+
+def _write_request(batch: Sequence[Statement], rules: Sequence[KnownRule], new: int = 0) -> str:
+    sessions = list(dict.fromkeys(said.session for said in batch))
+    request = {
+        "rules": [{"n": number, "text": rule.text} for number, rule in enumerate(rules, 1)],
+        "statements": [
+            {"n": number, "channel": said.channel, "said": said.text, "before": said.before}
+            | ({"session": sessions.index(said.session), "new": number <= new} if new else {})
+            for number, said in enumerate(batch, 1)
+        ],
+    }
+    return json.dumps(request, ensure_ascii=False)
+
+
+def _answer_tokens(batch: Sequence[Statement]) -> int:
+    return 200 + _TOKENS_PER_STATEMENT * len(batch)
 
 
 def _shorten(statement: Statement) -> Statement:
@@ -261,17 +271,21 @@ def check_verdict(
 ) -> Verdict | None:
     """Return a verdict without what its statement, or `sources`, do not support; None if too little is left to file it.
 
-    A wording that says more than the statement and what was before it is replaced by the user's own words.
+    A wording that says more than the statement and what was before it is replaced by the user's own words; with one that has no
+    word in common with them, the judge speaks of something else.
     """
     if verdict.label not in LASTING_LABELS:
         return Verdict(n=verdict.n, label=verdict.label)
     source = "\n".join(f"{said.text}\n{said.before}" for said in sources or (statement,))
     wording = " ".join(verdict.wording.split())
-    if not wording or len(wording) > MAX_WORDING_CHARS or not is_supported(wording, source):
-        wording = " ".join(statement.text.split())
-        if len(wording) > MAX_WORDING_CHARS:
-            return None
     known = word_stems(source)
+    if not wording or len(wording) > MAX_WORDING_CHARS or not is_supported(wording, source):
+        # Scripts without spaces are compared by their characters.
+        is_about_it = word_stems(wording) & known or any(char in source for char in wording if not char.isascii())
+        words = " ".join(statement.text.split())
+        if (wording and not is_about_it) or len(words) > MAX_WORDING_CHARS:
+            return None
+        wording = words
 
     def is_named(cue: Cue) -> bool:
         return cue.kind not in (CueKind.PATH, CueKind.COMMAND) or bool(word_stems(cue.value) & known)

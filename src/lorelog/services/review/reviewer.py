@@ -37,7 +37,6 @@ from lorelog.services.review.filing import (
 )
 from lorelog.services.review.judge import (
     BATCH,
-    MAX_RULES,
     PURPOSE_REVIEW,
     STEERING_LABELS,
     Judge,
@@ -52,8 +51,10 @@ from lorelog.services.traces.remedies import command_shape
 
 _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
 
-TOKENS_PER_STATEMENT = 500
-"""320 on 2,275 statements of three teams, confirmations included, and the overhead of an agent's program."""
+TOKENS_PER_STATEMENT = 670
+"""On 2,275 statements of three teams 320 with confirmations, 140 to 190 for what was said again; and the overhead of an agent's program."""
+MAX_RULES = 60
+"""Standing rules that a judge is told, newest first."""
 _SHOWN = timedelta(days=30)
 MAX_EARLIER = 4_000
 """Captured statements that new ones are compared with, newest first."""
@@ -149,17 +150,16 @@ class Reviewer:
         repetitions: list[ReviewEntry] = []
         stopped = ""
         try:
-            for start in range(0, len(statements), BATCH):
+            while left := statements[len(entries) :]:
                 if progress is not None:
-                    progress("judging", start, len(statements))
-                batch, rules = statements[start : start + BATCH], self.rules()
-                for verdicts in judge.judge(batch, rules):
-                    said_again = self._compare(
-                        judge, batch, verdicts, rules
-                    )  # if it is unavailable, the batch stays open
-                    entries += self.file(batch, verdicts, rules, name)
-                    for verdict, members in said_again:
-                        repetitions += self._filing(name).file_again(verdict, members, rules)
+                    progress("judging", len(entries), len(statements))
+                rules = self.rules()
+                batch = judge.take(left, rules)
+                verdicts = judge.judge(batch, rules)
+                said_again = self._compare(judge, batch, verdicts, rules)  # if it is unavailable, the batch stays open
+                entries += self.file(batch, verdicts, rules, name)
+                for verdict, members in said_again:
+                    repetitions += self._filing(name).file_again(verdict, members, rules)
         except (DailyLimitReached, ModelError) as error:
             if not entries:
                 raise

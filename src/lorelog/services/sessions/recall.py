@@ -47,8 +47,6 @@ from lorelog.light.delivery_log import prompted_memories
 
 MAX_TEXT_CHARS = 300
 """Length limit of a shown memory."""
-_MAX_PROMPT_CHARS = 1_100
-"""A longer prompt is a plan or a pasted log: it says itself what it is about."""
 MIN_NAME_RARITY, MIN_WORD_RARITY = 3.5, 2.0
 """BM25's weight of a name that is in about 3 % of the entries, and of a word that is in about 13 %. No name is so rare among fewer than 49."""
 _MAX_NAME_FREQUENCY = 2.84
@@ -143,7 +141,7 @@ class _Subject:
 def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallSources) -> tuple[RecalledMemory, ...]:
     """Return at most `options.k` memories about the subject of a prompt; with a minimum relevance of 0, what a search finds."""
     query = prompt.text.strip()
-    if not query or len(query) > _MAX_PROMPT_CHARS or not options.k:
+    if not query or not options.k:
         return ()
     subject = _Subject(query, sources) if options.min_relevance else None
     if subject is not None and not subject.is_known(prompt.session):

@@ -60,10 +60,9 @@ _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "con
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _WORD = re.compile(r"\w+")
 MAX_STANDING = 2_000
-_MIN_COUNTED_PROMPTS, _MAX_COUNTED_PROMPTS = 30, 200
-_MAX_PROMPT_SHARE = 0.03
-"""A phrase in more of a project's last prompts says nothing about one of them: "commit", "context", "tests"."""
-_OUTCOME_LABEL = "\n- outcome:"
+_MIN_COUNTED_TURNS, _MAX_COUNTED_TURNS = 30, 200
+_MAX_TURN_SHARE = 0.03
+"""A phrase in the notes of more of a project's last turns says nothing about one of them: "commit", "context", "tests"."""
 _LAST_RANK = 999_999
 _PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
 _LOCK_WAIT_S = 5.0
@@ -216,19 +215,18 @@ class StandingMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _name_phrases(source: DeliverySource, memories: Sequence[StandingMemory]) -> list[StandingMemory]:
-    """Return memories with the phrases that bring them with a prompt, without those that stand in many prompts of the project."""
+    """Return memories with the phrases that bring them with a prompt, without those that stand in many turns of the project."""
 
     @lru_cache
-    def requests(project: str) -> list[str]:
+    def recent_turns(project: str) -> list[str]:
         turns = Filters(types=(TURN_TYPE,), projects=(project,) if project else None)
-        texts = (stored.chunk.text.casefold() for stored in source.store.recent(turns, _MAX_COUNTED_PROMPTS))
-        return [text.partition(_OUTCOME_LABEL)[0] for text in texts]
+        return [stored.chunk.text.casefold() for stored in source.store.recent(turns, _MAX_COUNTED_TURNS)]
 
     @lru_cache
     def is_frequent(phrase: str, project: str) -> bool:
-        asked = requests(project)
-        count = sum(stands_in(phrase, text) for text in asked)
-        return len(asked) >= _MIN_COUNTED_PROMPTS and count > _MAX_PROMPT_SHARE * len(asked)
+        texts = recent_turns(project)
+        count = sum(stands_in(phrase, text) for text in texts)
+        return len(texts) >= _MIN_COUNTED_TURNS and count > _MAX_TURN_SHARE * len(texts)
 
     named: list[StandingMemory] = []
     for memory in memories:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec import Struct
 
 from lorelog.core import VERSION
-from lorelog.core.errors import Cancelled, DaemonError, LorelogError, ModelUnavailable, StoreBusy
+from lorelog.core.errors import Cancelled, ConfigError, DaemonError, LorelogError, ModelUnavailable, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
@@ -312,9 +312,9 @@ class ReviewThread(TenantThread):
                 self._wake_event.clear()
                 continue
             due_at = self._due_at
-            for tenant, directory in list(self._directories.items()):
+            for tenant in list(self._directories):
                 try:
-                    self._review_tenant(tenant, directory)
+                    self._review_tenant(tenant)
                 except (Cancelled, DaemonError):
                     return  # the daemon is stopping
                 except Exception as error:
@@ -327,23 +327,26 @@ class ReviewThread(TenantThread):
     def _pause_s(self) -> float:
         return max(self._due_at, self._paused_until) - time.monotonic()
 
-    def _review_tenant(self, tenant: str, directory: str) -> None:
-        from lorelog.operations.dispatch import ClientIdentity
-
-        with self._engine_at(tenant, directory) as engine:
+    def _review_tenant(self, tenant: str) -> None:
+        with self._engine_at(tenant, self._home) as engine:
             projects = engine.judged_projects(self._environment, _JUDGE_PAUSE_S)
         for project in projects:
-            if project and not Path(project).is_dir():
-                continue  # its rules could not be written
-            caller = ClientIdentity(project or self._home, self._environment, self._home)
-            left, before = math.inf, math.nan
-            while left and left != before and not self._stopped.is_set():
-                while self._runner.running() and not self._stopped.wait(_YIELD_S):
-                    pass  # requests come first
-                reply = self._runner.call("review.run", {"tenant": tenant}, caller)
-                if reply["stopped"]:
-                    raise ModelUnavailable(reply["stopped"])
-                left, before = reply["left"], left
+            if not project or Path(project).is_dir():  # elsewhere its rules could not be written
+                with suppress(ConfigError):  # a file that came with one project must not keep the others waiting
+                    self._review_project(tenant, project or self._home)
+
+    def _review_project(self, tenant: str, directory: str) -> None:
+        from lorelog.operations.dispatch import ClientIdentity
+
+        caller = ClientIdentity(directory, self._environment, self._home)
+        left, before = math.inf, math.nan
+        while left and left != before and not self._stopped.is_set():
+            while self._runner.running() and not self._stopped.wait(_YIELD_S):
+                pass  # requests come first
+            reply = self._runner.call("review.run", {"tenant": tenant}, caller)
+            if reply["stopped"]:
+                raise ModelUnavailable(reply["stopped"])
+            left, before = reply["left"], left
 
 
 class Daemon:

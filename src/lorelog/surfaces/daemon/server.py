@@ -60,6 +60,8 @@ _LARGE_REQUEST_BYTES = 65_536
 
 
 DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.wake", "daemon.mcp")
+_OUTLASTING = "session.recall"
+"""The operation that goes on without its client: the answer is left for the session's next hook."""
 _MAX_INLINE_BYTES = 65_536
 """Larger requests are parsed by a worker, so that they do not block the I/O thread."""
 _PROGRESS_INTERVAL_S = 0.05
@@ -477,8 +479,12 @@ class RequestRouter:
     def _execute(self, connection: ClientConnection, job: Job, request: DaemonRequest) -> None:
         """Run an operation. Runs in a worker thread."""
 
+        def check_cancelled() -> None:
+            if job.cancelled and request.op != _OUTLASTING:
+                raise Cancelled("the client disconnected; finished work is kept")
+
         def report(stage: str, done: int, total: int) -> None:
-            _check_cancelled(job)
+            check_cancelled()
             if request.progress and 0 < total == done:  # the last report of a stage: always sent
                 job.pending_progress = None
                 self._transport.post(connection, lambda: self._send_report(connection, job, stage, done, total))
@@ -489,7 +495,7 @@ class RequestRouter:
                     self._transport.post(connection, lambda: self._send_progress(connection, job))
 
         try:
-            _check_cancelled(job)
+            check_cancelled()
             caller = self._client_of(request)
             job.response = success_response(self._runner.call(request.op, request.arguments, caller, report))
         except LorelogError as error:
@@ -580,8 +586,3 @@ class RequestRouter:
         except Exception as error:
             self._runner.record_failure("status", error)
             return status
-
-
-def _check_cancelled(job: Job) -> None:
-    if job.cancelled:
-        raise Cancelled("the client disconnected; finished work is kept")

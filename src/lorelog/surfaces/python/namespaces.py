@@ -52,11 +52,9 @@ class ArtifactNamespace(OperationMethods[ModeT]):
     get = method(artifacts.ArtifactGetRequest, artifacts.get_artifact)
     search = method(artifacts.ArtifactSearchRequest, artifacts.search_artifacts)
     list_thread = method(artifacts.ListThreadRequest, artifacts.list_thread)
-    find_related = method(artifacts.FindRelatedRequest, artifacts.find_related)
     find_failures = method(digests.LibraryRequest, digests.find_failures)
     find_decisions = method(digests.LibraryRequest, digests.find_decisions)
     find_evidence = method(digests.LibraryRequest, digests.find_evidence)
-    find_highlights = method(digests.LibraryRequest, digests.find_highlights)
     read_wiki = method(digests.WikiRequest, digests.read_wiki)
 
 

@@ -106,8 +106,8 @@ _FLUSH_WAIT_S = 70.0
 """A transcript that is not complete after a minute never will be."""
 _BUSY_WAIT_S = 10.0
 _POLL_S = 0.1
-_TOKENS_A_DAY = 15_000
-"""What a judge needs for 50 statements, confirmations included: measured on 2,275 statements of three teams."""
+_STATEMENTS_A_DAY = 50
+"""What three teams said on a day with sessions, on average: 16, 23 and 49 statements."""
 
 
 def run_hosts_uninstall(args: argparse.Namespace) -> int:
@@ -224,6 +224,7 @@ def run_hosts_install(args: argparse.Namespace) -> int:
 
 def _ask_for_judge() -> None:
     """Ask a person once whether their agent's model may file what they say; the setting review.judge keeps the answer."""
+    from lorelog.services.review.reviewer import TOKENS_PER_STATEMENT
     from lorelog.wiring import change_setting, resolve_location, settings_at
 
     location = resolve_location()
@@ -236,7 +237,8 @@ def _ask_for_judge() -> None:
 What you say to agents is kept, but nothing of it becomes a rule until it is filed: by you ('lorelog review'), or by a model.
 If you allow it, your statements and the end of what stood before each are sent to your agent's own small model, with secrets
 removed, and with the rules that stand; nothing of the repository. Never more than {limit:,} tokens a day (llm.daily_tokens).""")
-    question = f"May lorelog ask your agent's small model, about {_TOKENS_A_DAY:,} tokens a day, to file what you said?"
+    tokens = _STATEMENTS_A_DAY * TOKENS_PER_STATEMENT
+    question = f"May lorelog ask your agent's small model, about {tokens:,} tokens a day, to file what you said?"
     answer = "host" if confirm(question, "") else "none"
     change_setting(location, "review.judge", answer, of_project=False)
     print_note(f"review.judge = {answer}; 'lorelog config set review.judge host' or 'none' changes it")

@@ -102,7 +102,7 @@ examples:
 Build, serve and check browsable pages of a project's records.
 
 'build' writes Markdown into .lorelog/wiki: a page for each task with all its records, decisions, failures, evidence,
-highlights, pages written by agents, a brief and an index. Every sentence has a trust badge and a link to its record.
+pages written by agents, a brief and an index. Every sentence has a trust badge and a link to its record.
 'serve' shows them on the page of 'lorelog ui', on this machine only, to whoever opens the printed link. 'lint' reports broken citations, pages that differ from what
 'build' would write, and verified decisions that depend on superseded records; it exits with status 1 if it finds any.
 
