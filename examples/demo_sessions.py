@@ -159,7 +159,7 @@ def add_proposals(home: Path, project: Path, call: Call) -> dict[str, str]:
             "Tarnfreight answers 200 with an error in the body; check `status`.", "lesson", "import", "carriers"
         ),
     }
-    call("memory.consolidate_episode", {"episode_id": YESTERDAY})
+    add("Yesterday: the retries of the carriers were moved into one place.", "summary", "agent")
     message = "The branch is shared: do not force push."
     draft = GuardDraft(command="git push *--force *", message=message, project=str(project))
     GuardLog(home / "data" / "default" / "guards.jsonl").add(draft, "agent")

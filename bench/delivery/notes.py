@@ -50,14 +50,6 @@ CHATTER = re.compile(
     r"|Request interrupted by user|EISDIR| failed$|: Exit code \d+$|ERROR task failed$|posix_spawn",
     re.IGNORECASE,
 )
-OPENING = re.compile(
-    r"^(?:(?:good|great|excellent) (?:question|idea|point|catch|call|observation|thinking)|good|great|perfect|excellent|done|okay|ok|sure|got it"
-    r"|you['’]re (?:absolutely )?right)\b",
-    re.IGNORECASE,
-)
-COMPLETE_OPENING = re.compile(OPENING.pattern + r"\s*[.!]+(?:\s|$)", re.IGNORECASE)
-EMPTY_OPENING = re.compile(r"\blet me\b|\blet['’]s\b|\b(?:picture|understanding)\.", re.IGNORECASE)
-"""First lines of answers that only announce the rest."""
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 WORDS = re.compile(r"\w+")
 
@@ -75,8 +67,6 @@ class NoteCounts:
     absolute_errors: int = 0
     short_requests: int = 0
     bare_requests: int = 0
-    openings: int = 0
-    lost_openings: int = 0
     code_blocks: int = 0
     lost_prose: int = 0
     with_findings: int = 0
@@ -98,7 +88,6 @@ class NoteCounts:
             f"requests under {SHORT_REQUEST} characters after a question, shown without it",
             share(self.bare_requests, self.short_requests),
         )
-        yield "answers that lose meaningful first words", share(self.lost_openings, self.openings)
         yield "paragraphs lost after a code block of 1 to 3 lines", share(self.lost_prose, self.code_blocks)
         yield "notes with findings from the middle of the turn", share(self.with_findings, len(lengths))
         yield "notes with terminal escapes", share(self.escapes, len(lengths))
@@ -196,15 +185,10 @@ def count_note(counts: NoteCounts, directory: str, digest: TurnDigest, before: s
 
 
 def count_answers(counts: NoteCounts, digest: TurnDigest) -> None:
-    """Count first words and paragraphs that the note of one answer alone loses."""
+    """Count paragraphs that the note of one answer alone loses."""
     texts = [text for text in digest.assistant_texts if not is_error_text(text)]
     if not texts:
         return
-    first = texts[-1].strip().split("\n")[0][:300]
-    if OPENING.match(first) and not COMPLETE_OPENING.match(first) and not EMPTY_OPENING.search(first):
-        counts.openings += 1
-        note = make_note(TurnDigest("ask", (first + " " * 3,)))
-        counts.lost_openings += WORDS.findall(first)[:2] != WORDS.findall(note.partition("Outcome:")[2])[:2]
     for excerpt, paragraph in short_blocks(texts[-1]):
         counts.code_blocks += 1
         kept = make_note(TurnDigest("ask", (f"The change is described here in a few words of prose.\n\n{excerpt}",)))

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         CompactReply,
         DeleteReply,
         DuplicatesReply,
-        EpisodeReply,
         ExpandReply,
         ExpiryReply,
         FeedbackReply,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core.document": "Anchor Chunk Document StoredChunk",
-    "core.memory": "AddReply CompactReply DeleteReply DuplicatesReply EpisodeReply ExpandReply ExpiryReply FeedbackReply FileProblem GetReply HealthReply IndexReport ListReply SupersedeReply",
+    "core.memory": "AddReply CompactReply DeleteReply DuplicatesReply ExpandReply ExpiryReply FeedbackReply FileProblem GetReply HealthReply IndexReport ListReply SupersedeReply",
     "core.ports": "StoreComparison",
     "core.query": "Explanation Filters Fusion Hit Lane ScorePart SearchReply TrustFilter",
     "operations.measures": "StatsReply",
@@ -85,7 +84,6 @@ __all__ = [
     "DeleteReply",
     "Document",
     "DuplicatesReply",
-    "EpisodeReply",
     "ExpandReply",
     "ExpiryReply",
     "Explanation",

@@ -114,7 +114,7 @@ def test_the_note_has_request_and_outcome() -> None:
 
     assert make_note(told, directory="/app").splitlines() == [
         "- User asked: Por favor, arregla la caché stack",
-        "- Outcome: Hecho:",
+        "- Outcome: Great! Here's a summary of the changes: Hecho:",
         "  - La clave no tenía *tenant*.",
         "  - Añadí un test.",
         "- Files: src/cache.py, /elsewhere/x.py",

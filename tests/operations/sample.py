@@ -121,7 +121,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "memory.add_batch": {
             "memories": [{"text": "one"}, {"text": "Never use yarn; use pnpm.", "type": "correction"}]
         },
-        "memory.consolidate_episode": {"episode_id": "walk"},
         "memory.compact": {"llm": "none", "source": "notes", "dry_run": False},
         "memory.set_expiry": {"id": MEMORY, "expires": "3m", "review_after": None},
         "memory.feedback": {"query": "newt", "id": MEMORY, "relevance": "relevant"},

@@ -192,7 +192,7 @@ def test_guards_and_summaries_are_decided_by_keyboard(page: PageWorld) -> None:
     assert guard(page, "terraform apply *") is None
     assert page.call("guard.list", {})["proposals"] == []
     tab.run("location.hash = '#/told/inbox?kind=summary'")
-    tab.wait_text("Episode")
+    tab.wait_text("Yesterday: the retries")
     tab.press("r")
     tab.wait_text("Nothing waits for you.")
     assert page.call("memory.list", {"types": ["summary"]})["memories"] == []

@@ -26,14 +26,11 @@ NAMED = [
     ("what broke the day before yesterday", "2026-11-09", "2026-11-09"),
     ("this morning", "2026-11-11", "2026-11-11"),
     ("what did I cook last night", "2026-11-10", "2026-11-10"),
-    ("due tomorrow", "2026-11-12", "2026-11-12"),
-    ("the day after tomorrow", "2026-11-13", "2026-11-13"),
     ("who called last Monday", "2026-11-09", "2026-11-09"),
     ("who called on Tuesday", "2026-11-10", "2026-11-10"),
     ("who called on tuesday evening", "2026-11-10", "2026-11-10"),
     ("What broke Friday?", "2026-11-06", "2026-11-06"),
     ("Friday's deploy", "2026-11-06", "2026-11-06"),
-    ("meeting next Friday", "2026-11-13", "2026-11-13"),
     # dates
     ("What did we do on 2024-03-05?", "2024-03-05", "2024-03-05"),
     ("2024-03-05T14:30", "2024-03-05", "2024-03-05"),
@@ -77,8 +74,6 @@ NAMED = [
     ("past 3 days", "2026-11-08", "2026-11-11"),
     ("in the past few months", "2026-06-11", "2026-11-11"),
     ("last weekend", "2026-11-07", "2026-11-08"),
-    ("next week", "2026-11-16", "2026-11-22"),
-    ("3 weeks from now", "2026-11-29", "2026-12-05"),
     ("what did we decide recently?", "2026-10-12", "2026-11-11"),
     # from one to another
     ("between March and May", "2026-03-01", "2026-05-31"),
@@ -190,10 +185,11 @@ FALSE_FRIENDS = [
     "vor dem Haus",
     "nach Berlin",
     "guten Morgen",
-    # how things are, and advice
+    # how things are, and times to come
     "which fragments are still visible at the wall today?",
     "can you recommend a show to watch tonight?",
     "I'm planning my meals for next week, any tips?",
+    "is it due tomorrow, next Friday or 3 weeks from now",
     "",
     "   ",
     "???",

@@ -143,19 +143,6 @@ class DuplicatesReply(ReplyItems[tuple[Duplicate, ...]], Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class EpisodeReply(Serializable, Struct, frozen=True):
-    """The memory that summarizes an episode."""
-
-    summary: AddReply
-    sources: tuple[str, ...]
-    """Ids of its sources, oldest first."""
-    retained: bool
-    """True if the sources are still shown."""
-    changed: bool
-    """False if the same summary existed and nothing was written."""
-    notes: tuple[str, ...] = ()
-
-
 class FileProblem(Serializable, Struct, frozen=True):
     """A problem with one path; the run continued."""
 

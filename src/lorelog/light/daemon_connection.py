@@ -63,7 +63,6 @@ _ONCE = (
     "memory.add",
     "memory.add_batch",
     "memory.compact",
-    "memory.consolidate_episode",
     "memory.edit",
     "memory.forget",
     "memory.supersede",

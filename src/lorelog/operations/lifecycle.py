@@ -13,7 +13,6 @@ from lorelog.core.memory import (
     CompactOptions,
     CompactReply,
     DuplicatesReply,
-    EpisodeReply,
     ExpiryReply,
     FeedbackReply,
     NewMemory,
@@ -109,23 +108,6 @@ class NearDuplicatesRequest(ScopedRequest, frozen=True, kw_only=True):
     ] = None
     limit: Annotated[int, about("Maximum number of groups.", ge=1, le=1000)] = 20
     types: Annotated[Words, about("Only memories of one of these types.")] = []
-
-
-class EpisodeRequest(OperationRequest, frozen=True):
-    """An episode to summarize."""
-
-    episode_id: Annotated[
-        str,
-        about(
-            "Its id: memories tagged episode:ID and those captured in the session of that id belong to it.",
-            min_length=1,
-            max_length=150,
-        ),
-    ]
-    max_chunks: Annotated[int, about("Use only this many of the newest memories.", ge=1, le=1000)] = 50
-    retain_source_chunks: Annotated[
-        bool, about("Keep showing the memories; if false, the summary supersedes them.")
-    ] = True
 
 
 class CompactRequest(OperationRequest, frozen=True, kw_only=True):
@@ -232,17 +214,6 @@ def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: R
 
     options = NearDuplicateOptions(Filters(types=tuple(request.types)), request.threshold, request.limit)
     return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)
-
-
-@OPERATIONS.declare("memory.consolidate_episode", errors=(NotFound,), writes=True, once=True, warms=True)
-def consolidate_episode(engine: Engine, request: EpisodeRequest, call: RequestContext) -> EpisodeReply:
-    """Summarize the memories of an episode in one memory, with one sentence of each. Uses no model.
-
-    Repeated calls write the summary of an episode only once.
-    """
-    return engine.lifecycle().consolidate(
-        request.episode_id, limit=request.max_chunks, retain=request.retain_source_chunks
-    )
 
 
 @OPERATIONS.declare(

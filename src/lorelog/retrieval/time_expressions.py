@@ -4,7 +4,7 @@
 hint never filters, since people misremember and notes are written late: a chunk inside the time gets 1, one outside
 falls off smoothly, and one without a date is in between. Precision goes before recall, as a wrong hint pushes the
 right answer down: a name of a month or day counts only with context that a time has (a preposition, a year, a capital
-letter). Filters (`--since`, `--until`) are parsed elsewhere.
+letter). A time to come (`next week`) has no notes yet and is not read. Filters (`--since`, `--until`) are parsed elsewhere.
 
 English and German only. Events, offsets from another date and seasons were tried and cut (docs/decisions/retrieval.md).
 Weeks begin on Monday. A step out of the calendar raises OverflowError or ValueError, which means that no time is named.
@@ -84,7 +84,7 @@ _COUNTS = {
         *("seven sieben", "eight acht", "nine neun", "ten zehn", "eleven elf", "twelve zwölf"),
     ).items()
 } | {"couple of": (2, 3), "few": (2, 5), "several": (3, 8), "paar": (2, 5), "einigen": (2, 5)}
-_DAY_WORDS = {"today": 0, "tonight": 0, "yesterday": -1, "tomorrow": 1, "heute": 0, "gestern": -1, "vorgestern": -2}
+_DAY_WORDS = {"today": 0, "yesterday": -1, "heute": 0, "gestern": -1, "vorgestern": -2}
 _RELATIONS = {"before": "before", "prior to": "before", "after": "after", "since": "since", "until": "until"}
 _RELATIONS |= {"till": "until", "by": "until", "vor": "before", "nach": "after", "seit": "since", "bis": "until"}
 _STRONG_LEADS = frozenset(
@@ -105,11 +105,6 @@ _BEFORE_ADJECTIVE = frozenset(
     {"his", "her", "their", "its", "your", "most", "mostly", "least", "more", "all", "an", "of"}
 )
 _RANGE_OPENERS = frozenset({"between", "from", "zwischen", "von", "vom"})
-_ADVICE_WORDS = frozenset(
-    "recommend recommendation recommendations suggest suggestions tips advice idea ideas should plan planning".split()
-)
-"""A query for advice on tonight or next week does not ask for notes of that time."""
-_PERSONAL_WORDS = frozenset("my our me us happened changed broke done ich wir mich mir uns habe haben".split())
 _PAST_MARKERS = frozenset("did have has had been ve was were i we".split())
 _ARTICLES = r"(?:the|our|my|der|die|das|den|dem|every|each|any|a)"
 
@@ -205,8 +200,6 @@ def find_time_hint(query: str, today: dt.date) -> TimeHint | None:
     if not is_named or not words.isdisjoint(_DATE_AS_DATA):
         return None
     times = _join_ranges(query, list(_find_times(query, words, today)))
-    if "did" not in words and not words.isdisjoint(_ADVICE_WORDS):
-        times = [time for time in times if time.days[1] < today or time.rank == _EXACT]
     return _choose_hint(query, times, today) if times else None
 
 
@@ -354,7 +347,7 @@ def _read_day_word(match: re.Match[str], context: _Context) -> Reading:
     word = (match[3] or "").lower()
     shift = _DAY_WORDS[word] * (2 if match["day"] else 1) if word else -(match[1].lower() == "last")
     is_long = len(context.query.split()) > 4
-    is_present = word in {"today", "heute"} and is_long and context.words.isdisjoint(_PERSONAL_WORDS | _PAST_MARKERS)
+    is_present = word in {"today", "heute"} and is_long and context.words.isdisjoint(_PAST_MARKERS)
     return None if is_present else ((context.today + dt.timedelta(shift),) * 2, _RELATIVE, False)
 
 
@@ -371,52 +364,48 @@ def _read_count(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _read_ago(match: re.Match[str], context: _Context) -> Reading:
-    """Parse `three days ago`, `a week from now`, `vor drei Tagen`, `seit drei Tagen`."""
+    """Parse `three days ago`, `vor drei Tagen`, `seit drei Tagen`."""
     low, high = _read_count(match)
     unit, german, after = _UNITS[match["unit"].lower()], (match["german"] or "").lower().strip(), match["after"]
     if bool(german) == bool(after) or unit == "weekend":
         return None
     if german == "seit":
         return (_add_units(context.today, unit, -high), context.today), _RELATIVE, False
-    sign = 1 if after and "now" in after else -1
-    ends = sorted(_add_units(context.today, unit, sign * count) for count in (low, high))
+    ends = sorted(_add_units(context.today, unit, -count) for count in (low, high))
     # People count days exactly for about a week, and otherwise to half the unit they name.
     fuzz = dt.timedelta({"day": high // 7, "week": 3, "month": 15, "quarter": 45, "year": 182}[unit])
     return (ends[0] - fuzz, ends[1] + fuzz), _RELATIVE, False
 
 
 def _read_shifted(match: re.Match[str], context: _Context) -> Reading:
-    """Parse `last week`, `past 3 days`, `this quarter`, `next Monday`, `last March`."""
+    """Parse `last week`, `past 3 days`, `this quarter`, `last Monday`, `last March`."""
     how, today, unit = match[1].lower(), context.today, _UNITS.get((match["unit"] or "").lower())
-    sign = 0 if how.startswith(("this", "current", "diese")) else 1 if how.startswith(("n", "coming", "up")) else -1
+    is_now = how.startswith(("this", "current", "diese"))
     if unit is None:
-        return _read_shifted_name(match, today, sign)
+        return _read_shifted_name(match, today, is_now=is_now)
     if context.after in {"of", "des", "der"}:
         return None  # the last week of the project
     if match["count"]:
-        if not sign or match["count"].lower() in {"a", "an"} or how == "previous":
+        if is_now or match["count"].lower() in {"a", "an"} or how == "previous":
             return None
-        other = _add_units(today, unit, sign * _read_count(match)[1])
-        return (min(other, today), max(other, today)), _RELATIVE, False
+        return (_add_units(today, unit, -_read_count(match)[1]), today), _RELATIVE, False
     is_span = how.startswith(("past", "vergangen")) or (context.article == "the" and not context.part)
-    if sign < 0 and unit != "weekend" and is_span:
+    if not is_now and unit != "weekend" and is_span:
         return (_add_units(today, unit, -1), today), _RELATIVE, False
-    return (_unit_days(_add_units(today, unit, sign), unit), _RELATIVE, False) if unit != "day" else None
+    return (_unit_days(_add_units(today, unit, is_now - 1), unit), _RELATIVE, False) if unit != "day" else None
 
 
-def _read_shifted_name(match: re.Match[str], today: dt.date, sign: int) -> Reading:
+def _read_shifted_name(match: re.Match[str], today: dt.date, *, is_now: bool) -> Reading:
     if match["weekday"]:
-        near = {-1: today - dt.timedelta(1), 0: _unit_days(today, "week")[1], 1: today + dt.timedelta(7)}[sign]
+        near = _unit_days(today, "week")[1] if is_now else today - dt.timedelta(1)
         return (_weekday_by(near, _WEEKDAYS[match["weekday"].lower()]),) * 2, _RELATIVE, False
     days = _months(today.year, _MONTHS[match["named"].lower()])
-    if (sign < 0 and days[1] >= today) or (sign > 0 and days[0] <= today):
-        days = _months(days[0].year + sign, days[0].month)
+    if not is_now and days[1] >= today:
+        days = _months(days[0].year - 1, days[0].month)
     return (days, _RELATIVE, False) if match["named"][0].isupper() else None
 
 
-_SHIFTS = (
-    r"last|past|previous|this|current|next|coming|upcoming|letzte[nsrm]?|vergangene[ns]?|diese[nsrm]?|nächste[nsrm]?"
-)
+_SHIFTS = r"last|past|previous|this|current|letzte[nsrm]?|vergangene[ns]?|diese[nsrm]?"
 _DAY_PART = "|".join(_DAY_PARTS)
 _WEEKDAY = _any_of(_WEEKDAYS)
 
@@ -433,9 +422,9 @@ def _rules() -> tuple[tuple[re.Pattern[str], Rule], ...]:
         (r"(year |jahre? )?(\d{4})", _read_year),
         (rf"q([1-4]){_YEAR_AFTER}", _read_quarter),
         (rf"({_WEEKDAY})(?:(['’]s)|(?: (?:{_DAY_PART}))?)", _read_weekday),
-        (rf"(?:(last|this) (?:{_DAY_PART})|(?P<day>day (?:before|after) )?({_any_of(_DAY_WORDS)}))", _read_day_word),
+        (rf"(?:(last|this) (?:{_DAY_PART})|(?P<day>day before )?({_any_of(_DAY_WORDS)}))", _read_day_word),
         (r"(?:recently|lately|kürzlich|neulich)", _read_recently),
-        (rf"(?P<german>vor |seit )?{_COUNT} {_UNIT}(?P<after> ago| back| from now)?", _read_ago),
+        (rf"(?P<german>vor |seit )?{_COUNT} {_UNIT}(?P<after> ago| back)?", _read_ago),
         (
             rf"({_SHIFTS}) (?:(?:{_COUNT} )?{_UNIT}|(?P<weekday>{_WEEKDAY})|(?P<named>{_any_of(_MONTHS)}))",
             _read_shifted,

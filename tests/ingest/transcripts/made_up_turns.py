@@ -98,14 +98,6 @@ CODE = (
 OPENINGS = (
     MadeUpTurn("openings", "good question with its subject", answer("Good question about tides: the moon decides."), ("Good question about tides",)),
     MadeUpTurn("openings", "done with", answer("Done with the harbour; the lock is left."), ("Outcome: Done with the harbour",)),
-    MadeUpTurn("openings", "okay to merge", answer("Okay to merge? Both checks are green."), ("Outcome: Okay to merge?",)),
-    MadeUpTurn("openings", "good without a sentence", answer("Good ropes are stored below deck."), ("Outcome: Good ropes are",)),
-    MadeUpTurn("openings", "you are right to ask", answer("You're right to ask: the ferry is late on Sundays."), ("You're right to ask",)),
-    MadeUpTurn("openings", "sure enough", answer("Sure enough, the seal ate the cable."), ("Outcome: Sure enough",)),
-    MadeUpTurn("openings", "filler sentence", answer("Good question. The moon decides."), ("Outcome: The moon decides.",)),
-    MadeUpTurn("openings", "several fillers", answer("Perfect! Done. The lock holds."), ("Outcome: The lock holds.",)),
-    MadeUpTurn("openings", "announcement", answer("Great! Here's a summary of the work:\n\n- The lock holds."), ("Outcome: The lock holds.",)),
-    MadeUpTurn("openings", "insight without content", answer("Now I have the full picture. Let me explain.\n\nThe lock is rusty."), ("Outcome: The lock is rusty.",)),
     MadeUpTurn("openings", "filler alone is all there is", answer("Done."), ("Outcome: Done.",)),
     MadeUpTurn("openings", "tags in prose", answer("It reads the `<system-reminder>` tag. The rest of the answer stays."), ("The rest of the answer stays.",)),
 )  # fmt: skip
@@ -151,7 +143,6 @@ STEPS = (
             "Now update the ferry table:",
             "I need to add a column first.",
             "Given the size of this, let me first build it:",
-            "Next, run the tide tests.",
             "I see the issue. Let me fix it.",
         )
     ),
@@ -219,7 +210,7 @@ FINDINGS = (
     MadeUpTurn("findings", "from the digest", TurnDigest("fix it", (PUNCTUAL,), findings=(CAUSE,)), (f"Found: {CAUSE}",)),
     MadeUpTurn("findings", "from an earlier text", answer(f"I see the issue. {CAUSE} Let me fix it.", PUNCTUAL), (f"Found: {CAUSE}",)),
     MadeUpTurn("findings", "not twice", answer(CAUSE, f"{CAUSE} The ferry is on time again."), (), ("Found",)),
-    MadeUpTurn("findings", "steps are not findings", answer("Let me check the tide because it may be wrong.", "Now update the `clock` which is not set:", PUNCTUAL), (), ("Found",)),
+    MadeUpTurn("findings", "steps are not findings", answer("Let me check the tide because it may be wrong. Then I’m reading the chart, because the harbour asks for that.", "Now update the `clock` which is not set:", PUNCTUAL), (), ("Found",)),
     MadeUpTurn("findings", "at most three", TurnDigest("fix it", (PUNCTUAL,), findings=FAULTS), ("gamma", "delta"), ("alpha",)),
 )  # fmt: skip
 SECRET = "Zebra-88-lamp"

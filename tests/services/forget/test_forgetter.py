@@ -157,20 +157,6 @@ def test_receipts_are_listed_and_verified(scene: ForgetScene) -> None:
     assert {Path(residue.path).name for residue in report.residues} == {"copy.md"}
 
 
-def test_a_summary_of_an_episode_loses_it_too(scene: ForgetScene) -> None:
-    """A summary that quotes the forgotten memory goes with it; the other memory of the episode stays."""
-    for text in (f"The balloon needs {CANARY} tons of helium.", "The ferry sails on Sundays, because of the market."):
-        scene.add(text, tags=["episode:trip"])
-    scene.call("memory.consolidate_episode", episode_id="trip")
-    assert scene.journal.read_text("utf-8").count(CANARY) == 3
-
-    reply = scene.forget(match=CANARY)
-
-    assert reply.ok
-    assert scene.holders() == []
-    assert "because of the market" in scene.journal.read_text("utf-8")
-
-
 def test_the_days_restrict_what_goes(scene: ForgetScene) -> None:
     """`since` and `until` include their days; an entry outside of them stays."""
     old = "### 10:00\n<!-- memory:old origin:user -->\nAn old note about the harbour.\n"

@@ -3,8 +3,9 @@
 Terminal escapes and Markdown are removed, an answer is split into pieces. A long text loses its middle, not its end: answers begin with the
 subject and end with the conclusion.
 
-A sentence says nothing, announces a next step, states a finding, or asks the user. The phrases are English, which agents write most. A text
+A sentence announces a next step ("let me …"), states a finding, or asks the user. The phrases are English, which agents write most. A text
 in another language is kept as it is: a sentence is dropped only if its form is known, because losing a result is worse than keeping an announcement.
+Courtesies and first words are kept: without them a note is not shorter (0.3 % on 2,516 real turns).
 """
 
 from __future__ import annotations
@@ -217,59 +218,21 @@ def _take_pieces(pieces: Sequence[Piece], room: int, shorten: Callable[[str, int
 
 
 _IS = r"(?:['\u2019]s| is)"
-_FILLER = re.compile(
-    r"(?:great|perfect|excellent|wonderful|awesome|(?:all )?done|all ?right|alright|okay|ok|sure|certainly|absolutely|of course|got it|good|nice"
-    rf"|sounds good|understood|(?:that{_IS} )?(?:a )?(?:great|good|excellent|fair|nice) (?:question|idea|point|catch|observation|call|thinking|suggestion)"
-    r"|you(?:['\u2019]re| are|r) (?:\w+ly )?right(?: about that)?)\s*[.!]+\s+",
-    re.IGNORECASE,
-)
-"""A complete sentence that says nothing, followed by another one."""
-_LEAD = (
-    r"(?:(?:now|next|then|first|finally|also|so|and|but|good|great|perfect|excellent|ok|okay|right|sure|alright|yes"
-    r"|got it|sorry|hmm|wait)\b[\s,.!:\u2014\u2013-]*){0,4}"
-)
-_STEP_VERBS = (
-    "add|apply|build|change|check|clean|commit|continue|create|delete|do|find|finish|fix|implement|improve|inspect|install|investigate"
-    "|look|make|merge|move|open|push|read|rebase|refactor|remove|rename|replace|re-?run|revert|review|rewrite|run|search|see|set|start|switch"
-    "|test|try|update|use|verify|write"
-)
 _NEXT_STEP = re.compile(
-    rf"\A{_LEAD}(?:"
-    r"(?:[^.!?\n]{0,90}[,\u2014\u2013-]\s+|[^.!?\n]{0,40}\b(?:and|so)\s+)?"
-    r"(?:now |first |then )?let(?: me|['\u2019]s)\b(?! know| us know)"
-    r"|(?:i['\u2019]ll|i will|i['\u2019]m (?:now )?going to|i am going to)\s+"
-    r"(?!wait|pause|stop|leave|hold|keep|not\b|never|always|remember|note|avoid|follow|respect|be\b|assume|need|have\b)"
+    r"\A(?:[\w'\u2019]+[,.!:]?\s+(?:[\u2014\u2013-]\s+)?){0,3}(?:let(?: me|['\u2019]s)\b(?! know)|i['\u2019]m (?:now )?going to\b"
     r"|i (?:now |also |still |first )*(?:need|have|want) to\s"
-    rf"|(?:{_STEP_VERBS})\b(?=[^.!?]*:\Z)"
-    r"|(?:continuing|starting|moving on|proceeding)\b|(?:runn|check|committ|push|fix|updat|add|look|read|search)ing\b[^.!?]*(?:\.\.\.|\u2026|:)\Z)"
-    rf"|\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
-    re.IGNORECASE,
-)
-_EMPTY_TALK = re.compile(
-    rf"\A{_LEAD}(?:i (?:now |can |can now |think i )*(?:have|see|understand|got|know|found)\b[^.,;:]{{0,70}}"
-    r"\b(?:picture|understanding|idea|patterns?|issues?|problems?|structure|flow|context|information|info|results|everything"
-    r"|bug|cause|error)\b(?: now| clearly| of the (?:codebase|code|issue|problem|situation|current state))?"
-    r"|i (?:see|understand)(?: now)?|now i (?:see|understand)[^.,;:]{0,50}|there it is|here we go|interesting)\s*[.!:]*\Z",
-    re.IGNORECASE,
-)
-_CLOSING = re.compile(
-    r"\A(?:just |please |feel free to )?(?:let me know|tell me|ask)\b[^?]{0,40}\b(?:if|when|whether|what|how|which|anything)\b",
-    re.IGNORECASE,
-)
-_ANNOUNCEMENT = re.compile(
-    r"\A(?:here(?:['\u2019]s| is| are)|let me (?:create|write|give you|provide))\s+(?:[a-z]+ ){0,3}"
-    r"(?:summary|overview|recap|review|assessment|breakdown|rundown)\b[^.:\n]{0,60}[:.]\s*"
-    r"|\Alet me (?:summari[sz]e|recap)\b[^.:\n]{0,80}[:.]\s*",
+    r"|(?:i['\u2019]ll|i will)\s+(?!wait|pause|stop|leave|hold|keep|not\b|never|always|remember|note|avoid|follow|respect|be\b|assume|need|have\b))"
+    r"|\A(?:now|next|finally|[^.!?]*\blet me)\b[^.!?]*:\Z",
     re.IGNORECASE,
 )
 _FINDING = re.compile(
-    r"\A(?!.*\b(?:likely|probably|might|maybe|perhaps|(?:could|may|should) be|seems?|looks like|yet)\b).*"
+    r"\A(?!.*\b(?:likely|probably|might|maybe|perhaps|(?:could|may|should) be|seems?|looks like|yet|i['\u2019]m)\b).*"
     rf"(?:\broot cause\b|\bcaused by\b|\bturns? out\b|\b(?:that|this|which)(?:{_IS}| was) why\b|\bthat explains\b|\bbecause\b|\bdue to\b"
     r"|\bthe (?:\w+ )?(?:cause|culprit|bug|problem|issue|reason|difference|failure|error|mismatch)(?: here| now)? (?:is|was|comes? from|lies?)\b"
     r"|\b(?:found|discovered|confirmed|verified) (?:that|an?|the|\d)\b|\bpre-existing\b|\bflaky\b|\brace condition\b|\bdeadlock)",
     re.IGNORECASE | re.DOTALL,
 )
-"""A sentence that says why; guesses are not findings."""
+"""A sentence that says why; guesses, and reasons for what the agent is doing, are not findings."""
 _MIN_FINDING_CHARS = 40
 _MAX_SENTENCE_CHARS = 300
 _MAX_SCANNED_CHARS = 20_000
@@ -281,41 +244,8 @@ def is_next_step(sentence: str) -> bool:
     return not bare.endswith("?") and bool(_NEXT_STEP.match(bare))
 
 
-def is_empty_talk(sentence: str) -> bool:
-    """Return True if a sentence says nothing on its own: `Perfect!`, `I see the issue.`"""
-    bare = sentence.strip().strip("*_")
-    return not bare.strip(" .!:") or bool(
-        _EMPTY_TALK.match(bare) or (_FILLER.fullmatch(f"{bare} ") and not bare.lower().startswith(("done", "all done")))
-    )
-
-
-def strip_opening(text: str, *, more_follows: bool = False) -> str:
-    """Return a text without the complete filler sentences and announcements before its first statement.
-
-    Empty only with `more_follows`: the text says nothing, and other text comes after it.
-    """
-    rest = text.lstrip()
-    while rest:
-        match = _FILLER.match(f"{rest} ") or _ANNOUNCEMENT.match(rest)
-        end = match.end() if match else _opening_end(rest)
-        after = rest[end:].lstrip(" \t\u2014\u2013-:,.!") if end else ""
-        if not end or not (after or more_follows):
-            break
-        rest = after
-    return rest
-
-
-def _opening_end(text: str) -> int:
-    """Return the end of the first sentence if it says nothing: `I see the issue.`, `Let me explain.`; else 0."""
-    end = SENTENCE_END.search(text)
-    first = text[: end.start()] if end else text
-    if not is_empty_talk(first) and not (" let" in f" {first.lower()}" and is_next_step(first)):
-        return 0
-    return end.end() if end else len(text)
-
-
 def strip_next_steps(text: str) -> str:
-    """Return a text without the next steps and courtesies at its end; empty if it says nothing else."""
+    """Return a text without the next steps at its end; empty if it says nothing else."""
     lines = text.rstrip().splitlines()
     while lines:
         last = lines[-1]
@@ -326,7 +256,7 @@ def strip_next_steps(text: str) -> str:
             break
         sentences = SENTENCE_END.split(last.strip())
         kept = list(sentences)
-        while kept and (is_next_step(kept[-1]) or _CLOSING.match(kept[-1])):
+        while kept and is_next_step(kept[-1]):
             kept.pop()
         if kept:
             if len(kept) < len(sentences):
@@ -334,7 +264,7 @@ def strip_next_steps(text: str) -> str:
             break
         lines.pop()
     said = "\n".join(lines).strip()
-    return "" if all(is_empty_talk(sentence) or is_next_step(sentence) for sentence in split_sentences(said)) else said
+    return "" if all(map(is_next_step, split_sentences(said))) else said
 
 
 def find_findings(text: str) -> list[str]:
@@ -380,7 +310,7 @@ def find_question(asked: str, request: str) -> str:
     sentences = [sentence for _, piece in split_pieces(asked) for sentence in split_sentences(piece)]
     questions = [index for index, sentence in enumerate(sentences) if sentence.rstrip("*_)\"' ").endswith("?")]
     if not questions:
-        said = [sentence for sentence in sentences if not _CLOSING.match(sentence) and not is_next_step(sentence)]
+        said = [sentence for sentence in sentences if not is_next_step(sentence)]
         words = " ".join(said[-2:])
         return shorten_middle(words, _MAX_QUESTION_CHARS) if len(words.split()) >= _MIN_SAID_WORDS else ""
     last = questions[-1]

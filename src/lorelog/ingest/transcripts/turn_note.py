@@ -32,7 +32,6 @@ from lorelog.ingest.transcripts.note_text import (
     split_pieces,
     strip_escapes,
     strip_next_steps,
-    strip_opening,
 )
 from lorelog.light.shell_command import command_variants, split_command, written_paths
 
@@ -304,12 +303,6 @@ def is_error_text(text: str) -> bool:
 def _flatten_outcome(text: str) -> str:
     """Return prose as one paragraph and, from the first list item on, one bullet per piece, within the limit."""
     pieces = [(is_item, " ".join(piece.split())) for is_item, piece in split_pieces(text) if piece.strip()]
-    while pieces:
-        opening = strip_opening(pieces[0][1], more_follows=len(pieces) > 1)
-        if opening:
-            pieces[0] = (pieces[0][0], opening)
-            break
-        pieces.pop(0)
     head, tail = fit_pieces(pieces, MAX_OUTCOME_CHARS)
     lines: list[str] = []
     for number, (is_item, piece) in enumerate([*head, *tail]):

@@ -36,7 +36,6 @@ from lorelog.services.backup.archive import written_backups
 from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.forget.scrub import iter_texts
 from lorelog.services.memories.edit import deletion_key_of, find_memory
-from lorelog.services.memories.lifecycle import EPISODE_PREFIX
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys, omitted_keys
 from lorelog.services.places.workspace import DEFAULT_TENANT, JOURNALS, SYNC_COPIES, TENANTS, Workspace
@@ -192,10 +191,7 @@ class Selector(Struct, frozen=True):
         wanted: set[str] = set()
         for identity in query.ids:
             wanted |= self._find(identity, selection)
-        episodes: list[FileSection] = []
         for section in self.sections():
-            if section.memory.startswith(EPISODE_PREFIX):
-                episodes.append(section)
             if section.key in wanted or (
                 (section.memory or query.match)
                 and query.admits(
@@ -225,12 +221,6 @@ class Selector(Struct, frozen=True):
             if section.turn in turns:
                 selection.sections[section.place] = section
         self._add_summaries(selection, wanted)
-        names = {name for section in selection.sections.values() for name in (section.memory, *section.ids) if name}
-        for episode in episodes:
-            if episode.place not in selection.sections and any(
-                name in text for text in episode.texts for name in names
-            ):
-                selection.summaries[episode.place] = episode
         return selection
 
     def kept_texts(self, selection: Selection) -> Iterator[tuple[str, FileSection | None]]:

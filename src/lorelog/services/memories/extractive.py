@@ -1,7 +1,7 @@
 """Extractive summaries without a model: the sentence of each text that covers most of their common subject.
 
-A word's weight grows with the number of texts that use it. A sentence's weight is that of its words, more if it gives a reason, a
-decision, a failure or exact names, and less if it only leads to the next one. Code, tables and lists of files and commands are
+A word's weight grows with the number of texts that use it. A sentence's weight is that of its words, more if it has exact names
+or numbers, and less if it is a question, very short, or leads to the next one with a colon. Code, tables and lists of files and commands are
 skipped. The best sentence of each text is taken unless earlier ones cover it. The result is deterministic.
 """
 
@@ -31,17 +31,7 @@ _NOT_A_SENTENCE = re.compile(
 )
 """The lists of a session note, a single command, a table row, a tag or the rest of one."""
 _INLINE_CODE = re.compile(r"`[^`]*`")
-_REASON_WORDS = re.compile(
-    r"\b(?:because|decided?|decision|chose|instead of|in favou?r of|root cause|caused?|reason|therefore|so that|fix(?:e[sd])?|bug|fail(?:s|ed|ure)?"
-    r"|broken?|must|never|always|do not|don't|avoid|prefer|require[sd]?|replaced?|renamed|removed|added|changed|moved|default|still open"
-    r"|weil|entschieden|statt|nie|immer|muss)\b|因为|决定|原因|修复|失败|必须|不要|改为|改用|避免",
-    re.IGNORECASE,
-)
 _SPECIFICS = re.compile(r"`[^`]+`|\w+[./_]\w+|\b\d")
-_LEAD_IN = re.compile(
-    r"(?:now )?(?:I|I'll|I've|I'm|let me|let's|here(?:'s| is| are)|we'll|yes|no|sure|ok(?:ay)?|great|done|which|what|in this)\b",
-    re.IGNORECASE,
-)
 _MAX_SENTENCE_CHARS = 240
 _MAX_OVERLAP = 0.8
 """Share of a sentence's words in earlier sentences from which it adds nothing."""
@@ -89,9 +79,7 @@ def _choose_sentences(cut: Sequence[Sequence[str]]) -> list[Sentence]:
 def _weight(sentence: str, used: Mapping[str, int]) -> float:
     words = content_words(sentence)
     weight = sum(log2(1 + used[word]) for word in words) / sqrt(len(words) + 4)
-    for pattern, factor in ((_REASON_WORDS, 1.4), (_SPECIFICS, 1.2)):
-        weight *= factor if pattern.search(sentence) else 1.0
-    weight *= 0.5 if _LEAD_IN.match(sentence) else 1.0
+    weight *= 1.2 if _SPECIFICS.search(sentence) else 1.0
     weight *= 0.4 if sentence.endswith((":", "?", "\uff1f", "\uff1a")) else 1.0
     return weight * (0.3 if len(words) < _MIN_WORDS else 1.0)
 

@@ -1,9 +1,4 @@
-"""Operations on existing memories: supersede, set dates, judge, find near duplicates, consolidate an episode.
-
-Journals are never rewritten. An episode is all memories with the tag `episode:<id>` or of the session with that id. Its summary is
-extractive: one sentence of each memory, the one that covers most of the episode's subject, in order of time, without repetitions.
-The summary's id is derived from its sources, so the same episode is summarized once, and an earlier summary is superseded. It has the
-least trusted origin of its sources.
+"""Operations on existing memories: supersede, set dates, judge, find near duplicates. Journals are never rewritten.
 
 Near duplicates are found by words and, if there are vectors, by meaning. Every memory is compared with every newer one, which for ten
 thousand is one matrix product and takes a few seconds. Cosines alone are not enough: with the built-in model texts of one kind are close
@@ -14,8 +9,6 @@ chains of small steps lead far.
 
 from __future__ import annotations
 
-import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -23,13 +16,12 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from lorelog.core.document import GLOBAL_PROJECT, ChunkKey, StoredChunk, short_hash
-from lorelog.core.errors import NotFound, UsageError, plural
+from lorelog.core.document import GLOBAL_PROJECT, ChunkKey, StoredChunk
+from lorelog.core.errors import UsageError
 from lorelog.core.memory import (
     AddReply,
     Duplicate,
     DuplicatesReply,
-    EpisodeReply,
     ExpiryReply,
     FeedbackReply,
     NewMemory,
@@ -41,79 +33,10 @@ from lorelog.core.query import Filters
 from lorelog.core.record import ORIGINS
 from lorelog.retrieval.dedupe import normalized_text, split_words, word_shingles
 from lorelog.services.evaluation.search_quality import JudgedQuestions, questions_from_feedback
-from lorelog.services.memories.edit import find_memory, get_memory
-from lorelog.services.memories.extractive import extract_sentences
-from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, feedback_key, tenant_state
+from lorelog.services.memories.edit import find_memory
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, tenant_state
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.workspace import Workspace
-
-EPISODE_PREFIX = "episode-"
-"""Prefix of a summary's id."""
-_EPISODE_ID = re.compile(r"[\w.:-]{1,150}")
-
-
-class Episode(Struct, frozen=True):
-    """The memories of an episode, oldest first, and its earlier summaries."""
-
-    id: str
-    sources: tuple[StoredChunk, ...]
-    earlier: tuple[StoredChunk, ...]
-    left_out: int = 0
-    """Number of older memories beyond the limit."""
-
-
-def find_episode(episode: str, store: Store, filters: Filters, lifecycle: LifecycleIndex, limit: int) -> Episode:
-    """Return an episode's memories. Raise NotFound if there are none."""
-    if not _EPISODE_ID.fullmatch(episode):
-        raise UsageError(f"{episode!r} cannot be an episode's id", hint="letters, digits, '_', '-', '.' and ':'")
-    tag = f"episode:{episode}"
-    tagged = Filters(**{name: getattr(filters, name) for name in ("projects", "since", "until")}, tags=(tag,))
-    matches = (*store.recent(tagged, 10 * limit), *store.recent(filters, 10 * limit, session=episode))
-    ordered = sorted(
-        {stored.key: stored for stored in matches}.values(),
-        key=lambda stored: (stored.chunk.date, stored.chunk.source, stored.chunk.start_line),
-    )
-    earlier = [stored for stored in ordered if stored.chunk.memory.startswith(EPISODE_PREFIX)]
-    visible = ListOptions(include_superseded=True)
-    sources = [
-        stored
-        for stored in ordered
-        if stored not in earlier and not lifecycle.hides(stored, visible)
-        # A memory that only one of our own summaries supersedes is summarized again.
-        if (lifecycle.state_of(stored).superseded_by or EPISODE_PREFIX).startswith(EPISODE_PREFIX)
-    ]
-    if not sources:
-        raise NotFound(
-            f"no memory belongs to the episode {episode!r}", hint=f"tag them {tag!r}, or name an agent's session"
-        )
-    return Episode(episode, tuple(sources[-limit:]), tuple(earlier), max(0, len(sources) - limit))
-
-
-def summarize_episode(episode: Episode, *, retain: bool, project: str) -> NewMemory:
-    """Return the summary of an episode, for the journal of `project`."""
-    keys = [feedback_key(source) for source in episode.sources]
-    identity = EPISODE_PREFIX + short_hash(json.dumps([episode.id, retain, keys]))
-    replaced = [summary.chunk.memory for summary in episode.earlier if summary.project == project]
-    if not retain:
-        replaced += [source.chunk.memory for source in episode.sources if source.project == project]
-    first, last = (source.chunk.date[:10] for source in (episode.sources[0], episode.sources[-1]))
-    days = first if first == last else f"{first} to {last}"
-    sentences = extract_sentences([source.chunk.text for source in episode.sources])
-    lines = [
-        f"Episode {episode.id}: {plural(len(episode.sources), 'memory')}, {days}.",
-        "",
-        *(f"- {sentence.text}" for sentence in sentences),
-        "",
-        f"Sources: {', '.join(source.chunk.memory or source.id for source in episode.sources)}",
-    ]
-    return NewMemory(
-        text="\n".join(lines),
-        type="summary",
-        tags=(f"episode:{episode.id}",),
-        origin=least_trusted_origin(episode.sources),
-        id=identity,
-        supersedes=tuple(memory for memory in dict.fromkeys(replaced) if memory not in ("", identity)),
-    )
 
 
 def least_trusted_origin(sources: Sequence[StoredChunk]) -> str:
@@ -207,32 +130,6 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
         """Find memories with nearly the same content."""
         filters = self.scope_filters(options.filters, all_projects=all_projects)
         return find_near_duplicates(self.store, self.lifecycle_index, replace(options, filters=filters))
-
-    def consolidate(self, episode_id: str, *, limit: int = 50, retain: bool = True) -> EpisodeReply:
-        """Write a summary of an episode, unless the same one exists."""
-        filters = self.scope_filters(Filters(), all_projects=False)
-        episode = find_episode(episode_id, self.store, filters, self.lifecycle_index, limit)
-        is_global = all(source.project == GLOBAL_PROJECT for source in episode.sources)
-        project = GLOBAL_PROJECT if is_global else self.workspace.project.id
-        memory = summarize_episode(episode, retain=retain, project=project)
-        existing = get_memory(memory.id, self.store, self.tombstones)
-        if existing.deleted_at:
-            raise UsageError(
-                f"the summary of this episode was deleted on {existing.deleted_at[:10]}",
-                hint=f"'lorelog restore {memory.id}' restores it",
-            )
-        notes = [f"{episode.left_out:,} older memories of the episode are not included"] if episode.left_out else []
-        shown = sum(source.project != project or not source.chunk.memory for source in episode.sources)
-        if shown and not retain:
-            notes.append(f"{shown:,} of its sources are still shown: they have no id, or belong to another project")
-        found = existing.memory
-        return EpisodeReply(
-            summary=existing_reply(found) if found else self.add([memory], to_global=is_global)[0],
-            sources=tuple(source.chunk.memory or source.id for source in episode.sources),
-            retained=retain,
-            changed=found is None,
-            notes=tuple(notes),
-        )
 
     def _own_id(self, stored: StoredChunk, what: str) -> str:
         anchor = stored.chunk.anchor

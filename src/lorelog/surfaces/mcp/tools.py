@@ -26,7 +26,7 @@ OPERATIONS_WITH_TOOLS = ("memory.search", "memory.expand", "memory.transcript", 
 """Operations that have their own tool."""
 CALL_ONLY_OPERATIONS = (
     *("get", "list", "add_batch", "delete", "restore", "supersede", "set_expiry", "feedback", "find_near_duplicates"),
-    *("consolidate_episode", "stats", "health", "cost", "metrics", "growth", "session.status", "session.hosts"),
+    *("stats", "health", "cost", "metrics", "growth", "session.status", "session.hosts"),
     *("session.timeline", "session.handoff", "roots.list"),
 )
 """Operations that only `memory_call` reaches; a test compares them with the catalogue."""

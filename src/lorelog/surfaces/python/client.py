@@ -185,7 +185,6 @@ class MemoryMethods(OperationMethods[ModeT]):
     set_expiry = method(lifecycle_operations.ExpiryRequest, lifecycle_operations.set_expiry)
     feedback = method(feedback, lifecycle_operations.feedback)
     find_near_duplicates = method(lifecycle_operations.NearDuplicatesRequest, lifecycle_operations.find_near_duplicates)
-    consolidate_episode = method(lifecycle_operations.EpisodeRequest, lifecycle_operations.consolidate_episode)
     compact = method(CompactParameters, lifecycle_operations.compact)
     health = method(index_operations.HealthRequest, index_operations.health)
     check_store = method(index_operations.StoreRequest, index_operations.check_store)
