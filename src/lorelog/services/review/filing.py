@@ -30,8 +30,9 @@ from lorelog.core.session import turn_memory_id
 from lorelog.services.guards.replay import quote_words
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
-from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict
+from lorelog.services.review.judge import LASTING_LABELS, Verdict
 from lorelog.services.review.statements import Statement
+from lorelog.services.standing.rules import StandingRule
 
 FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
 """What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""
@@ -187,7 +188,7 @@ class Filing(Struct, frozen=True, kw_only=True):
     """Tells whether a person added or approved a memory."""
 
     def file(
-        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
     ) -> list[ReviewEntry]:
         """File statements, the lasting ones oldest first, and return what became of them.
 
@@ -204,7 +205,7 @@ class Filing(Struct, frozen=True, kw_only=True):
         return entries
 
     def file_again(
-        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[KnownRule]
+        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[StandingRule]
     ) -> list[ReviewEntry]:
         """File what the user said again in these statements, oldest first, and return what became of it."""
         known = {entry.statement: entry for entry in self.log.entries().values() if entry.outcome not in _NOTHING}
@@ -239,7 +240,7 @@ class Filing(Struct, frozen=True, kw_only=True):
         )
 
     def _file_one(
-        self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule], filed: Sequence[ReviewEntry]
+        self, statement: Statement, verdict: Verdict, rules: Sequence[StandingRule], filed: Sequence[ReviewEntry]
     ) -> ReviewEntry:
         entry = replace(self._close(statement, verdict), words=quote_words(statement.text))
         known = {fold_words(rule.text): rule.id for rule in rules}
@@ -250,11 +251,11 @@ class Filing(Struct, frozen=True, kw_only=True):
         return self._propose(entry, verdict, statement.date, rules)
 
     def _propose(
-        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[KnownRule], *, doubt: str = ""
+        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[StandingRule], *, doubt: str = ""
     ) -> ReviewEntry:
         """Write the memory of a rule or decision of that date, unless it waits for a person or is outdated."""
         replaced = [rules[number - 1] for number in verdict.replaces]
-        newer = next((rule.id for rule in replaced if rule.said > date[:10]), "")
+        newer = next((rule.id for rule in replaced if rule.since[:10] > date[:10]), "")
         if newer:
             return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(
