@@ -120,11 +120,6 @@ class ReviewLog:
     def __init__(self, folder: Path) -> None:
         self._log = AppendLog(folder / "review.jsonl", _PARSE, is_long=True, is_optional=True)
 
-    @property
-    def token(self) -> str:
-        """Changes with every verdict."""
-        return self._log.token
-
     def entries(self) -> dict[str, ReviewEntry]:
         """Return the last verdict of each statement, oldest first."""
         found: dict[str, ReviewEntry] = {}
