@@ -122,8 +122,10 @@ def check_language_models(
         ("review.judge", llm if judge == "llm" else _with_named_provider(judge, llm)),
         ("summarize.provider", settings.summarize_options(environment)),
     ):
-        if options.provider == "none" or (setting, options.provider) == ("summarize.provider", "host"):
-            continue  # the session's own agent then writes the notes
+        if (options.provider == "none" and (setting, judge) != ("review.judge", "llm")) or (
+            (setting, options.provider) == ("summarize.provider", "host")  # the session's own agent writes the notes
+        ):
+            continue
         from lorelog.models.chat import check_language_model as check
 
         try:

@@ -208,7 +208,10 @@ def test_neither_an_agent_nor_an_install_without_a_terminal_allows_a_judge(
 ) -> None:
     """Installing without a terminal leaves review.judge alone, and an agent can neither set it nor name another model by llm.* or a variable."""
     assert shell("hosts", "install", "codex").status == 0
-    assert shell("config", "set", "review.judge", "claude").status == 1
+    assert [shell("config", "set", "review.judge", name).status for name in ("claude", "llm/x")] == [1, 1]
+    shell("config", "set", "review.judge", "llm")
+    assert "fail  language model: none (review.judge)" in shell("doctor").out
+    shell("config", "unset", "review.judge")
     monkeypatch.setenv("CLAUDECODE", "1")
     for key, value in {"review.judge": "host", "llm.base_url": "http://127.0.0.1:9", "llm.command": "cat"}.items():
         refused = shell("config", "set", key, value)

@@ -204,7 +204,7 @@ def test_who_contradicts_himself_daily_is_taken_by_his_last_word(project: Path, 
         for day in (1, 0, 2, 4, 3):
             rules = reviewer.rules()
             verdict = Verdict(n=1, label="rule", wording=prompts[day], replaces=tuple(range(1, len(rules) + 1)))
-            reviewer.file([said[prompts[day]]], {said[prompts[day]].id: verdict}, rules, "claude/haiku")
+            reviewer.filing("claude/haiku").file([said[prompts[day]]], {said[prompts[day]].id: verdict}, rules)
         outcomes = [reviewer.log.entries()[said[prompt].id] for prompt in prompts]
         assert [entry.outcome for entry in outcomes] == ["closed", "filed", "filed", "closed", "filed"]
         assert [rule.text for rule in reviewer.rules()] == [prompts[4]]
@@ -246,7 +246,7 @@ def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path
         reviewer = memory._caller.engine.reviewer(os.environ)
         (said,) = [said for said in reviewer.statements(None, 10) if said.channel == "rejection"]
         verdict = Verdict(n=1, label="rule", wording=said.text, cues=tuple(cues), forbids=True)
-        (entry,) = reviewer.file([said], {said.id: verdict}, [], "claude/haiku")
+        (entry,) = reviewer.filing("claude/haiku").file([said], {said.id: verdict}, [])
         (item,) = memory.review.list(kind="proposal").items
     count = 4 if cues == ["event=e2e-test"] else 3
     assert (entry.outcome, entry.reason) == ("waiting", f"{count} past calls match it, and you opposed 1")

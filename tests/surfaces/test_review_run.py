@@ -248,25 +248,6 @@ def rules_of(shell: Shell) -> list[str]:
     return [text.strip().removeprefix("- ") for text in texts]
 
 
-def test_a_user_who_contradicts_himself_daily_has_one_rule_the_last_one(
-    project: Path, shell: Shell, judge: ScriptedJudge
-) -> None:
-    """Each day's rule replaces that of the day before, also if an older day is judged last, or all in one batch."""
-    judge.label = lambda said, rules: {"label": "rule", "replaces": [*range(1, len(rules) + 1)]}
-    capture(project, "always use one tab", session="s4", day="2026-02-04")
-    for day, said in (
-        (6, "always use tabs"),
-        (7, "always use spaces"),
-        (8, "always use tabs here"),
-        (5, "use hyphens"),
-    ):
-        capture(project, said, session=f"s{day}", day=f"2026-02-0{day}")
-        assert shell("review", "run").status == 0
-        assert len(rules_of(shell)) == 1
-
-    assert rules_of(shell) == ["always use tabs here"]
-
-
 def test_statements_in_several_languages_are_filed_in_the_users_words(
     project: Path, shell: Shell, judge: ScriptedJudge
 ) -> None:

@@ -292,6 +292,12 @@ def clean_line(text: str) -> str:
     return line
 
 
+AT_REJECTION = "at a rejection"
+"""Where the user said a rule whose breach they stopped once already."""
+FILED_BY = "filed by "
+"""Before the model that called a statement a rule; one that a person approved has another ending."""
+
+
 def when_said(memory: Mapping[str, Any]) -> str:
     """Return when and how a memory was said and who filed it, if it was filed; otherwise its day."""
     reason = clean_line(str(memory.get("reason") or ""))[:_MAX_REASON_CHARS]

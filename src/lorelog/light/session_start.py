@@ -164,7 +164,9 @@ def render_session_start(
         if isinstance(memory.get("id"), str) and not journals.is_hidden(memory["id"])
     ]
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
-    listed = [each for each in fresh if each["type"] in RULE_TYPES and not each.get("cue_only")]
+    listed = [
+        each for each in fresh if each["type"] in RULE_TYPES and not (each.get("cue_only") or _comes_with_files(each))
+    ]
     rules = _lines_of([memory for memory in (*cued, *listed) if is_users_word(memory)])
     blocks = [_Block("## Corrections and preferences", rules, 0.4)]
     last = [_STATUS, CLOSING_TAG]
@@ -253,6 +255,12 @@ def _left_open(sessions: list[_Session], commit: str) -> list[str]:
         return [f"- {note['ended'][0]}, not finished: {shorten_line(request, _MAX_NOTE_CHARS)}"]
     question = said.replace("? ", "?\n").replace(". ", ".\n").split("\n")[-1] if said.endswith("?") else ""
     return [f"- asked, no answer yet: {shorten_line(question, _MAX_NOTE_CHARS)}"] if question else []
+
+
+def _comes_with_files(memory: dict[str, Any]) -> bool:
+    """Return True for a filed rule about files: an agent reads a file before it edits it, and reading brings the rule."""
+    kinds = {str(cue).partition("=")[0] for cue in memory.get("cues") or ()}
+    return bool(memory.get("reason")) and "path" in kinds and kinds <= {"path", "symbol", "topic"}
 
 
 def _lines_of(memories: list[dict[str, Any]], max_chars: int = MAX_RULE_CHARS) -> list[tuple[str, str]]:

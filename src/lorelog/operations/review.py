@@ -267,7 +267,7 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
         checked = check_verdict(known, statements[identity], len(rules)) if call.agent else known
         if checked is not None:
             judged[identity] = checked
-    entries = reviewer.file(list(statements.values()), judged, rules, call.agent or PERSON)
+    entries = reviewer.filing(call.agent or PERSON).file(list(statements.values()), judged, rules)
     reviewer.note_waiting()
     return [
         ItemDecision(id=entry.statement, kind=STATEMENT, outcome=entry.outcome, result=entry.memory, notes=())

@@ -27,6 +27,7 @@ from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
+from lorelog.light.delivery_files import AT_REJECTION, FILED_BY
 from lorelog.services.guards.replay import quote_words
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
@@ -43,7 +44,7 @@ TYPES = {"rule": "preference", "decision": "decision"}
 _MIN_HITS = 3
 """Past calls that a rule must match before their reactions count against it."""
 _MAX_SOURCES, _MAX_SOURCE_CHARS = 3, 120
-_PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
+_PLACES = {"prompt": "in a prompt", "rejection": AT_REJECTION, "answer": "as an answer"}
 
 
 class SourceStatement(Serializable, Struct, frozen=True):
@@ -107,7 +108,7 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
 
     def explain(self) -> str:
         """Return who said and who filed it, in a few words."""
-        return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'filed by {self.judge}'}"
+        return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'{FILED_BY}{self.judge}'}"
 
 
 _PARSE = partial(msgspec.convert, type=ReviewEntry, strict=False)
@@ -118,11 +119,6 @@ class ReviewLog:
 
     def __init__(self, folder: Path) -> None:
         self._log = AppendLog(folder / "review.jsonl", _PARSE, is_long=True, is_optional=True)
-
-    @property
-    def token(self) -> str:
-        """Changes with every verdict."""
-        return self._log.token
 
     def entries(self) -> dict[str, ReviewEntry]:
         """Return the last verdict of each statement, oldest first."""

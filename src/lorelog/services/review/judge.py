@@ -115,7 +115,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Of what was said again: the numbers of the other statements."""
     sure: bool = False
     same: tuple[int, ...] = ()
-    narrower: tuple[int, ...] = ()
     replaces: tuple[int, ...] = ()
 
 
@@ -290,7 +289,6 @@ def check_verdict(
         wording=wording,
         cues=tuple(str(cue) for cue in read_cues(verdict.cues) if is_named(cue)),
         same=existing(verdict.same),
-        narrower=existing(verdict.narrower),
         replaces=existing(verdict.replaces),
     )
 

@@ -72,7 +72,7 @@ class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
     """Proposals that need a person."""
     repeated: int
     """Statements that repeat a standing rule."""
-    left: int
+    left: int = 0
     """Statements that no judge was asked about yet."""
     left_tokens: int = 0
     """About what it needs for them."""
@@ -155,9 +155,10 @@ class Reviewer:
                 batch = judge.take(left, rules)
                 verdicts = judge.judge(batch, rules)
                 said_again = self._compare(judge, batch, verdicts, rules)  # if it is unavailable, the batch stays open
-                entries += self.file(batch, verdicts, rules, name)
+                filing = self.filing(name)
+                entries += filing.file(batch, verdicts, rules)
                 for verdict, members in said_again:
-                    repetitions += self._filing(name).file_again(verdict, members, rules)
+                    repetitions += filing.file_again(verdict, members, rules)
         except (DailyLimitReached, ModelError) as error:
             if not entries:
                 raise
@@ -170,7 +171,6 @@ class Reviewer:
             filed=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == FILED),
             waiting=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == WAITING),
             repeated=outcomes[SAME] + sum(entry.outcome == SAME for entry in repetitions),
-            left=len(statements) - len(entries),
             stopped=stopped,
         )
 
@@ -238,17 +238,8 @@ class Reviewer:
         calls = Receipts.of_tenant(self._workspace.tenant_folder).usage_since(since).calls
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
-    def file(
-        self,
-        statements: Sequence[Statement],
-        verdicts: Mapping[str, Verdict],
-        rules: Sequence[StandingRule],
-        judge: str,
-    ) -> list[ReviewEntry]:
-        """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
-        return self._filing(judge).file(statements, verdicts, rules)
-
-    def _filing(self, judge: str) -> Filing:
+    def filing(self, judge: str) -> Filing:
+        """Return what files the verdicts of a model, or of a person; `note_waiting` is called after the last ones."""
         filed = self.log.by_memory()
         return Filing(
             judge=judge,

@@ -15,7 +15,9 @@ from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
 from lorelog.light.cue_table import match_cues
 from lorelog.light.delivery_files import (
+    AT_REJECTION,
     CLOSING_TAG,
+    FILED_BY,
     OPENING_TAG,
     RULE_TYPES,
     clean_line,
@@ -239,12 +241,18 @@ def _format_lines(
         lines.append({"kind": "why", "text": _format_hint(hint, context.root), "guard": "", "holds": "", **fields})
     for match in matches:
         cue = str(match.get("cue") or "")
-        is_rule = is_users_word(match) and match.get("type") in RULE_TYPES
+        is_rule = is_users_word(match) and match.get("type") in RULE_TYPES and not _is_only_filed(match)
         is_rule = is_rule and match.get("session") != context.event["session"]  # its words are in this conversation
         fields = {"id": str(match.get("id") or ""), "cue": cue, "holds": "yes" if is_rule else ""}
         lines.append({"kind": "cue", "text": _format_match(match, _reason(cue, context)), "guard": "", **fields})
     unique = {line["id"] or line["text"]: line for line in reversed(lines)}
     return [line for line in lines if unique[line["id"] or line["text"]] is line]
+
+
+def _is_only_filed(match: Mapping[str, Any]) -> bool:
+    """Return True for a rule that a model filed and that no rejected call is behind: a cue of it that is too wide would stop work."""
+    reason = str(match.get("reason") or "")
+    return bool(reason) and AT_REJECTION not in reason and FILED_BY in reason
 
 
 def _format_match(match: Mapping[str, Any], reason: str) -> str:
