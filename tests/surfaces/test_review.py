@@ -181,6 +181,7 @@ def test_every_command_shows_the_same_rules_and_decisions(project: Path, tmp_pat
         words, reason = said[:-1].split(" (")
         assert f"{reason}: {words}\n" in context
     assert "semantic_candidate" not in context
+    assert context.count("willow for nests") == context.count("Which wood?") == 1
     shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
     assert (rule in shown, f"decided: {decision}" in shown) == (True, True)
     for text in (told.text, context, shell("brief").out):
