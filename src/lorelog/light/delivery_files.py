@@ -107,14 +107,24 @@ def read_standing(files: tuple[str, ...], today: str = "", types: tuple[str, ...
 
 
 def drop_repetitions(memories: Iterable[Memory], get: Callable[[Memory, str], Any]) -> list[Memory]:
-    """Keep one of each text, by its letters and digits: the user's, an agent's, or a foreign one; the first of these."""
+    """Keep one of each text: the user's, an agent's, or a foreign one; the first of these."""
     kept: dict[str, tuple[int, Memory]] = {}
     for memory in memories:
-        key = "".join(filter(str.isalnum, get(memory, "text").casefold()))
+        key = text_key(get(memory, "text"))
         rank = _author_rank(get(memory, "own"), get(memory, "origin"))
         if key and (key not in kept or rank < kept[key][0]):
             kept[key] = rank, memory
     return [memory for _, memory in kept.values()]
+
+
+def text_key(text: str) -> str:
+    """Return what equal texts have in common, whatever their case and markup."""
+    return bare_text(text.casefold())
+
+
+def bare_text(text: str) -> str:
+    """Return the letters and digits of a text, and the signs that tell C++ and C# from C."""
+    return "".join(char for word in text.split() for char in word.lstrip("+#") if char.isalnum() or char in "+#")
 
 
 def _author_rank(own: object, origin: object) -> int:

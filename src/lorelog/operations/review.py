@@ -15,6 +15,7 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.light.delivery_files import text_key
 from lorelog.operations.guard import (
     RESTING,
     GuardEnableRequest,
@@ -27,7 +28,7 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
 from lorelog.services.places.workspace import visible_projects
-from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry, fold_words
+from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem
@@ -211,7 +212,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
 def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
     sessions: dict[str, set[str]] = defaultdict(set)
     for said in statements:
-        sessions[fold_words(said.text)].add(said.session)
+        sessions[text_key(said.text)].add(said.session)
     for said in statements:
         yield InboxItem(
             id=said.id,
@@ -222,7 +223,7 @@ def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
             date=said.date,
             project=said.project,
             session=said.session,
-            sessions=len(sessions[fold_words(said.text)]),
+            sessions=len(sessions[text_key(said.text)]),
             becomes_rule=True,
         )
 

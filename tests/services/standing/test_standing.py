@@ -139,9 +139,10 @@ def test_repetitions_stand_once_and_the_newest_wins(home: Path, project: Path, m
     """The same words are one rule, whatever their case and marks; other words are another."""
     memory.add("Use pnpm", type="preference")
     memory.add("use `pnpm`!", type="correction")
-    memory.add("no emoji in answers", type="preference")
+    memory.add("write it in C", type="preference")
+    memory.add("write it in C++", type="preference")
 
-    assert len(texts(home, project)) == 2
+    assert len(texts(home, project)) == 3
 
 
 def test_a_superseded_rule_stands_again_without_the_newer(home: Path, project: Path, memory: Lorelog) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.document import Anchor, short_hash
+from lorelog.light.delivery_files import bare_text
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 
 if TYPE_CHECKING:
@@ -169,16 +170,12 @@ class AuthoredMemories:
 
 def author_digest(text: str) -> str:
     """Return a digest of the letters and digits at the beginning of a text: a journal may change its markup."""
-    return short_hash(_bare(_COMMENT.sub("", text))[:_MAX_COMPARED_CHARS])
+    return short_hash(bare_text(_COMMENT.sub("", text))[:_MAX_COMPARED_CHARS])
 
 
 def _whole_digest(text: str) -> str:
     """Return a digest of all letters and digits of a text, also of those in comments, which a hook may show."""
-    return short_hash(_bare(text))
-
-
-def _bare(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
+    return short_hash(bare_text(text))
 
 
 def _anchor_digest(anchor: Anchor) -> str:

@@ -27,7 +27,7 @@ from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
-from lorelog.light.delivery_files import AT_REJECTION, FILED_BY
+from lorelog.light.delivery_files import AT_REJECTION, FILED_BY, text_key
 from lorelog.services.guards.replay import quote_words
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
@@ -153,11 +153,6 @@ def _said(statement: Statement) -> str:
     return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
 
 
-def fold_words(text: str) -> str:
-    """Return a text without what does not make it another one: case, white space, and a full stop at its end."""
-    return " ".join(text.casefold().split()).rstrip(".")
-
-
 class PastCalls(Struct, frozen=True):
     """How often past calls match a rule, and how many of them the user opposed."""
 
@@ -239,9 +234,9 @@ class Filing(Struct, frozen=True, kw_only=True):
         self, statement: Statement, verdict: Verdict, rules: Sequence[StandingRule], filed: Sequence[ReviewEntry]
     ) -> ReviewEntry:
         entry = replace(self._close(statement, verdict), words=quote_words(statement.text))
-        known = {fold_words(rule.text): rule.id for rule in rules}
-        known |= {fold_words(other.wording): other.memory for other in filed if other.outcome == FILED}
-        same = rules[verdict.same[0] - 1].id if verdict.same else known.get(fold_words(verdict.wording))
+        known = {text_key(rule.text): rule.id for rule in rules}
+        known |= {text_key(other.wording): other.memory for other in filed if other.outcome == FILED}
+        same = rules[verdict.same[0] - 1].id if verdict.same else known.get(text_key(verdict.wording))
         if same:
             return replace(entry, outcome=SAME, memory=same)
         return self._propose(entry, verdict, statement.date, rules)
