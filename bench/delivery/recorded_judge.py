@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from lorelog.services.review.judge import BATCH, LASTING_LABELS, KnownRule, Verdict, check_verdict
 from lorelog.services.review.statements import Statement
 
-_KEY_CHARS = (1_000, 60)
+_KEY_CHARS = (800, 60)
 _WORDING_CHARS = 240
 _VERDICTS, _REPEATED = (Path(__file__).with_name(name) for name in ("verdicts.tsv", "repeated.tsv"))
 

@@ -221,8 +221,4 @@ def test_neither_an_agent_nor_an_install_without_a_terminal_allows_a_judge(
     monkeypatch.setenv("LORELOG_REVIEW_JUDGE", "host")
     assert "Claude Code cannot choose the judge" in shell("review", "run").err
     monkeypatch.delenv("LORELOG_REVIEW_JUDGE")
-    assert shell("config", "get", "review.judge", "--json").json == {
-        "key": "review.judge",
-        "value": "none",
-        "origin": "default",
-    }
+    assert shell("config", "get", "review.judge", "--json").json["origin"] == "default"
