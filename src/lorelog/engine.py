@@ -143,14 +143,13 @@ class Engine(ProjectScope):
         from lorelog.ingest.redaction.redact import redact
         from lorelog.services.review.reviewer import Reviewer
         from lorelog.services.review.statements import StatementSource
-        from lorelog.services.standing.ownership import Ownership
 
         self.place.create()
         calls, patterns = self.past_calls(environment, all_projects=all_projects), self.defaults.capture.patterns
         source = StatementSource(
             store=self.store,
             lifecycle=self.lifecycle_index(),
-            ownership=Ownership(self.place, self.authored()),
+            ownership=self.ownership(),
             access=calls.access,
             redact=lambda text: redact(text, patterns).text,
         )

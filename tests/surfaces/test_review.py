@@ -119,7 +119,7 @@ def write_talk(folder: Path) -> Path:
 
 
 def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tmp_path: Path) -> None:
-    """Everything that the user said waits; filed by a person it stands with its source, closed it is not asked about again."""
+    """Everything that the user said waits; filed by a person it stands with its source, and is retired with it; closed it is not asked about again."""
     talk = write_talk(tmp_path)
     with Lorelog(project=project) as memory:
         memory.capture(host="claude", session="session-1", transcript=str(talk), everything=True)
@@ -150,6 +150,11 @@ def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tm
             "- Nests are of willow.\n- About: said on 2099-03-05 at a rejection, approved by you: “willow for nests”"
         )
         assert decision.outcome == "filed"
+        newer = memory.supersede(decision.result, "Nests are of oak wood.")
+        found = {hit.anchor.memory for hit in memory.search("which wood").hits if hit.anchor}
+        assert newer.memory in found
+        assert found.isdisjoint({answer, decision.result})
+        memory.delete(newer.memory)
     shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
     assert "Nests are of willow. (said on 2099-03-05 at a rejection, approved by you)" in shown
     assert "Which wood? → Willow" in shown

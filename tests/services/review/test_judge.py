@@ -14,7 +14,6 @@ from lorelog.core.ports import Completion
 from lorelog.services.review.judge import (
     AskModel,
     Judge,
-    KnownRule,
     Verdict,
     check_verdict,
     is_supported,
@@ -22,8 +21,9 @@ from lorelog.services.review.judge import (
     read_verdicts,
 )
 from lorelog.services.review.statements import Statement
+from lorelog.services.standing.rules import StandingRule
 
-RULES = (KnownRule("r1", "Use British spelling."), KnownRule("r2", "Never commit to main."))
+RULES = (StandingRule(id="r1", text="Use British spelling."), StandingRule(id="r2", text="Never commit to main."))
 
 
 def said(text: str, number: int = 1, before: str = "", session: str = "a", channel: str = "prompt") -> Statement:

@@ -27,11 +27,13 @@ from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
+from lorelog.light.delivery_files import AT_REJECTION, FILED_BY
 from lorelog.services.guards.replay import quote_words
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
-from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict
+from lorelog.services.review.judge import LASTING_LABELS, Verdict
 from lorelog.services.review.statements import Statement
+from lorelog.services.standing.rules import StandingRule
 
 FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
 """What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""
@@ -42,7 +44,7 @@ TYPES = {"rule": "preference", "decision": "decision"}
 _MIN_HITS = 3
 """Past calls that a rule must match before their reactions count against it."""
 _MAX_SOURCES, _MAX_SOURCE_CHARS = 3, 120
-_PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
+_PLACES = {"prompt": "in a prompt", "rejection": AT_REJECTION, "answer": "as an answer"}
 
 
 class SourceStatement(Serializable, Struct, frozen=True):
@@ -106,7 +108,7 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
 
     def explain(self) -> str:
         """Return who said and who filed it, in a few words."""
-        return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'filed by {self.judge}'}"
+        return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'{FILED_BY}{self.judge}'}"
 
 
 _PARSE = partial(msgspec.convert, type=ReviewEntry, strict=False)
@@ -182,7 +184,7 @@ class Filing(Struct, frozen=True, kw_only=True):
     """Tells whether a person added or approved a memory."""
 
     def file(
-        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
     ) -> list[ReviewEntry]:
         """File statements, the lasting ones oldest first, and return what became of them.
 
@@ -207,7 +209,7 @@ class Filing(Struct, frozen=True, kw_only=True):
         return entries
 
     def file_again(
-        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[KnownRule]
+        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[StandingRule]
     ) -> list[ReviewEntry]:
         """File what the user said again in these statements, oldest first, and return what became of it."""
         known = {entry.statement: entry for entry in self.log.entries().values() if entry.outcome not in _NOTHING}
@@ -242,11 +244,11 @@ class Filing(Struct, frozen=True, kw_only=True):
         )
 
     def _propose(
-        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[KnownRule], *, doubt: str = ""
+        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[StandingRule], *, doubt: str = ""
     ) -> ReviewEntry:
         """Write the memory of a rule or decision of that date, unless it waits for a person or is outdated."""
         replaced = [rules[number - 1] for number in verdict.replaces]
-        newer = next((rule.id for rule in replaced if rule.said > date[:10]), "")
+        newer = next((rule.id for rule in replaced if rule.since[:10] > date[:10]), "")
         if newer:
             return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(

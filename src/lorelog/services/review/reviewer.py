@@ -40,13 +40,12 @@ from lorelog.services.review.judge import (
     PURPOSE_REVIEW,
     STEERING_LABELS,
     Judge,
-    KnownRule,
     Verdict,
     nearest_earlier,
 )
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
-from lorelog.services.standing.rules import command_candidate, path_candidate, read_standing_memories
+from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories
 from lorelog.services.traces.remedies import command_shape
 
 _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
@@ -137,10 +136,9 @@ class Reviewer:
         entries = self.log.entries().values()
         return {entry.statement for entry in entries if unasked or entry.outcome != UNDECIDED}
 
-    def rules(self) -> list[KnownRule]:
-        """Return the rules and decisions that stand, newest first."""
-        standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text, memory.since[:10]) for memory in standing[:MAX_RULES]]
+    def rules(self) -> list[StandingRule]:
+        """Return the user's rules and decisions that stand, newest first."""
+        return [memory for memory in read_standing_memories(self._workspace) if memory.is_users][:MAX_RULES]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
@@ -177,7 +175,7 @@ class Reviewer:
         )
 
     def _compare(
-        self, judge: Judge, batch: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+        self, judge: Judge, batch: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
     ) -> list[tuple[Verdict, list[Statement]]]:
         """Return what statements for the work at hand say again, of earlier sessions or of each other."""
         new = [said for said in batch if said.id in verdicts and verdicts[said.id].label in STEERING_LABELS]
