@@ -25,7 +25,7 @@ from lorelog.services.review.judge import BATCH, LASTING_LABELS, Verdict, check_
 from lorelog.services.review.statements import Statement
 from lorelog.services.standing.rules import StandingRule
 
-_KEY_CHARS = (1_000, 60)
+_KEY_CHARS = (800, 60)
 _WORDING_CHARS = 240
 _VERDICTS, _REPEATED = (Path(__file__).with_name(name) for name in ("verdicts.tsv", "repeated.tsv"))
 

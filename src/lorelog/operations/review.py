@@ -43,7 +43,6 @@ STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
 _ABSENT = "who files what the user said is decided in the page, the shell or Python"
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
-_JUDGE_VARIABLE = "LORELOG_REVIEW_JUDGE"
 _LOCK_WAIT_S = 60.0
 """Two reviews at once would pay for the same statements."""
 _Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
@@ -191,7 +190,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and is sent again only if you name a judge.
     `left` and `left_tokens` say what waits, and about what that needs.
     """
-    if call.agent and (request.judge or _JUDGE_VARIABLE in call.environment):
+    if call.agent and (request.judge or "LORELOG_REVIEW_JUDGE" in call.environment):
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
     reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     busy = StoreBusy("another review is running", hint="try again when it has ended")

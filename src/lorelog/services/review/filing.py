@@ -189,10 +189,18 @@ class Filing(Struct, frozen=True, kw_only=True):
         entries = [self._close(said, verdicts.get(said.id)) for said in statements if said.id not in lasting]
         known = self.log.entries()
         self.log.add(entry for entry in entries if entry.outcome != UNDECIDED or entry.statement not in known)
-        for said in sorted(statements, key=lambda said: said.date):
-            if said.id in lasting:
-                entries.append(self._file_one(said, verdicts[said.id], rules, entries))
-                self.log.add(entries[-1:])
+        standing = {text_key(rule.text): rule.id for rule in rules}
+        for said in sorted((said for said in statements if said.id in lasting), key=lambda said: said.date):
+            verdict = verdicts[said.id]
+            entry = replace(self._close(said, verdict), words=quote_words(said.text))
+            same = rules[verdict.same[0] - 1].id if verdict.same else standing.get(text_key(verdict.wording))
+            if same:
+                entry = replace(entry, outcome=SAME, memory=same)
+            else:
+                entry = self._propose(entry, verdict, said.date, rules)
+                standing |= {text_key(entry.wording): entry.memory} if entry.outcome == FILED else {}
+            entries.append(entry)
+            self.log.add([entry])
         return entries
 
     def file_again(
@@ -229,17 +237,6 @@ class Filing(Struct, frozen=True, kw_only=True):
             outcome=CLOSED if verdict else UNDECIDED,
             said=_said(statement),
         )
-
-    def _file_one(
-        self, statement: Statement, verdict: Verdict, rules: Sequence[StandingRule], filed: Sequence[ReviewEntry]
-    ) -> ReviewEntry:
-        entry = replace(self._close(statement, verdict), words=quote_words(statement.text))
-        known = {text_key(rule.text): rule.id for rule in rules}
-        known |= {text_key(other.wording): other.memory for other in filed if other.outcome == FILED}
-        same = rules[verdict.same[0] - 1].id if verdict.same else known.get(text_key(verdict.wording))
-        if same:
-            return replace(entry, outcome=SAME, memory=same)
-        return self._propose(entry, verdict, statement.date, rules)
 
     def _propose(
         self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[StandingRule], *, doubt: str = ""

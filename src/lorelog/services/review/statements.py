@@ -19,6 +19,7 @@ from lorelog.core.query import Filters
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
 from lorelog.ingest.transcripts.conversation import open_conversation
+from lorelog.ingest.transcripts.note_text import shorten_middle
 from lorelog.ingest.transcripts.turn_note import strip_injected_context, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.services.memories.transcript_access import TranscriptAccess
@@ -150,14 +151,10 @@ def _make_statement(stored: StoredChunk, anchor: Anchor, text: str, before: str,
     return Statement(
         id=anchor.memory,
         channel=_CHANNELS[stored.chunk.type],
-        text=_cut_middle(text.strip(), MAX_STATEMENT_CHARS),
+        text=shorten_middle(text.strip(), MAX_STATEMENT_CHARS),
         before=" ".join(before.split())[-MAX_BEFORE_CHARS:],
         date=stored.chunk.date,
         project=stored.project,
         session=anchor.session,
         host=host,
     )
-
-
-def _cut_middle(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit * 3 // 4]} […] {text[-limit // 4 :]}"

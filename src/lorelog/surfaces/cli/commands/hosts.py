@@ -217,7 +217,8 @@ def run_hosts_install(args: argparse.Namespace) -> int:
         print("The first new memory appears when an agent has finished a turn: lorelog list.")
     if any(change["files"] for change in changes):
         print("Restart open sessions to pick this up.")
-    if any(change["host"] in HOSTS for change in changes) and not args.yes:
+    # OpenClaw's program is never asked: see `models.chat.programs`.
+    if any(change["host"] in HOSTS and change["host"] != "openclaw" for change in changes) and not args.yes:
         _ask_for_judge()
     return status
 
