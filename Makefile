@@ -132,7 +132,7 @@ bench-code: $(VENV)/.ready  ## how well and how fast code is known, against each
 bench-freshness: $(VENV)/.ready  ## what memories know of refactored code (make bench-freshness ARGS='REPOSITORY …' or ARGS='--history GIT@OLD..NEW …'; default: two packages that are installed)
 	$(BIN)/python -m bench.freshness $(or $(ARGS),$(shell $(BIN)/python -c 'import sysconfig; p = sysconfig.get_path("purelib"); print(p + "/rich", p + "/hypothesis")'))
 
-bench-delivery: $(VENV)/.ready  ## what agents are shown, and when (make bench-delivery ARGS='--data DIR --out FILE'; --data is a folder with real transcripts)
+bench-delivery: $(VENV)/.ready  ## what agents are shown, and when on real sessions (make bench-delivery ARGS='TEAM_FOLDER... --labels FILE')
 	$(BIN)/python -m bench.delivery $(ARGS)
 
 bench-safety: $(VENV)/.ready  ## secrets, hostile inputs and kills (make bench-safety ARGS='--cycles 100')

@@ -130,7 +130,7 @@ BENCHES = (
     ),
     _bench("code-speed", "-m bench.code_speed", CODE, 5, quick="--files 100 --symbols 1000 --packages rich"),
     _bench("freshness", "-m bench.freshness {rich} {hypothesis}", _paths("services/freshness"), 2),
-    _bench("delivery", "-m bench.delivery", HOOKS + CAPTURE, 4, quick="--only cues", data="optional"),
+    _bench("delivery", "-m bench.delivery.cues", HOOKS + CAPTURE, 1),
     _bench("redaction", "bench/redaction.py", _paths("ingest/redaction"), 1, data="required", judges=False),
     _bench(
         "scale", "-m bench.scale --only lorelog", SEARCH, 8, quick="--size 1000 --queries 20 --cold 1", judges=False

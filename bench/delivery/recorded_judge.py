@@ -21,10 +21,11 @@ from pathlib import Path
 from bench.delivery.timeline import Session
 from msgspec.structs import replace
 
-from lorelog.services.review.judge import BATCH, LASTING_LABELS, KnownRule, Verdict, check_verdict
+from lorelog.services.review.judge import BATCH, LASTING_LABELS, Verdict, check_verdict
 from lorelog.services.review.statements import Statement
+from lorelog.services.standing.rules import StandingRule
 
-_KEY_CHARS = (1_000, 60)
+_KEY_CHARS = (800, 60)
 _WORDING_CHARS = 240
 _VERDICTS, _REPEATED = (Path(__file__).with_name(name) for name in ("verdicts.tsv", "repeated.tsv"))
 
@@ -63,11 +64,11 @@ class RecordedJudge:
             for key in _keys(text):
                 self.texts.setdefault((channel, key), digest_of(channel, text))
 
-    def take(self, statements: Sequence[Statement], rules: Sequence[KnownRule]) -> Sequence[Statement]:
+    def take(self, statements: Sequence[Statement], rules: Sequence[StandingRule]) -> Sequence[Statement]:
         """Return the first statements, as many as a model is asked about at once."""
         return statements[:BATCH]
 
-    def judge(self, statements: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> dict[str, Verdict]:
+    def judge(self, statements: Sequence[Statement], rules: Sequence[StandingRule] = ()) -> dict[str, Verdict]:
         """Return the verdicts of all statements that are labelled; the others are called `other`."""
         verdicts = {}
         for number, statement in enumerate(statements, 1):
@@ -85,7 +86,7 @@ class RecordedJudge:
         return verdicts
 
     def compare(
-        self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[KnownRule] = ()
+        self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[StandingRule] = ()
     ) -> Iterator[tuple[Verdict, list[Statement]]]:
         """Yield what was said again under one subject of `repeated.tsv`, as a judge would."""
         digests = {said.id: self._digest(said) for said in (*new, *earlier)}
@@ -109,7 +110,7 @@ class RecordedJudge:
         found = (self.texts.get((statement.channel, key), "") for key in _keys(statement.text))
         return next(filter(None, found), "")
 
-    def _answer(self, number: int, digest: str, label: str, subject: str, rules: Sequence[KnownRule]) -> Verdict:
+    def _answer(self, number: int, digest: str, label: str, subject: str, rules: Sequence[StandingRule]) -> Verdict:
         answer = self.answers.get(digest, {})
         wording = answer.get("wording") or subject
         replaced = [part for part in answer.get("replaces", "").split(";") if part]

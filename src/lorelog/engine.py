@@ -143,14 +143,13 @@ class Engine(ProjectScope):
         from lorelog.ingest.redaction.redact import redact
         from lorelog.services.review.reviewer import Reviewer
         from lorelog.services.review.statements import StatementSource
-        from lorelog.services.standing.ownership import Ownership
 
         self.place.create()
         calls, patterns = self.past_calls(environment, all_projects=all_projects), self.defaults.capture.patterns
         source = StatementSource(
             store=self.store,
             lifecycle=self.lifecycle_index(),
-            ownership=Ownership(self.place, self.authored()),
+            ownership=self.ownership(),
             access=calls.access,
             redact=lambda text: redact(text, patterns).text,
         )
@@ -186,21 +185,14 @@ class Engine(ProjectScope):
 
     def judge_state(self, environment: Mapping[str, str], projects: tuple[str, ...] | None) -> JudgeState:
         """Return who may judge, what of these projects waits, what was done, and what is wrong with the judge."""
-        state = self.reviewer(environment).state(self.defaults.review_judge, projects)
-        try:
-            self.judge()
-        except LorelogError as error:  # the setting names a model that there is not
-            return replace(state, problem=error.message)
-        return state
+        return self.reviewer(environment).state(self.defaults.review_judge, projects)
 
     def judged_projects(self, environment: Mapping[str, str], pause_s: float) -> list[str]:
         """Return the projects of the tenant with open statements; none if nobody may judge, or the judge failed within `pause_s`."""
-        reviewer = None if self.defaults.review_judge == "none" else self.reviewer(environment)
-        return (
-            []
-            if reviewer is None or reviewer.has_failed_within(pause_s)
-            else list(reviewer.count_open(None, unasked=True))
-        )
+        if self.defaults.review_judge == "none":
+            return []
+        reviewer = self.reviewer(environment)
+        return [] if reviewer.has_failed_within(pause_s) else list(reviewer.count_open(None, unasked=True))
 
     def forgetter(self) -> Forgetter:
         """Return what erases text permanently."""

@@ -122,8 +122,9 @@ def check_language_models(
         ("review.judge", llm if judge == "llm" else _with_named_provider(judge, llm)),
         ("summarize.provider", settings.summarize_options(environment)),
     ):
-        if options.provider == "none" or (setting, options.provider) == ("summarize.provider", "host"):
-            continue  # the session's own agent then writes the notes
+        is_own = (setting, options.provider) == ("summarize.provider", "host")  # the session's agent writes the notes
+        if is_own or (options.provider == "none" and (setting, judge) != ("review.judge", "llm")):
+            continue
         from lorelog.models.chat import check_language_model as check
 
         try:

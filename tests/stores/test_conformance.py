@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,8 @@ def embed(store: Store, **vectors: tuple[float, ...]) -> None:
         writer.put_vectors({keys[text.replace("_", " ")]: vector(*numbers) for text, numbers in vectors.items()})
 
 
-def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
-    """An index that was never written returns nothing and raises nothing."""
+def test_empty_store_answers_everything_with_nothing(store: Store, tmp_path: Path) -> None:
+    """An index that was never written returns nothing, raises nothing, and is not created by reading."""
     assert store.documents() == []
     assert store.chunks_of("/a.md") == []
     assert store.find("ab") == []
@@ -56,6 +57,7 @@ def test_empty_store_answers_everything_with_nothing(store: Store) -> None:
     assert near(store, 1, 0) == []
     assert store.missing_vectors(["k"]) == {"k"}
     assert store.coverage(ALL).chunks == store.stats().documents == 0
+    assert not (tmp_path / "index").exists()
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from tests.stores.making import PlainAnalyser, chunk, update
 
-from lorelog.core.errors import StoreDamaged
 from lorelog.core.ports import REPAIR_NOTE
 from lorelog.core.query import Filters
 from lorelog.stores.embedded import EmbeddedStore, dense
@@ -160,16 +159,6 @@ def test_copied_files_are_intact(tmp_path: Path) -> None:
         assert first_texts(store) == EXPECTED
         assert store.get_note(REPAIR_NOTE) == ""
     assert path.exists()
-
-
-def test_damage_that_cannot_be_repaired_is_an_error(tmp_path: Path) -> None:
-    """While another process writes, a search of a damaged lane fails with the reason instead of a wrong answer."""
-    fill(tmp_path)
-    flip(tmp_path, VECTORS, keep_time=True)
-
-    error = pytest.raises(StoreDamaged, match=r"lines of \w+\.i16")
-    with opened(tmp_path) as other, opened(tmp_path) as store, other.writer(), error:
-        store.propose((), vector_of("text 1"), Filters(), 5)[1]
 
 
 @pytest.mark.parametrize("keep_time", [True, False])

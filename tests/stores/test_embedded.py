@@ -127,15 +127,6 @@ def test_another_process_and_another_model_change_the_revision(tmp_path: Path) -
     assert len({first, second, reader.revision()}) == 3
 
 
-def test_reading_creates_nothing(tmp_path: Path) -> None:
-    """Reading an index that does not exist creates no file."""
-    store = open_store(tmp_path)
-
-    assert search_texts(store, "x") == []
-    assert store.stats().chunks == 0
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("lost", ["lexical", "dense", "lexical/current.json", "dense state", "both states", "words"])
 def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> None:
     """Lanes that are missing or damaged, or whose state is lost, are rebuilt completely."""
@@ -500,23 +491,6 @@ def test_a_reset_does_not_pull_the_index_from_under_a_run(tmp_path: Path) -> Non
         open_store(tmp_path).reset()
 
     assert search_texts(store, "alpha") == ["alpha"]
-
-
-def test_entries_do_not_turn_an_index_over(tmp_path: Path) -> None:
-    """A write under another model keeps the index's model, ids and vectors."""
-    first = open_store(tmp_path)
-    fill(first, "alpha")
-    before = [stored.id for stored in first.chunks_of("/a.md")]
-
-    other = open_store(tmp_path, model="other")
-    with other.writer() as writer:
-        writer.put([update("/b.md", ["beta"])])
-
-    assert [stored.id for stored in first.chunks_of("/a.md")] == before
-    assert len(first.propose((), vector(1, 5), ALL, 5)[1]) == 1
-    assert [pending.text for pending in first.pending(5)] == ["beta"]
-    assert first.serves_model()
-    assert not other.serves_model()
 
 
 def read_places(store: EmbeddedStore) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:

@@ -99,7 +99,9 @@ def tenant(home: Path, project: Path) -> Path:
 @pytest.fixture
 def full(shell: Shell, project: Path, home: Path, tenant: Path, tmp_path: Path) -> Path:
     """A home with the canary in every place, beside other memories; returns the host's transcript."""
-    shell("add", "The ferry to the island leaves at noon from pier four.", "--type", "fact")
+    ferry = shell("add", "The ferry to the island leaves at noon from pier four.", "--type", "fact", "--json").json[
+        "memory"
+    ]
     secret = shell("add", SECRET, "--type", "decision", "--json").json["memory"]
     shell("add", "Maps are stored as tiles because the tablets have little memory.", "--type", "decision")
     assert shell("compact", "--llm", "none").status == 0
@@ -113,9 +115,12 @@ def full(shell: Shell, project: Path, home: Path, tenant: Path, tmp_path: Path) 
     for word, memory in ((CANARY, secret), ("rm -r *", "")):
         draft = GuardDraft(command=f"{word} *", message=f"do not {word}", memory=memory)
         guards.enable(guards.add(draft, "person").guard, "person")
-    append_delivery(
-        str(tenant / "deliveries"), "claude", "s", {"memories": [secret], "kind": "cue", "cue": f"command={CANARY}"}
-    )
+    for delivery in (
+        {"memories": [secret], "kind": "cue", "cue": f"command={CANARY}"},
+        {"memories": [secret]},
+        {"memories": [ferry]},
+    ):
+        append_delivery(str(tenant / "deliveries"), "claude", "s", delivery)
     write(home / "logs" / "daemon.log", f"started\nfailed for {CANARY}\nstopped\n")
     write(home / "spool" / "failed" / "e.json", json.dumps({"answer": SECRET}))
     write(home / "summaries" / "r.json", json.dumps({"text": SECRET}))
@@ -157,6 +162,8 @@ def test_nothing_of_it_is_left_and_everything_else_is_as_it_was(
     assert "northern slip" in shell("search", "northern slip").out
     assert [guard.message for guard in GuardLog(tenant / "guards.jsonl").all()] == ["do not rm -r *"]
     assert (home / "logs" / "daemon.log").read_text() == "started\nstopped\n"
+    (deliveries,) = (tenant / "deliveries").glob("*.jsonl")
+    assert len(deliveries.read_text().splitlines()) == 1
 
     assert capture(shell, full).json.get("captured", []) == []
     shell("index", "--force")

@@ -119,7 +119,7 @@ def write_talk(folder: Path) -> Path:
 
 
 def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tmp_path: Path) -> None:
-    """Everything that the user said waits; filed by a person it stands with its source, closed it is not asked about again."""
+    """Everything that the user said waits; filed by a person it stands with its source, and is retired with it; closed it is not asked about again."""
     talk = write_talk(tmp_path)
     with Lorelog(project=project) as memory:
         memory.capture(host="claude", session="session-1", transcript=str(talk), everything=True)
@@ -150,6 +150,11 @@ def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tm
             "- Nests are of willow.\n- About: said on 2099-03-05 at a rejection, approved by you: “willow for nests”"
         )
         assert decision.outcome == "filed"
+        newer = memory.supersede(decision.result, "Nests are of oak wood.")
+        found = {hit.anchor.memory for hit in memory.search("which wood").hits if hit.anchor}
+        assert newer.memory in found
+        assert found.isdisjoint({answer, decision.result})
+        memory.delete(newer.memory)
     shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
     assert "Nests are of willow. (said on 2099-03-05 at a rejection, approved by you)" in shown
     assert "Which wood? → Willow" in shown
@@ -176,6 +181,7 @@ def test_every_command_shows_the_same_rules_and_decisions(project: Path, tmp_pat
         words, reason = said[:-1].split(" (")
         assert f"{reason}: {words}\n" in context
     assert "semantic_candidate" not in context
+    assert context.count("willow for nests") == context.count("Which wood?") == 1
     shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
     assert (rule in shown, f"decided: {decision}" in shown) == (True, True)
     for text in (told.text, context, shell("brief").out):
@@ -199,7 +205,7 @@ def test_who_contradicts_himself_daily_is_taken_by_his_last_word(project: Path, 
         for day in (1, 0, 2, 4, 3):
             rules = reviewer.rules()
             verdict = Verdict(n=1, label="rule", wording=prompts[day], replaces=tuple(range(1, len(rules) + 1)))
-            reviewer.file([said[prompts[day]]], {said[prompts[day]].id: verdict}, rules, "claude/haiku")
+            reviewer.filing("claude/haiku").file([said[prompts[day]]], {said[prompts[day]].id: verdict}, rules)
         outcomes = [reviewer.log.entries()[said[prompt].id] for prompt in prompts]
         assert [entry.outcome for entry in outcomes] == ["closed", "filed", "filed", "closed", "filed"]
         assert [rule.text for rule in reviewer.rules()] == [prompts[4]]
@@ -241,7 +247,7 @@ def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path
         reviewer = memory._caller.engine.reviewer(os.environ)
         (said,) = [said for said in reviewer.statements(None, 10) if said.channel == "rejection"]
         verdict = Verdict(n=1, label="rule", wording=said.text, cues=tuple(cues), forbids=True)
-        (entry,) = reviewer.file([said], {said.id: verdict}, [], "claude/haiku")
+        (entry,) = reviewer.filing("claude/haiku").file([said], {said.id: verdict}, [])
         (item,) = memory.review.list(kind="proposal").items
     count = 4 if cues == ["event=e2e-test"] else 3
     assert (entry.outcome, entry.reason) == ("waiting", f"{count} past calls match it, and you opposed 1")

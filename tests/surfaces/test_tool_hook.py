@@ -277,7 +277,7 @@ def test_the_log_says_which_memories_held_a_call(tmp_path: Path) -> None:
 
 
 def test_only_a_rule_that_the_session_has_not_seen_holds_a_call(tmp_path: Path) -> None:
-    """A rule listed at session start, or stated in this session, is shown with the call; an unseen one stops it once."""
+    """A rule listed at session start, stated in this session or only filed by a model is shown with the call; another one stops it once."""
     context = call(tmp_path, hold="unseen")
     start = {"project": "/p", "moment": "session-start", "kind": "standing", "memories": ["m1"], "tokens": 9}
     append_delivery(context.files.log, "claude", context.event["session"], start)
@@ -286,6 +286,14 @@ def test_only_a_rule_that_the_session_has_not_seen_holds_a_call(tmp_path: Path) 
     assert deliver(context, None, [], [{**RULE, "id": "m2", "session": "s1"}])[1] is False
     assert deliver(context, None, [], [{**RULE, "id": "m3"}])[1] is True
     assert deliver(call(tmp_path, hold="off"), None, [], [{**RULE, "id": "m4"}])[1] is False
+    for number, (reason, is_held) in enumerate(
+        (
+            ("said on 2026-11-02 in a prompt, filed by claude/haiku", False),
+            ("said on 2026-11-02 in a prompt, approved by you", True),
+            ("said on 2026-11-02 at a rejection, filed by claude/haiku", True),
+        )
+    ):
+        assert deliver(context, None, [], [{**RULE, "id": f"filed{number}", "reason": reason}])[1] is is_held
 
 
 def test_a_call_is_not_held_if_that_cannot_be_recorded(tmp_path: Path) -> None:

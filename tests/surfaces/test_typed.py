@@ -74,14 +74,6 @@ def test_a_table_fits_the_terminal(shell: Shell, project: Path) -> None:
         assert len(rows) == (1 if columns == 120 else 2)
 
 
-@pytest.mark.slow
-def test_a_digest_begins_with_its_text(shell: Shell) -> None:
-    """Neither a resume nor a brief begins with a mark for machines."""
-    task = start(shell)
-    assert shell("task", "resume", task).out.startswith("Goal\n")
-    assert shell("brief").out.startswith("Project app has")
-
-
 def test_a_restored_backup_is_not_called_imported(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,8 +207,8 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "none",
         "The language model that may file what you said as rules and decisions (`lorelog review`): `none`, `host` for the "
         "small model of the agent you talked to, `llm` for `llm.provider`, or PROVIDER/MODEL. Its tokens count for `llm.daily_tokens`.",
-        pattern=rf"(?:{'|'.join(SUMMARY_PROVIDERS)})(?:/[!-~]+)?",
-        expected="none, host (host/claude, …), llm, or openai, anthropic, gemini, ollama or command with /MODEL",
+        pattern=rf"none|llm|(?:{'|'.join(LANGUAGE_PROVIDERS[1:])})(?:/[!-~]+)?",
+        expected="none, host or host/claude, llm, or a provider of llm.provider as in ollama/MODEL",
     ),
     Setting(
         "llm.provider",

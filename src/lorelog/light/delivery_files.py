@@ -16,8 +16,10 @@ from lorelog.light.quick_json import read_objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, TypeVar
+
+    Memory = TypeVar("Memory")
 
 
 GLOBAL_KEY = "global"
@@ -35,8 +37,12 @@ MAX_JOURNALS = 30
 _TAIL_BYTES = 65_536
 """Bytes read from the end of a journal: about a hundred turns."""
 _MAX_OWN_BYTES = 1_000_000
-_MAX_REASON_CHARS, _MAX_RULE_CHARS, _MAX_NAME_CHARS = 80, 240, 40
+_MAX_REASON_CHARS, MAX_RULE_CHARS, _MAX_NAME_CHARS = 80, 240, 40
 FOREIGN_LABEL = "came with the repository"
+RULE_TYPES = ("correction", "preference")
+STANDING_TYPES = (*RULE_TYPES, "decision")
+STALE_VERDICTS = ("drifted", "gone")
+"""The code that a memory names has changed."""
 _COMMENT_END = "-->"
 _ZERO_WIDTH_JOINER, _REPLACEMENT_CHAR = "\u200d", "\ufffd"
 """The joiner combines two characters; the replacement stands for invalid bytes."""
@@ -83,18 +89,59 @@ def short_digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def read_standing(files: tuple[str, ...], today: str = "") -> list[dict[str, Any]]:
-    """Return the standing memories without those that expired since: newest first, those never used at the end."""
+def read_standing(files: tuple[str, ...], today: str = "", types: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """Return the standing memories, of some types only, each text once, without those that expired since.
+
+    They are newest first; those that were often shown without use come last.
+    """
     today = today or time.strftime("%Y-%m-%d")
     memories = [
         memory
         for file in files
         for memory in read_objects(read_start(file, MAX_STANDING_BYTES))
         if isinstance(memory.get("id"), str) and isinstance(memory.get("text"), str)
-        if not "" < str(memory.get("expires", "")) < today
+        if not "" < str(memory.get("expires", "")) < today and (not types or memory.get("type") in types)
     ]
     newest = sorted(memories, key=lambda memory: str(memory.get("date", "")), reverse=True)
-    return sorted(newest, key=is_never_used)
+    return sorted(drop_repetitions(newest, dict.get), key=is_never_used)
+
+
+def drop_repetitions(memories: Iterable[Memory], get: Callable[[Memory, str], Any]) -> list[Memory]:
+    """Keep one of each text: the user's, an agent's, or a foreign one; the first of these."""
+    kept: dict[str, tuple[int, Memory]] = {}
+    for memory in memories:
+        key = text_key(get(memory, "text"))
+        rank = _author_rank(get(memory, "own"), get(memory, "origin"))
+        if key and (key not in kept or rank < kept[key][0]):
+            kept[key] = rank, memory
+    return [memory for _, memory in kept.values()]
+
+
+def text_key(text: str) -> str:
+    """Return what equal texts have in common, whatever their case and markup."""
+    return bare_text(text.casefold())
+
+
+def bare_text(text: str) -> str:
+    """Return the letters and digits of a text, and the signs that tell C++ and C# from C."""
+    return "".join(char for word in text.split() for char in word.lstrip("+#") if char.isalnum() or char in "+#")
+
+
+def _author_rank(own: object, origin: object) -> int:
+    """Return 0 for the user's own word, 1 for what an agent noted here, 2 for what came from elsewhere."""
+    if own is not True or foreign_origin_label(str(origin or "")):
+        return 2
+    return int(origin not in (None, "", "user"))
+
+
+def is_users_word(memory: Mapping[str, Any]) -> bool:
+    """Return whether a memory was written on this machine, and not by an agent, a tool or an import."""
+    return _author_rank(memory.get("own"), memory.get("origin")) == 0
+
+
+def is_agents_note(memory: Mapping[str, Any]) -> bool:
+    """Return whether an agent wrote a memory on this machine."""
+    return _author_rank(memory.get("own"), memory.get("origin")) == 1
 
 
 def is_never_used(memory: dict[str, Any]) -> bool:
@@ -255,23 +302,31 @@ def clean_line(text: str) -> str:
     return line
 
 
+AT_REJECTION = "at a rejection"
+"""Where the user said a rule whose breach they stopped once already."""
+FILED_BY = "filed by "
+"""Before the model that called a statement a rule; one that a person approved has another ending."""
+
+
 def when_said(memory: Mapping[str, Any]) -> str:
     """Return when and how a memory was said and who filed it, if it was filed; otherwise its day."""
     reason = clean_line(str(memory.get("reason") or ""))[:_MAX_REASON_CHARS]
     return reason or clean_line(str(memory.get("date") or ""))[:10]
 
 
-def describe_memory(memory: Mapping[str, Any], max_chars: int = _MAX_RULE_CHARS) -> str:
+def describe_memory(memory: Mapping[str, Any], max_chars: int = MAX_RULE_CHARS) -> str:
     """Return a standing memory on one line: with its reason or day, or as a quotation if it is not from here."""
-    text, label, when = (
-        shorten_line(clean_line(str(memory["text"])), max_chars),
-        foreign_label(memory),
-        when_said(memory),
-    )
-    if label:
-        text = text.replace('"', "'")
-        return f'{label}: "{text}"'
-    return f"{text} ({when})" if when else text
+    text = shorten_line(clean_line(str(memory["text"])), max_chars)
+    if label := foreign_label(memory):
+        return quote_text(label, text)
+    when, stale = when_said(memory), memory.get("verdict") in STALE_VERDICTS
+    return f"{'may be out of date: ' if stale else ''}{text}{f' ({when})' if when else ''}"
+
+
+def quote_text(label: str, text: str) -> str:
+    """Return a text as a quotation, so that it cannot look like a task; without a label as it is."""
+    quoted = text.replace('"', "'")
+    return f'{label}: "{quoted}"' if label else text
 
 
 def foreign_label(memory: Mapping[str, Any]) -> str:
@@ -279,7 +334,8 @@ def foreign_label(memory: Mapping[str, Any]) -> str:
     origin, writer = foreign_origin_label(str(memory.get("origin") or "")), str(memory.get("writer") or "")
     if origin or memory.get("own") is True:
         return origin
-    return f"{clean_line(writer)[:_MAX_NAME_CHARS]}'s rule, quoted" if writer else f"{FOREIGN_LABEL}, quoted"
+    kind = "decision" if memory.get("type") == "decision" else "rule"
+    return f"{clean_line(writer)[:_MAX_NAME_CHARS]}'s {kind}, quoted" if writer else f"{FOREIGN_LABEL}, quoted"
 
 
 def foreign_origin_label(origin: str) -> str:

@@ -52,7 +52,6 @@ from lorelog.services.standing.rules import (
 
 OPERATIONS = OperationFamily()
 RESTING = "rest"
-_ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
 _CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 
 

@@ -208,7 +208,7 @@ def health(engine: Engine, request: HealthRequest, call: RequestContext) -> Heal
     state = engine.judge_state(call.environment, engine.log_projects())
     waiting = f"{plural(state.open, 'statement')} {'waits' if state.open == 1 else 'wait'} for {state.judge}"
     message = f"{state.problem}; {waiting}" if state.problem else waiting
-    hint = "lorelog review run tries it now; lorelog review lets you file it yourself" if state.problem else ""
+    hint = "'lorelog review run' tries it now; 'lorelog review' lets you file it yourself" if state.problem else ""
     return replace(reply, checks=(*reply.checks, HealthCheck("judge", ok=True, message=message, hint=hint)))
 
 

@@ -15,6 +15,7 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.light.delivery_files import text_key
 from lorelog.operations.guard import (
     RESTING,
     GuardEnableRequest,
@@ -27,10 +28,11 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
 from lorelog.services.places.workspace import visible_projects
-from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry, fold_words
+from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
-from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
+from lorelog.services.standing.inbox import Inbox, InboxItem
+from lorelog.services.standing.memories import read_words
 from lorelog.services.standing.rules import read_standing_memories
 
 if TYPE_CHECKING:
@@ -41,7 +43,6 @@ STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
 _ABSENT = "who files what the user said is decided in the page, the shell or Python"
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
-_JUDGE_VARIABLE = "LORELOG_REVIEW_JUDGE"
 _LOCK_WAIT_S = 60.0
 """Two reviews at once would pay for the same statements."""
 _Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
@@ -125,21 +126,13 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     What you said in conversations and nobody has filed yet, rules that a judge or an agent proposes, summaries, text from imports
     and repositories, guards of agents, guards that your rules suggest, and rules that nobody broke for long.
     """
-    from lorelog.services.standing.ownership import Ownership
-
     projects, today = engine.log_projects(all_projects=request.all_projects), datetime.now().astimezone().date()
-    inbox = Inbox(
-        store=engine.store,
-        ownership=Ownership(engine.place, engine.authored()),
-        lifecycle=engine.lifecycle_index(),
-        edited=_edited_rules(engine),
-    )
     reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
     items = [
         *map(_proposal_item, reviewer.log.waiting()),
         *guard_items(engine, all_projects=request.all_projects),
         *resting_items(engine),
-        *inbox.items(projects, today),
+        *_inbox(engine).items(projects, today),
     ]
     state = engine.judge_state(call.environment, projects)
     counts = Counter({STATEMENT: state.open}) + Counter(item.kind for item in items)
@@ -197,7 +190,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and is sent again only if you name a judge.
     `left` and `left_tokens` say what waits, and about what that needs.
     """
-    if call.agent and (request.judge or _JUDGE_VARIABLE in call.environment):
+    if call.agent and (request.judge or "LORELOG_REVIEW_JUDGE" in call.environment):
         raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
     reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     busy = StoreBusy("another review is running", hint="try again when it has ended")
@@ -218,7 +211,7 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
 def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
     sessions: dict[str, set[str]] = defaultdict(set)
     for said in statements:
-        sessions[fold_words(said.text)].add(said.session)
+        sessions[text_key(said.text)].add(said.session)
     for said in statements:
         yield InboxItem(
             id=said.id,
@@ -229,7 +222,7 @@ def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
             date=said.date,
             project=said.project,
             session=said.session,
-            sessions=len(sessions[fold_words(said.text)]),
+            sessions=len(sessions[text_key(said.text)]),
             becomes_rule=True,
         )
 
@@ -274,7 +267,7 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
         checked = check_verdict(known, statements[identity], len(rules)) if call.agent else known
         if checked is not None:
             judged[identity] = checked
-    entries = reviewer.file(list(statements.values()), judged, rules, call.agent or PERSON)
+    entries = reviewer.filing(call.agent or PERSON).file(list(statements.values()), judged, rules)
     reviewer.note_waiting()
     return [
         ItemDecision(id=entry.statement, kind=STATEMENT, outcome=entry.outcome, result=entry.memory, notes=())
@@ -294,9 +287,10 @@ def _decide_one(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> I
         return _decision(verdict, enabled.guard.id, enabled.notes)
     if verdict.kind == GUARD:
         return _decision(verdict, refuse_guard(engine, verdict.id))
-    lifecycle, item = engine.lifecycle(), None if verdict.kind == RESTING else _find_item(engine, verdict)
+    lifecycle, (item, said) = engine.lifecycle(), (None, "") if verdict.kind == RESTING else _find_item(engine, verdict)
     if item and (item.before or (is_approved and item.becomes_rule)):
         text = (verdict.text.strip() or item.text) if is_approved else item.before
+        text = f"- {text}\n- About: {said}" if item.before and said else text
         added = lifecycle.supersede(item.id, NewMemory(text, item.type, origin="user"))
         return _decision(verdict, added.memory, added.notes)
     if item and not is_approved and item.deletes:
@@ -325,17 +319,18 @@ def _decision(verdict: ItemVerdict, result: str = "", notes: Sequence[str] = ())
     return ItemDecision(id=verdict.id, kind=verdict.kind, outcome=outcome, result=result, notes=tuple(notes))
 
 
-def _edited_rules(engine: Engine) -> dict[str, str]:
-    """Return the last wordings of the rules that were changed outside lorelog, by id."""
-    return {rule.id: rule.text for rule in read_standing_memories(engine.place) if rule.edited}
+def _inbox(engine: Engine) -> Inbox:
+    edited = {rule.id: rule.text for rule in read_standing_memories(engine.place) if rule.edited}
+    return Inbox(store=engine.store, ownership=engine.ownership(), lifecycle=engine.lifecycle_index(), edited=edited)
 
 
-def _find_item(engine: Engine, verdict: ItemVerdict) -> InboxItem:
+def _find_item(engine: Engine, verdict: ItemVerdict) -> tuple[InboxItem, str]:
+    """Return what waits, and when and how it was said, if it was filed."""
     stored = engine.memories().get(verdict.id).memory
-    item = None if stored is None else make_item(stored, _edited_rules(engine).get(verdict.id, ""))
-    if item is None or item.kind != verdict.kind:
+    item = None if stored is None else _inbox(engine).item_of(stored)
+    if stored is None or item is None or item.kind != verdict.kind:
         raise _no_item(verdict)
-    return item
+    return item, read_words(stored.chunk)[1]
 
 
 def _no_item(verdict: ItemVerdict) -> NotFound:

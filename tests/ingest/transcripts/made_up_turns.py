@@ -187,7 +187,6 @@ REPLIES = (
     MadeUpTurn("replies", "yes", reply("yes", "The lock is open. Should I close the lock?"), ("[The lock is open. Should I close the lock?] yes",)),
     MadeUpTurn("replies", "a number", reply("2", OPTIONS), ("[2. Replace the hull, which takes a week] 2",), ("Paint",)),
     MadeUpTurn("replies", "two numbers", reply("1 and 2", OPTIONS), ("1. Paint the hull; 2. Replace the hull",)),
-    MadeUpTurn("replies", "an ordinal", reply("the second one", OPTIONS), ("[2. Replace the hull",)),
     MadeUpTurn("replies", "a letter", reply("Option C", LETTERS), ("[Option C: move the buoy to the pier] Option C",)),
     MadeUpTurn("replies", "a table", reply("3", "| # | Task |\n|---|---|\n| 2 | oil the winch |\n| 3 | mend the net |\n\nPick one."), ("mend the net",), ("winch",)),
     MadeUpTurn("replies", "go on without a question", reply("go on", "I propose to tar the boat, then to paint it."), ("[I propose to tar the boat, then to paint it.] go on",)),

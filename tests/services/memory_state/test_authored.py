@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from lorelog.core.document import Anchor
 from lorelog.core.memory import NewMemory
 from lorelog.services.memory_state.append_log import AppendLog
-from lorelog.services.memory_state.authored import AUTHORED_FILE, AuthoredMemories
+from lorelog.services.memory_state.authored import AuthoredMemories
 
 RULE = NewMemory("use pnpm, not npm", "correction", id="m1", cues=("command=npm *",), supersedes=("m0",))
 ANCHOR = Anchor(memory="m1", type="correction", origin="user", supersedes="m0", cues=("command=npm *",))
@@ -45,26 +44,6 @@ def test_the_end_of_a_long_text_counts(tmp_path: Path) -> None:
     assert registry.wrote_all(anchor, text)
     assert not registry.wrote_all(anchor, text[:1_500])
     assert not registry.wrote_all(anchor, text + "and zebras")
-
-
-def test_adopted_memories_are_known_by_their_beginning(tmp_path: Path) -> None:
-    """Of a memory from before the registry, the anchor and the first chunk are compared."""
-    registry = AuthoredMemories(tmp_path)
-    registry.adopt({ANCHOR: RULE.text})
-
-    assert registry.wrote_all(ANCHOR, RULE.text)
-    assert not registry.wrote_all(ANCHOR, "use pnpm, not npm <!-- zebra -->")
-    assert not registry.wrote(Anchor(memory="m1", type="note"), RULE.text)
-
-
-def test_lines_of_an_older_version_hold(tmp_path: Path) -> None:
-    """A line with a digest of the text only is compared by that."""
-    registry = AuthoredMemories(tmp_path)
-    registry.record([RULE])
-    line = json.loads((tmp_path / AUTHORED_FILE).read_text("utf-8"))
-    (tmp_path / AUTHORED_FILE).write_text(json.dumps({"memory": "m1", "text": line["text"]}) + "\n", "utf-8")
-
-    assert AuthoredMemories(tmp_path).wrote(Anchor(memory="m1", type="note"), RULE.text)
 
 
 def test_a_process_keeps_the_registry_and_sees_what_others_append(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from lorelog.core.memory import AddReply, NewMemory
 from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewLog
-from lorelog.services.review.judge import KnownRule, Verdict
+from lorelog.services.review.judge import Verdict
 from lorelog.services.review.statements import Statement
+from lorelog.services.standing.rules import StandingRule
 
-RULES = (KnownRule("own", "Use British spelling."), KnownRule("judged", "Never stash."))
+RULES = (StandingRule(id="own", text="Use British spelling."), StandingRule(id="judged", text="Never stash."))
 WHERE = {"before": "rejected Bash git stash", "date": "2026-02-06T10:00", "project": "p", "session": "a"}
 SAID = Statement(id="s1", channel="rejection", text="do not stash anything", **WHERE)
 

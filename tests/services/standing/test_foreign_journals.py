@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -186,20 +187,25 @@ def test_a_rule_of_another_person_is_quoted_as_theirs_until_it_is_adopted(
     home: Path, project: Path, memory: Lorelog
 ) -> None:
     """Git knows who committed a rule: it comes with that name, and as the user's own after approval in the inbox."""
-    entry = plant(project, "use `pnpm`, not `npm`")
+    decided, today = EVIL_ID[:-1] + "c", date.today().isoformat()
+    plant(project, "use `pnpm`, not `npm`", day=today)
+    entry = plant(project, "prices are in cents", id_=decided, day=today, more="type:decision origin:user")
     entry.write_text(entry.read_text("utf-8").replace("session:s turn:t ", ""), "utf-8")  # added by hand
+    plant(project, "Which cache? → Redis", id_="said", day=today, more="type:decision origin:user")
     git(project, "add", "-f", ".lorelog/memory")
     git(project, "commit", "-q", "-m", "x", "--author", "Ada <ada@x>")
     memory.index()
     quoted = 'Ada\'s rule, quoted: "use `pnpm`, not `npm`"'
     assert f"- {quoted}" in start(home, project)
-    assert memory.context.brief_project().brief.rules == (quoted,)
+    brief = memory.context.brief_project().brief
+    assert (brief.rules, brief.standing_decisions) == ((quoted,), ('Ada\'s decision, quoted: "prices are in cents"',))
+    assert {item.id for item in memory.review.list(kind="import").items} == {EVIL_ID, decided}
     assert "Ada's rule, quoted" in run(home, project, "npm install")["additionalContext"]
 
     memory.call("review.decide", {"verdicts": [{"id": EVIL_ID, "kind": "import", "label": "approve"}]})
 
     assert own_rules(home, project) == ["use `pnpm`, not `npm`"]
-    assert not any("Ada" in line for line in start(home, project))
+    assert not any("Ada's rule" in line for line in start(home, project))
 
 
 def test_a_note_does_not_become_a_rule(home: Path, project: Path, memory: Lorelog) -> None:
@@ -359,28 +365,3 @@ def test_recalled_text_is_labelled(home: Path, project: Path, memory: Lorelog) -
         {"text": "zebra", "id": "1", "source": "j.md", "date": "2026-03-05", "origin": "repository"}, 400
     )
     assert line == '- 2026-03-05 j.md (id 1), came with the repository, quoted: "zebra"'
-
-
-def test_own_notes_from_before_the_registry_stay_own(home: Path, project: Path, memory: Lorelog) -> None:
-    """After an upgrade, notes of captured turns in journals that Git does not track are adopted once."""
-    git(project, "checkout", "-q", "-b", "side")  # the default branch shows only its newest session
-    plant(
-        project,
-        "- User asked: where is the cache?\n- Outcome: In Redis, on the second host of the cluster",
-        id_="z1",
-        more="type:turn origin:agent",
-    )
-    memory.index()
-    (home / "data" / "default" / "authored.jsonl").unlink()
-    for file in (home / "cache" / "default" / "delivery").iterdir():
-        file.unlink()
-    memory.add("unrelated", type="note")
-    assert_quoted(start(home, project), "In Redis")
-
-    (home / "data" / "default" / "authored.jsonl").unlink()
-    (home / "cache" / "default" / "delivery" / "stamp").unlink()
-    memory.index()
-    assert (
-        "- 2026-03-05 10:00 asked: where is the cache?; outcome: In Redis, on the second host of the cluster"
-        in start(home, project)
-    )

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lorelog import Lorelog
+from lorelog.core.document import Anchor, Chunk
 from lorelog.light.cue_table import match_cues
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
-from lorelog.services.memory_state.authored import AUTHORED_FILE
-from lorelog.services.standing.memories import split_statement
+from lorelog.services.standing.memories import read_words
 
 FAKE = {"embedding.provider": "fake"}
 
@@ -97,10 +97,16 @@ def test_a_phrase_of_many_turns_brings_no_rule(home: Path, project: Path, memory
 
 def test_a_statement_is_delivered_without_what_it_is_about() -> None:
     """The words are delivered; the second bullet tells where they were said."""
-    text = "- not like that\n  - About: a list of its own\n- About: rejected Edit\n  src/a.py"
+    said = "- not like that\n  - About: a list of its own"
 
-    assert split_statement(text) == ("- not like that\n  - About: a list of its own", "rejected Edit src/a.py")
-    assert split_statement("- use pnpm") == ("- use pnpm", "")
+    def read(text: str, anchor: Anchor) -> tuple[str, str]:
+        return read_words(Chunk("j.md", "10:00", 3, (), 1, 2, "", f"### 10:00\n{text}", anchor=anchor))
+
+    captured, added = Anchor(session="s", turn="t"), Anchor(memory="m")
+    assert read(f"{said}\n- About: rejected Edit\n  src/a.py", captured) == (said, "rejected Edit src/a.py")
+    assert read("- use pnpm", captured) == ("- use pnpm", "")
+    assert read("- use pnpm\n- About: said on 2026-03-05: “x”", added) == ("- use pnpm", "said on 2026-03-05: “x”")
+    assert read("- otters\n- About: rivers", added) == ("- otters\n- About: rivers", "")
 
 
 def test_cues_written_by_hand_replace_derived_ones(home: Path, project: Path, memory: Lorelog) -> None:
@@ -133,9 +139,10 @@ def test_repetitions_stand_once_and_the_newest_wins(home: Path, project: Path, m
     """The same words are one rule, whatever their case and marks; other words are another."""
     memory.add("Use pnpm", type="preference")
     memory.add("use `pnpm`!", type="correction")
-    memory.add("no emoji in answers", type="preference")
+    memory.add("write it in C", type="preference")
+    memory.add("write it in C++", type="preference")
 
-    assert len(texts(home, project)) == 2
+    assert len(texts(home, project)) == 3
 
 
 def test_a_superseded_rule_stands_again_without_the_newer(home: Path, project: Path, memory: Lorelog) -> None:
@@ -210,6 +217,8 @@ def test_what_came_with_the_repository_is_not_the_users_own(home: Path, project:
     assert lines[mine.memory]["own"] is True
     assert lines["evil"]["own"] is False
     assert "dup" not in lines
+    assert mine.memory in {hit.anchor and hit.anchor.memory for hit in memory.search("deploy").hits}
+    assert mine.memory in {stored.chunk.memory for stored in memory.list().memories}
 
 
 @pytest.mark.parametrize(
@@ -235,6 +244,43 @@ def test_a_rule_changed_in_an_editor_stands_as_it_was_until_its_owner_answers(
     assert memory.call("session.status", {})["edited"] == 0
 
 
+def test_a_rule_changed_in_an_editor_still_retires_the_older_one(home: Path, project: Path, memory: Lorelog) -> None:
+    """What it replaced does not stand again, no date ends it unasked, and refusing the change brings back its reason and cues."""
+    old = memory.add("use British spelling", type="correction")
+    text = "- use US spelling\n- About: said on 2026-03-01 at a rejection, filed by claude/haiku: “US, please”"
+    new = memory.supersede(old.memory, text, cues=["topic=spelling"])
+    journal = Path(new.source)
+    changed = journal.read_text("utf-8").replace("- use US", "- use US or Canadian")
+    journal.write_text(
+        changed.replace(f"supersedes:{old.memory}", f"supersedes:{old.memory} expires:2020-01-01"), "utf-8"
+    )
+    memory.index()
+
+    assert texts(home, project) == ["use US spelling"]
+    assert old.memory not in {hit.anchor and hit.anchor.memory for hit in memory.search("British spelling").hits}
+    (item,) = memory.review.list(kind="rule").items
+    assert item.text == "use US or Canadian spelling"
+    memory.call("review.decide", {"verdicts": [{"id": new.memory, "kind": "rule", "label": "refuse"}]})
+    (line,) = standing(home, project)
+    assert (line["text"], line["cues"]) == ("use US spelling", ["topic=spelling"])
+    assert line["reason"] == "said on 2026-03-01 at a rejection, filed by claude/haiku"
+
+
+def test_a_rule_of_the_project_and_of_all_projects_is_told_once(home: Path, project: Path, memory: Lorelog) -> None:
+    """Equal words are one rule for every reader, and the user's if one of them is; a judge is shown no notes of agents."""
+    memory.add("Use pnpm.", type="preference", to_global=True)
+    memory.add("use `pnpm`", type="preference", origin="agent")
+    memory.add("answer briefly", type="preference", origin="agent")
+
+    assert [(line["text"], line["origin"]) for line in standing(home, project)] == [
+        ("answer briefly", "agent"),
+        ("Use pnpm.", "user"),
+    ]
+    (rule,) = memory.context.brief_project().brief.rules
+    assert rule.startswith("Use pnpm. (")
+    assert [rule.text for rule in memory._caller.engine.reviewer({}).rules()] == ["Use pnpm."]
+
+
 def test_imports_and_tools_are_not_the_user(home: Path, project: Path, memory: Lorelog) -> None:
     """A memory with the origin import or tool is never own; an agent's is, with its origin."""
     for origin in ("import", "tool", "agent"):
@@ -245,24 +291,6 @@ def test_imports_and_tools_are_not_the_user(home: Path, project: Path, memory: L
         "tool": False,
         "agent": True,
     }
-
-
-def test_memories_from_before_the_registry_are_adopted_unless_committed(
-    home: Path, project: Path, memory: Lorelog
-) -> None:
-    """After an upgrade, rules and notes of turns in journals that Git does not track are the user's own."""
-    clone_with(project, entry("theirs", "use spaces"))
-    (project / ".gitignore").write_text("2026-03-06.md\n", "utf-8")
-    turn = entry("turned", "Formatted all files.").replace("type:correction", "session:s1 turn:t1 type:turn")
-    (project / ".lorelog" / "memory" / "2026-03-06.md").write_text(
-        "# 2026-03-06\n\n" + entry("mine", "use tabs") + "\n" + turn, "utf-8"
-    )
-    registry = home / "data" / "default" / AUTHORED_FILE
-    assert not registry.exists()
-    memory.index()
-    assert "turned" in registry.read_text("utf-8")
-
-    assert {line["id"]: line["own"] for line in standing(home, project)} == {"mine": True, "theirs": False}
 
 
 def test_nothing_is_written_when_nothing_changed(home: Path, project: Path, memory: Lorelog) -> None:

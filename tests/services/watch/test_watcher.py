@@ -328,18 +328,6 @@ def test_a_fault_does_not_end_watching(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_index_of_another_model_is_not_turned_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watcher with another model adds words, and leaves the vectors that are there to the model that made them."""
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
-    with Watch(project) as watch:
-        watch.sees(write(project / "notes" / "a.md", "otter, edited"), write(project / "notes" / "b.md", "beaver"))
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
-    with engine_in(project) as engine:
-        assert engine.store.serves_model()
-        assert engine.store.coverage(Filters()).chunks == 2
-
-
-@pytest.mark.slow
 def test_it_stops_in_the_middle_of_a_pass(project: Path) -> None:
     """Told to stop, a watcher leaves its pass; the next one finishes it."""
     for number in range(2000):

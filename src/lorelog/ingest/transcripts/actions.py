@@ -44,7 +44,15 @@ _READ_ONLY_COMMAND = re.compile(
     r"git\s+(?:log|show|diff|grep|blame|stash)|lorelog)\b"
 )
 """Commands that only show text; errors in their output happened elsewhere."""
-_REJECTION_TEXT = "The user doesn't want to proceed with this tool use"
+REJECTION_STARTS = (
+    "The user doesn't want to",
+    "Permission for this tool use was denied",
+    "The user rejected",
+    "User rejected",
+)
+"""How hosts begin to say that the user refused a call."""
+REJECTED = "rejected by the user"
+"""The error of such a call."""
 _NOISE_LINE = re.compile(
     r"^(?:Exit code:? -?\d+|Chunk ID: .*|Wall time: .*|Process exited with .*|Original token count: .*|Output:|"
     r"Command failed.*:|[=_*-]{3,} .* [=_*-]{3,}|Traceback \(most recent call last\):|[\W_]*)$",
@@ -95,7 +103,7 @@ def extract_errors(text: str, action: ToolAction) -> tuple[LocatedTrace, ...]:
     """
     if not action.failed and (not action.command or _READ_ONLY_COMMAND.match(action.command)):
         return ()
-    if text.startswith(_REJECTION_TEXT) or action.error == "rejected by the user":
+    if text.startswith(REJECTION_STARTS) or action.error == REJECTED:
         return ()
     from lorelog.ingest.tracebacks.blocks import message_trace
     from lorelog.ingest.tracebacks.finder import find_traces, shorten_trace
@@ -118,8 +126,8 @@ def _find_reason(text: str) -> str:
     candidates = [line for line in lines if line and not _NOISE_LINE.match(line)]
     if not candidates:
         return ""
-    if candidates[0].startswith(_REJECTION_TEXT):
-        return "rejected by the user"
+    if candidates[0].startswith(REJECTION_STARTS):
+        return REJECTED
     if "Traceback (most recent call last):" in lines:
         return candidates[-1][:MAX_ERROR_CHARS]
     return next((line for line in candidates if _REASON_WORD.search(line)), candidates[0])[:MAX_ERROR_CHARS]

@@ -293,11 +293,8 @@ _OPTION = re.compile(
     r"(?:\s*[.):|\u2014\u2013]|\s+-|(?:\*\*|__))\s*(.*)$",
     re.IGNORECASE,
 )
-_NAMED_LETTER = re.compile(
-    r"\b(?:option|approach|alternative|choice|with|do|like|prefer|for)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE
-)
+_NAMED_LETTER = re.compile(r"\b(?:option|approach|alternative|choice)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
-_ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
 _MIN_SAID_WORDS = 4
 """Fewer words ("Done.") do not say what a request refers to."""
 
@@ -323,7 +320,6 @@ def find_question(asked: str, request: str) -> str:
 def _chosen_options(asked: str, request: str) -> list[str]:
     lowered = request.lower()
     keys = [*_NUMBER.findall(lowered), *(first or second for first, second in _NAMED_LETTER.findall(lowered))]
-    keys += [number for word, number in _ORDINALS.items() if re.search(rf"\b{word}\b", lowered)]
     if not keys:
         return []
     options: dict[str, str] = {}

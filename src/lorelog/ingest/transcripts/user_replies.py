@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.session import UserStatement
-from lorelog.ingest.transcripts.actions import parse_arguments
+from lorelog.ingest.transcripts.actions import REJECTED, REJECTION_STARTS, parse_arguments
 from lorelog.ingest.transcripts.certain_forms import certain_rules
 
 MAX_WORDS_CHARS = 20_000
@@ -33,12 +33,6 @@ MAX_QUESTION_CHARS = 400
 _MAX_SUBJECT_CHARS = 300
 _QUESTION_TOOLS = frozenset({"askuserquestion", "question", "request_user_input", "ask_user", "ask_user_question"})
 _PLAN_TOOLS = frozenset({"exitplanmode", "exit_plan_mode", "plan_exit"})
-_REJECTION_STARTS = (
-    "The user doesn't want to",
-    "Permission for this tool use was denied",
-    "The user rejected",
-    "User rejected",
-)
 _REJECTION_WORDS = re.compile(
     r"(?:the user said|reason for the rejection|with the following feedback|the user's feedback)\s*:[ \t]*\n?(.*)",
     re.IGNORECASE | re.DOTALL,
@@ -134,7 +128,7 @@ def is_rejection(result: str) -> bool:
 
 def read_reply(call: PendingCall, result: CallResult, key: str, plan: str = "") -> Iterator[UserStatement]:
     """Yield the user's words in the result of a call. `plan` is the plan's text if the call itself has none."""
-    rejected = result.failed and result.text.removeprefix("Error: ").startswith(_REJECTION_STARTS)
+    rejected = result.failed and result.text.removeprefix("Error: ").startswith(REJECTION_STARTS)
     words = rejection_words(result.text) if rejected else ""
     if call.asks:
         answers = _clarified_answers(call, result.text) if rejected else _given_answers(call, result)
@@ -185,7 +179,7 @@ def _plan_statement(call: PendingCall, result: CallResult, key: str, written: st
     candidates = (approved[2] if approved else "", call.arguments.get("plan"), details.get("plan"), written)
     plan = next((text for text in candidates if isinstance(text, str) and text.strip()), "")
     if result.failed:
-        verdict = "rejected by the user"
+        verdict = REJECTED
     elif approved or result.text.startswith(("User approved", "User has approved")):
         verdict = "approved by the user" + (", edited" if approved and "edited" in approved[1] else "")
     else:

@@ -6,6 +6,7 @@ As with embedders, a provider's module is imported when its model is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -76,11 +77,9 @@ def open_language_model(
 
 def check_language_model(options: LanguageOptions, environment: Mapping[str, str]) -> str:
     """Return the name of the model that would be used. Raise LorelogError if its key or program is missing. Sends nothing."""
-    model = open_language_model(options, "", environment)
-    check = getattr(model, "check", None)
-    if check is not None:
-        check()
-    return f"{model.provider}/{model.model}" if model is not None else options.provider
+    model: Any = open_language_model(options, "", environment)
+    model.check()
+    return f"{model.provider}/{model.model}"
 
 
 def resolve_language_options(options: LanguageOptions, environment: Mapping[str, str]) -> LanguageOptions:

@@ -424,9 +424,6 @@ class CommandLanguageModel:
         program = self._words[0]
         if program.startswith("~/"):
             program = _home(self._environment) + program[1:]
-        elif program.startswith("~"):
-            with contextlib.suppress(RuntimeError):  # no such user
-                program = str(Path(program).expanduser())
         return _require_program(program, self._environment, "set llm.command to its absolute path")
 
     def complete(self, system: str, text: str, max_tokens: int) -> Completion:

@@ -221,10 +221,8 @@ def _read_gemini(reply: dict[str, Any]) -> Completion:
     finish = blocked or nested_object(candidate).get("finishReason") or "STOP"
     if blocked or finish not in {"STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED"}:
         # SAFETY, RECITATION, PROHIBITED_CONTENT and similar; shown only if it is a word that is safe to show
-        is_word = (
-            isinstance(finish, str) and finish.replace("_", "").isalnum() and finish.isascii() and len(finish) <= 60
-        )
-        raise MalformedReply(f"a refusal ({finish if is_word else ''})")
+        word = str(finish)[:60]
+        raise MalformedReply(f"a refusal ({word if word.isascii() and word.isidentifier() else ''})")
     parts = nested_object(candidate, "content").get("parts", [])  # missing if thinking used up the limit
     usage = nested_object(reply, "usageMetadata")
     tokens_out = sum_counts(usage, "candidatesTokenCount", "thoughtsTokenCount")

@@ -19,7 +19,6 @@ from operator import attrgetter
 from msgspec import Struct
 
 from lorelog.core.document import StoredChunk
-from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
@@ -56,9 +55,8 @@ def select_sources(
     covered: set[str] = set()
     for stored in _matching_chunks(store, project, filters):
         chunk, anchor = stored.chunk, stored.chunk.anchor
-        is_derived = lifecycle.is_record(stored) or is_digest_text(chunk.content)
         is_summary = anchor is not None and anchor.memory.startswith(SUMMARY_PREFIX)
-        if is_summary or is_derived or lifecycle.hides(stored, ListOptions()):
+        if is_summary or is_digest_text(chunk.content) or not lifecycle.is_shown(stored):
             continue
         if lifecycle.covered_by(stored):
             covered.add(chunk.content_hash)

@@ -25,7 +25,7 @@ from lorelog.core.errors import ModelUnavailable, UsageError, plural
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
 from lorelog.core.serializable import Serializable
-from lorelog.light.delivery_files import escape_tags, when_said
+from lorelog.light.delivery_files import STANDING_TYPES, escape_tags, when_said
 from lorelog.records.digests import (
     DigestItem,
     DigestRole,
@@ -38,6 +38,7 @@ from lorelog.records.tables import Task
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.context.relevance import ContextScope, dedupe_hits, hot_hits, newest_hits
 from lorelog.services.records.store import RecordStore
+from lorelog.services.standing.memories import is_captured
 from lorelog.services.standing.rules import StandingRule, read_standing_rules
 
 MARKDOWN, JSON = "markdown", "json"
@@ -229,13 +230,14 @@ def build_agent_context(
 def _collect_memories(
     scope: ContextScope, queries: Sequence[str], k: int, ruled: Collection[str], notes: list[str]
 ) -> tuple[list[list[Hit]], list[QueryCount]]:
-    """Return hits by rank, without duplicates across queries, and without the rules; without queries, the newest memories one by one."""
+    """Return hits by rank, without duplicates across queries, rules, and what nobody filed; without queries, the newest memories one by one."""
 
     def is_shown(hit: Hit) -> bool:
-        return hit.anchor is None or hit.anchor.memory not in ruled
+        was_said = is_captured(hit.anchor) and hit.type in STANDING_TYPES
+        return hit.anchor is None or (hit.anchor.memory not in ruled and not was_said)
 
     if not queries:
-        return [[hit] for hit in newest_hits(scope, k + len(ruled)) if is_shown(hit)][:k], []
+        return [[hit] for hit in newest_hits(scope, 3 * k + len(ruled)) if is_shown(hit)][:k], []
     options = replace(scope.record_scope.options, k=k, filters=scope.filters, token_budget=0)
     replies = [scope.record_scope.search(query, options) for query in queries]
     notes += dict.fromkeys(note for reply in replies for note in reply.notes)

@@ -44,22 +44,9 @@ class MeteredLlm:
     """A language model with its limits. Threads may share it as far as they may share the model."""
 
     def __init__(self, model: LanguageModel, receipts: Receipts, budget: LlmBudget) -> None:
-        self._model = model
-        self._receipts = receipts
-        self._budget = budget
-
-    @property
-    def provider(self) -> str:
-        return self._model.provider
-
-    @property
-    def model(self) -> str:
-        return self._model.model
-
-    @property
-    def window_tokens(self) -> int:
-        """Context window, to compare with `max_cost`; 0 sets no bound."""
-        return self._budget.window_tokens
+        self._model, self._receipts, self._budget = model, receipts, budget
+        self.provider, self.model = model.provider, model.model
+        self.window_tokens = budget.window_tokens
 
     def max_cost(self, system: str, text: str, max_tokens: int) -> int:
         """Return the maximum cost of a call in tokens."""

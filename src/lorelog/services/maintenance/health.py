@@ -205,7 +205,7 @@ _REQUIRED_FIELDS = {
     "feedback.jsonl": ("query", "key", "relevance"),
     "lifecycle.jsonl": ("memory",),
     "tombstones.jsonl": ("key", "memory", "source", "ids", "at", "deleted"),
-    "authored.jsonl": ("memory", "text"),
+    "authored.jsonl": ("memory", "text", "whole", "kind"),
     "guards.jsonl": ("event", "id"),
     "review.jsonl": ("at", "statement", "label", "judge", "outcome"),
     "receipts.jsonl": ("day", "id", "outcome"),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.document import Anchor, short_hash
+from lorelog.light.delivery_files import bare_text
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 
 if TYPE_CHECKING:
@@ -42,16 +43,18 @@ class AuthoredText(Struct, frozen=True):
 
     text: str
     """Digest of the beginning."""
-    whole: str = ""
-    """Digest of the whole text; empty if that is unknown."""
-    kind: str = ""
-    """Digest of type, origin, expiry, cues and replaced memories; empty if that is unknown."""
+    whole: str
+    """Digest of the whole text."""
+    kind: str
+    """Digest of type, origin, expiry, cues and replaced memories."""
     address: str = ""
-    """Digest of its project, session and transcript; empty if it has no transcript, or that is unknown."""
+    """Digest of its project, session and transcript; empty if it has no transcript."""
+    supersedes: tuple[str, ...] = ()
+    """The memories that it replaces."""
 
     def confirms(self, digests: tuple[str, str]) -> bool:
         """Return True if these are the digests of the same text and anchor; see `authored_digests`."""
-        return self.text == digests[0] and (not self.kind or self.kind == digests[1])
+        return (self.text, self.kind) == digests
 
 
 def authored_digests(anchor: Anchor, text: str) -> tuple[str, str]:
@@ -79,10 +82,6 @@ class AuthoredMemories:
         """Changes with every registered memory."""
         return self._file.token
 
-    def exists(self) -> bool:
-        """Return True if anything was ever registered, or older memories were adopted."""
-        return self._file.path.exists()
-
     def record(self, memories: Iterable[NewMemory], project: str = "") -> None:
         """Register memories of a project, which have ids; they are on disk when this returns."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -99,16 +98,9 @@ class AuthoredMemories:
                 "kind": _anchor_digest(_to_anchor(memory)),
                 "at": at,
                 **address_of(dict(memory.source)),
+                **({"supersedes": memory.supersedes} if memory.supersedes else {}),
             }
             for memory in memories
-        )
-
-    def adopt(self, texts: Mapping[Anchor, str]) -> None:
-        """Register memories of which the anchor and the beginning are known."""
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._file.append(
-            {"memory": anchor.memory, "text": author_digest(text), "kind": _anchor_digest(anchor), "at": at}
-            for anchor, text in texts.items()
         )
 
     def find_same(self, memory: NewMemory) -> list[str]:
@@ -129,14 +121,17 @@ class AuthoredMemories:
     def wrote_all(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor and exactly this text, markup aside."""
         known = self.find(anchor.memory)
-        if known is None or not known.confirms(authored_digests(anchor, text)):
-            return False
-        return known.whole == _whole_digest(text) if known.whole else "<!--" not in text
+        return known is not None and known.whole == _whole_digest(text) and self.wrote(anchor, text)
 
     def wrote_transcript(self, memory: str, project: str, session: str, transcript: str) -> bool:
         """Return True if a memory was written here, in this project, with this session and transcript."""
         known = self.find(memory)
         return known is not None and known.address == _address_digest(project, session, transcript)
+
+    def lets_replace(self, old: str, new: str) -> bool:
+        """Return False if a memory was written here, and what claims to replace it was not: a repository hides nothing of the user's."""
+        known = self.find(new)
+        return (known is not None and old in known.supersedes) or not self.knows(old)
 
     def knows(self, memory: str) -> bool:
         """Return True if a memory with this id was written here, whatever its text is now."""
@@ -175,16 +170,12 @@ class AuthoredMemories:
 
 def author_digest(text: str) -> str:
     """Return a digest of the letters and digits at the beginning of a text: a journal may change its markup."""
-    return short_hash(_bare(_COMMENT.sub("", text))[:_MAX_COMPARED_CHARS])
+    return short_hash(bare_text(_COMMENT.sub("", text))[:_MAX_COMPARED_CHARS])
 
 
 def _whole_digest(text: str) -> str:
     """Return a digest of all letters and digits of a text, also of those in comments, which a hook may show."""
-    return short_hash(_bare(text))
-
-
-def _bare(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
+    return short_hash(bare_text(text))
 
 
 def _anchor_digest(anchor: Anchor) -> str:
@@ -208,5 +199,6 @@ def _to_anchor(memory: NewMemory) -> Anchor:
 
 
 def _parse_line(entry: Any) -> tuple[str, AuthoredText]:
-    texts = (str(entry["text"]), *(str(entry.get(name, "")) for name in ("whole", "kind", "address")))
-    return str(entry["memory"]), AuthoredText(*texts)
+    text, whole, kind = (str(entry[name]) for name in ("text", "whole", "kind"))
+    replaced = tuple(map(str, entry.get("supersedes", ())))
+    return str(entry["memory"]), AuthoredText(text, whole, kind, str(entry.get("address", "")), replaced)

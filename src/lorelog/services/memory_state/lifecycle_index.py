@@ -6,7 +6,7 @@ memories it supersedes; deleting the newer one undoes that. An expiry date is in
 counts. Memories are hidden at query time, by the current date.
 
 Only a memory of the same project, or a global one, can supersede a memory: a cloned repository must not hide memories
-of other projects. No memory can supersede a record: the ledger decides about records. If memories supersede each other
+of other projects. One that was written on this machine is superseded only by what was written here (`AuthoredMemories`). No memory can supersede a record: the ledger decides about records. If memories supersede each other
 in a cycle, the one that the latest supersession names as newer is shown.
 
 A summary's anchor lists the content hashes it covers, so originals are recognized in any file, and an edited one is no longer
@@ -40,6 +40,7 @@ from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState, ScorePart
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.append_log import AppendLog
+from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.places.workspace import RECORD_PAGES
 
 if TYPE_CHECKING:
@@ -218,13 +219,19 @@ class _TenantState:
     def __init__(self, folder: Path) -> None:
         self.expiry = MemoryDateTable(folder / LIFECYCLE_FILE)
         self.feedback = Feedback(folder / "feedback.jsonl")
-        self._supersessions: tuple[Sequence[Supersession], SupersessionIndex] = ((), SupersessionIndex(()))
+        self._authored = AuthoredMemories.of_tenant(folder)
+        self._supersessions: tuple[Sequence[Supersession], str, SupersessionIndex] = ((), "", SupersessionIndex(()))
         self._links: tuple[Sequence[SummaryLink], SummaryLinks] = ((), SummaryLinks())
 
     def supersessions(self, store: Store) -> SupersessionIndex:
-        if (rows := store.supersessions()) is not self._supersessions[0]:
-            self._supersessions = rows, SupersessionIndex(rows)
-        return self._supersessions[1]
+        rows = store.supersessions()
+        token = self._authored.token if rows else ""
+        if rows is not self._supersessions[0] or token != self._supersessions[1]:
+            valid = [
+                row for row in rows if row.project == GLOBAL_PROJECT or self._authored.lets_replace(row.old, row.new)
+            ]
+            self._supersessions = rows, token, SupersessionIndex(valid)
+        return self._supersessions[2]
 
     def summary_links(self, store: Store) -> SummaryLinks:
         if (rows := store.summary_links()) is not self._links[0]:
@@ -338,6 +345,10 @@ class LifecycleIndex:
         return (state.expired and not options.include_expired) or (
             state.superseded_by != "" and not options.include_superseded
         )
+
+    def is_shown(self, stored: StoredChunk) -> bool:
+        """Return whether a chunk is a memory that is neither superseded nor expired, and no page of a record."""
+        return not self.is_record(stored) and not self.hides(stored, ListOptions())
 
     def covered_by(self, stored: StoredChunk) -> str:
         """Return the id of a visible summary that covers a chunk, or an empty string."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
+from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, StoredChunk
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.ids import new_id
 from lorelog.core.options import ListOptions
@@ -17,7 +17,6 @@ from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, Lif
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import CODE_DATABASE
-from lorelog.services.standing.ownership import Ownership
 
 if TYPE_CHECKING:
     from lorelog.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, ListReply, NewMemory
@@ -39,7 +38,7 @@ class ProjectMemories(Struct, frozen=True):
         lifecycle = self.scope.lifecycle_index()
         reply = lifecycle.annotate(expand(identity, self.scope.store, lines=lines))
         reply = attach_sources(reply, self.scope.store, lifecycle.summary_links)
-        reply = replace(reply, chunk=self._ownership.with_shown_anchor(reply.chunk, self.scope.store))
+        reply = replace(reply, chunk=self.scope.ownership().with_shown_anchor(reply.chunk, self.scope.store))
         return self.scope.record_pages.annotate_section(reply, around=bool(lines))
 
     def check_freshness(self, chunk: StoredChunk) -> FreshnessVerdict:
@@ -70,7 +69,7 @@ class ProjectMemories(Struct, frozen=True):
         reply = list_memories(self.scope.store, scoped, limit, self.scope.lifecycle_index(), options or ListOptions())
         if not reply.memories:
             return replace(reply, notes=explain_filters(self.scope.store, scoped))
-        ownership = self._ownership
+        ownership = self.scope.ownership()
         return replace(
             reply, memories=tuple(ownership.with_shown_anchor(memory, self.scope.store) for memory in reply.memories)
         )
@@ -84,7 +83,7 @@ class ProjectMemories(Struct, frozen=True):
             return reply
         trust, newer = self.scope.record_pages.chunk_trust(reply.memory)
         state = LifecycleState(superseded_by=newer) if newer else self.scope.lifecycle_index().state_of(reply.memory)
-        memory = self._ownership.with_shown_anchor(reply.memory, self.scope.store)
+        memory = self.scope.ownership().with_shown_anchor(reply.memory, self.scope.store)
         return replace(reply, memory=memory, lifecycle=state, trust=trust)
 
     def add(
@@ -100,6 +99,7 @@ class ProjectMemories(Struct, frozen=True):
             self.scope.place.create()
         root = self.scope.place.journal_root(to_global=to_global)
         lifecycle = self.scope.lifecycle_index()
+        memories = [self._with_statements(memory) if memory.supersedes else memory for memory in memories]
         same = [
             find_same_memory(memory, root, self.scope.store, self.scope.authored(), lifecycle) for memory in memories
         ]
@@ -107,6 +107,20 @@ class ProjectMemories(Struct, frozen=True):
         added = iter(self._add_new(new, root) if new else ())
         replies = [reply or next(added) for reply in same]
         return [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
+
+    def _with_statements(self, memory: NewMemory) -> NewMemory:
+        """Let a memory replace the captured words, too, that the rules it replaces were made of; the note of a turn says more."""
+        from lorelog.services.review.filing import ReviewLog
+
+        filed = ReviewLog(self.scope.place.tenant_folder).by_memory()
+        entries = [filed[old] for old in memory.supersedes if old in filed]
+        said = [
+            *(entry.statement for entry in entries),
+            *(source.statement for entry in entries for source in entry.sources),
+        ]
+        found = (stored.chunk for statement in said for stored in self.scope.store.find(statement))
+        words = [chunk.memory for chunk in found if chunk.type != TURN_TYPE]
+        return replace(memory, supersedes=tuple(dict.fromkeys((*memory.supersedes, *words))))
 
     def _add_new(self, memories: Sequence[NewMemory], root: Root) -> Sequence[AddReply]:
         from lorelog.services.memories.add import add, describe_new_project, with_git_head
@@ -161,7 +175,3 @@ class ProjectMemories(Struct, frozen=True):
             self.scope.refresh_delivery,
         )
         return editor.edit(identity, before, after, None if keep_secrets else self.scope.defaults.capture.patterns)
-
-    @property
-    def _ownership(self) -> Ownership:
-        return Ownership(self.scope.place, self.scope.authored())

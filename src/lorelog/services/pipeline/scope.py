@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lorelog.services.records.store import RecordStore
     from lorelog.services.search.searcher import Searcher
     from lorelog.services.sessions.summarizer import LlmSummarizer
+    from lorelog.services.standing.ownership import Ownership
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -222,6 +223,12 @@ class ProjectScope:
         from lorelog.services.memory_state.authored import AuthoredMemories
 
         return AuthoredMemories.of_tenant(self.place.tenant_folder)
+
+    def ownership(self) -> Ownership:
+        """Return what tells the user's own memories from those that came with a repository."""
+        from lorelog.services.standing.ownership import Ownership
+
+        return Ownership(self.place, self.authored())
 
     def transcript_access(self, environment: Mapping[str, str]) -> TranscriptAccess:
         """Return what decides which transcripts the anchors of memories lead to; `environment` is the caller's."""

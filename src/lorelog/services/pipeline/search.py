@@ -16,7 +16,6 @@ from lorelog.services.places.workspace import CODE_DATABASE, Workspace
 from lorelog.services.records.pages import restrict_to_records
 from lorelog.services.search.postprocess import add_confidence, add_token_costs, best_of_each_memory, growing_limits
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
-from lorelog.services.standing.ownership import Ownership
 
 if TYPE_CHECKING:
     from lorelog.core.query import SearchReply
@@ -89,7 +88,7 @@ class SearchPipeline(Struct, frozen=True):
 
     def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the origin `repository` on those that came with the repository."""
-        ownership = Ownership(self.scope.place, self.scope.authored())
+        ownership = self.scope.ownership()
         anchors = [ownership.shown_anchor(hit, hit.id, self.scope.store) for hit in hits]
         return tuple(
             hit if anchor is hit.anchor else replace(hit, anchor=anchor)

@@ -27,11 +27,13 @@ from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
+from lorelog.light.delivery_files import AT_REJECTION, FILED_BY, text_key
 from lorelog.services.guards.replay import quote_words
 from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
-from lorelog.services.review.judge import LASTING_LABELS, KnownRule, Verdict
+from lorelog.services.review.judge import LASTING_LABELS, Verdict
 from lorelog.services.review.statements import Statement
+from lorelog.services.standing.rules import StandingRule
 
 FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
 """What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""
@@ -42,7 +44,7 @@ TYPES = {"rule": "preference", "decision": "decision"}
 _MIN_HITS = 3
 """Past calls that a rule must match before their reactions count against it."""
 _MAX_SOURCES, _MAX_SOURCE_CHARS = 3, 120
-_PLACES = {"prompt": "in a prompt", "rejection": "at a rejection", "answer": "as an answer"}
+_PLACES = {"prompt": "in a prompt", "rejection": AT_REJECTION, "answer": "as an answer"}
 
 
 class SourceStatement(Serializable, Struct, frozen=True):
@@ -106,7 +108,7 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
 
     def explain(self) -> str:
         """Return who said and who filed it, in a few words."""
-        return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'filed by {self.judge}'}"
+        return f"said {self.said}, {'approved by you' if self.judge == PERSON else f'{FILED_BY}{self.judge}'}"
 
 
 _PARSE = partial(msgspec.convert, type=ReviewEntry, strict=False)
@@ -117,11 +119,6 @@ class ReviewLog:
 
     def __init__(self, folder: Path) -> None:
         self._log = AppendLog(folder / "review.jsonl", _PARSE, is_long=True, is_optional=True)
-
-    @property
-    def token(self) -> str:
-        """Changes with every verdict."""
-        return self._log.token
 
     def entries(self) -> dict[str, ReviewEntry]:
         """Return the last verdict of each statement, oldest first."""
@@ -156,11 +153,6 @@ def _said(statement: Statement) -> str:
     return f"on {statement.date[:10]} {_PLACES[statement.channel]}"
 
 
-def fold_words(text: str) -> str:
-    """Return a text without what does not make it another one: case, white space, and a full stop at its end."""
-    return " ".join(text.casefold().split()).rstrip(".")
-
-
 class PastCalls(Struct, frozen=True):
     """How often past calls match a rule, and how many of them the user opposed."""
 
@@ -187,7 +179,7 @@ class Filing(Struct, frozen=True, kw_only=True):
     """Tells whether a person added or approved a memory."""
 
     def file(
-        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
     ) -> list[ReviewEntry]:
         """File statements, the lasting ones oldest first, and return what became of them.
 
@@ -197,14 +189,22 @@ class Filing(Struct, frozen=True, kw_only=True):
         entries = [self._close(said, verdicts.get(said.id)) for said in statements if said.id not in lasting]
         known = self.log.entries()
         self.log.add(entry for entry in entries if entry.outcome != UNDECIDED or entry.statement not in known)
-        for said in sorted(statements, key=lambda said: said.date):
-            if said.id in lasting:
-                entries.append(self._file_one(said, verdicts[said.id], rules, entries))
-                self.log.add(entries[-1:])
+        standing = {text_key(rule.text): rule.id for rule in rules}
+        for said in sorted((said for said in statements if said.id in lasting), key=lambda said: said.date):
+            verdict = verdicts[said.id]
+            entry = replace(self._close(said, verdict), words=quote_words(said.text))
+            same = rules[verdict.same[0] - 1].id if verdict.same else standing.get(text_key(verdict.wording))
+            if same:
+                entry = replace(entry, outcome=SAME, memory=same)
+            else:
+                entry = self._propose(entry, verdict, said.date, rules)
+                standing |= {text_key(entry.wording): entry.memory} if entry.outcome == FILED else {}
+            entries.append(entry)
+            self.log.add([entry])
         return entries
 
     def file_again(
-        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[KnownRule]
+        self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[StandingRule]
     ) -> list[ReviewEntry]:
         """File what the user said again in these statements, oldest first, and return what became of it."""
         known = {entry.statement: entry for entry in self.log.entries().values() if entry.outcome not in _NOTHING}
@@ -238,23 +238,12 @@ class Filing(Struct, frozen=True, kw_only=True):
             said=_said(statement),
         )
 
-    def _file_one(
-        self, statement: Statement, verdict: Verdict, rules: Sequence[KnownRule], filed: Sequence[ReviewEntry]
-    ) -> ReviewEntry:
-        entry = replace(self._close(statement, verdict), words=quote_words(statement.text))
-        known = {fold_words(rule.text): rule.id for rule in rules}
-        known |= {fold_words(other.wording): other.memory for other in filed if other.outcome == FILED}
-        same = rules[verdict.same[0] - 1].id if verdict.same else known.get(fold_words(verdict.wording))
-        if same:
-            return replace(entry, outcome=SAME, memory=same)
-        return self._propose(entry, verdict, statement.date, rules)
-
     def _propose(
-        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[KnownRule], *, doubt: str = ""
+        self, entry: ReviewEntry, verdict: Verdict, date: str, rules: Sequence[StandingRule], *, doubt: str = ""
     ) -> ReviewEntry:
         """Write the memory of a rule or decision of that date, unless it waits for a person or is outdated."""
         replaced = [rules[number - 1] for number in verdict.replaces]
-        newer = next((rule.id for rule in replaced if rule.said > date[:10]), "")
+        newer = next((rule.id for rule in replaced if rule.since[:10] > date[:10]), "")
         if newer:
             return replace(entry, memory=newer, reason="you said otherwise since")
         entry = replace(

@@ -28,6 +28,7 @@ from lorelog.core.ports import Completion
 from lorelog.language.lexicon import lexicon
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.review.statements import REJECTION, Statement
+from lorelog.services.standing.rules import StandingRule
 
 PURPOSE_REVIEW = "review"
 BATCH = 20
@@ -114,17 +115,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Of what was said again: the numbers of the other statements."""
     sure: bool = False
     same: tuple[int, ...] = ()
-    narrower: tuple[int, ...] = ()
     replaces: tuple[int, ...] = ()
-
-
-class KnownRule(Struct, frozen=True):
-    """A rule that a new one may repeat or replace."""
-
-    id: str
-    text: str
-    said: str = ""
-    """The day on which it was said or added."""
 
 
 class AskModel(Protocol):
@@ -142,20 +133,20 @@ class Judge(Struct, frozen=True):
     fits: Callable[[str, str, int], bool] = lambda system, text, max_tokens: True
     """Tells whether a request is within the model's context window."""
 
-    def take(self, statements: Sequence[Statement], rules: Sequence[KnownRule]) -> Sequence[Statement]:
+    def take(self, statements: Sequence[Statement], rules: Sequence[StandingRule]) -> Sequence[Statement]:
         """Return the first statements, as many as go into one request beside the rules."""
         batch = statements[:BATCH]
         while len(batch) > 1 and not self.fits(GUIDE, _write_request(batch, rules), _answer_tokens(batch)):
             batch = batch[: len(batch) // 2]
         return batch
 
-    def judge(self, batch: Sequence[Statement], rules: Sequence[KnownRule] = ()) -> dict[str, Verdict]:
+    def judge(self, batch: Sequence[Statement], rules: Sequence[StandingRule] = ()) -> dict[str, Verdict]:
         """Return the valid verdicts by statement id. Raise ModelError if the model fails.
 
         Statements are given newest first: one that contradicts a rule among the newer ones does not last.
         """
         answers = self._ask(GUIDE, batch, rules, _answer_tokens(batch))
-        found, later = dict[str, Verdict](), list[KnownRule]()
+        found, later = dict[str, Verdict](), list[StandingRule]()
         for number, statement in enumerate(batch, 1):
             verdict = check_verdict(answers[number], statement, len(rules)) if number in answers else None
             if verdict is not None and verdict.label in LASTING_LABELS:
@@ -163,7 +154,7 @@ class Judge(Struct, frozen=True):
                 if confirmed and any(1 <= rule <= len(later) for rule in confirmed.replaces):
                     verdict = Verdict(n=number, label="remark")  # taken back by what was said later
                 elif confirmed:
-                    later.append(KnownRule("", verdict.wording))
+                    later.append(StandingRule(id="", text=verdict.wording))
                 else:
                     continue
             if verdict is not None:
@@ -171,7 +162,7 @@ class Judge(Struct, frozen=True):
         return found
 
     def compare(
-        self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[KnownRule] = ()
+        self, new: Sequence[Statement], earlier: Sequence[Statement], rules: Sequence[StandingRule] = ()
     ) -> Iterator[tuple[Verdict, list[Statement]]]:
         """Yield what new statements say again, with all statements that say it, oldest first.
 
@@ -184,7 +175,7 @@ class Judge(Struct, frozen=True):
             checked = check_verdict(verdict, members[-1], len(rules), members)
             if checked is None or checked.label not in LASTING_LABELS:
                 continue
-            rule = [rules[n - 1] for n in checked.same] or [KnownRule("", checked.wording)]
+            rule = [rules[n - 1] for n in checked.same] or [StandingRule(id="", text=checked.wording)]
             if checked.same or _is_repeated(members):
                 members = [member for member in members if self._is_confirmed(member, _CONFIRM_AGAIN, rule[:1])]
             final = check_verdict(checked, members[-1], len(rules), members) if members else None
@@ -192,13 +183,13 @@ class Judge(Struct, frozen=True):
                 yield final, members
 
     def _is_confirmed(
-        self, statement: Statement, guide: str = GUIDE + _CONFIRM, rules: Sequence[KnownRule] = ()
+        self, statement: Statement, guide: str = GUIDE + _CONFIRM, rules: Sequence[StandingRule] = ()
     ) -> Verdict | None:
         alone = self._ask(guide, [statement], rules, _CONFIRM_TOKENS).get(1)
         return alone if alone is not None and alone.label in LASTING_LABELS else None
 
     def _ask(
-        self, guide: str, batch: Sequence[Statement], rules: Sequence[KnownRule], max_tokens: int, *, new: int = 0
+        self, guide: str, batch: Sequence[Statement], rules: Sequence[StandingRule], max_tokens: int, *, new: int = 0
     ) -> dict[int, Verdict]:
         """Return the entries of an answer by number. With `new`, that many statements are compared with the others."""
 
@@ -209,7 +200,7 @@ class Judge(Struct, frozen=True):
         return read_verdicts(self.ask(PURPOSE_REVIEW, guide, text, max_tokens, is_usable=is_usable).text, len(batch))
 
 
-def _write_request(batch: Sequence[Statement], rules: Sequence[KnownRule], new: int = 0) -> str:
+def _write_request(batch: Sequence[Statement], rules: Sequence[StandingRule], new: int = 0) -> str:
     sessions = list(dict.fromkeys(said.session for said in batch))
     request = {
         "rules": [{"n": number, "text": rule.text} for number, rule in enumerate(rules, 1)],
@@ -298,7 +289,6 @@ def check_verdict(
         wording=wording,
         cues=tuple(str(cue) for cue in read_cues(verdict.cues) if is_named(cue)),
         same=existing(verdict.same),
-        narrower=existing(verdict.narrower),
         replaces=existing(verdict.replaces),
     )
 

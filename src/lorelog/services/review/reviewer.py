@@ -40,13 +40,12 @@ from lorelog.services.review.judge import (
     PURPOSE_REVIEW,
     STEERING_LABELS,
     Judge,
-    KnownRule,
     Verdict,
     nearest_earlier,
 )
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
-from lorelog.services.standing.rules import command_candidate, path_candidate, read_standing_memories
+from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories
 from lorelog.services.traces.remedies import command_shape
 
 _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
@@ -73,7 +72,7 @@ class ReviewReport(Serializable, Struct, frozen=True, kw_only=True):
     """Proposals that need a person."""
     repeated: int
     """Statements that repeat a standing rule."""
-    left: int
+    left: int = 0
     """Statements that no judge was asked about yet."""
     left_tokens: int = 0
     """About what it needs for them."""
@@ -137,10 +136,9 @@ class Reviewer:
         entries = self.log.entries().values()
         return {entry.statement for entry in entries if unasked or entry.outcome != UNDECIDED}
 
-    def rules(self) -> list[KnownRule]:
-        """Return the rules and decisions that stand, newest first."""
-        standing = [memory for memory in read_standing_memories(self._workspace) if memory.own]
-        return [KnownRule(memory.id, memory.text, memory.since[:10]) for memory in standing[:MAX_RULES]]
+    def rules(self) -> list[StandingRule]:
+        """Return the user's rules and decisions that stand, newest first."""
+        return [memory for memory in read_standing_memories(self._workspace) if memory.is_users][:MAX_RULES]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
@@ -157,9 +155,10 @@ class Reviewer:
                 batch = judge.take(left, rules)
                 verdicts = judge.judge(batch, rules)
                 said_again = self._compare(judge, batch, verdicts, rules)  # if it is unavailable, the batch stays open
-                entries += self.file(batch, verdicts, rules, name)
+                filing = self.filing(name)
+                entries += filing.file(batch, verdicts, rules)
                 for verdict, members in said_again:
-                    repetitions += self._filing(name).file_again(verdict, members, rules)
+                    repetitions += filing.file_again(verdict, members, rules)
         except (DailyLimitReached, ModelError) as error:
             if not entries:
                 raise
@@ -172,12 +171,11 @@ class Reviewer:
             filed=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == FILED),
             waiting=tuple(entry for entry in (*entries, *repetitions) if entry.outcome == WAITING),
             repeated=outcomes[SAME] + sum(entry.outcome == SAME for entry in repetitions),
-            left=len(statements) - len(entries),
             stopped=stopped,
         )
 
     def _compare(
-        self, judge: Judge, batch: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule]
+        self, judge: Judge, batch: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
     ) -> list[tuple[Verdict, list[Statement]]]:
         """Return what statements for the work at hand say again, of earlier sessions or of each other."""
         new = [said for said in batch if said.id in verdicts and verdicts[said.id].label in STEERING_LABELS]
@@ -240,13 +238,8 @@ class Reviewer:
         calls = Receipts.of_tenant(self._workspace.tenant_folder).usage_since(since).calls
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
-    def file(
-        self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[KnownRule], judge: str
-    ) -> list[ReviewEntry]:
-        """File statements by the verdicts of a person or a model; `note_waiting` is called after the last ones."""
-        return self._filing(judge).file(statements, verdicts, rules)
-
-    def _filing(self, judge: str) -> Filing:
+    def filing(self, judge: str) -> Filing:
+        """Return what files the verdicts of a model, or of a person; `note_waiting` is called after the last ones."""
         filed = self.log.by_memory()
         return Filing(
             judge=judge,

@@ -14,17 +14,17 @@ from msgspec import Struct
 
 from lorelog.core.document import TURN_TYPE, Anchor, StoredChunk
 from lorelog.core.errors import LorelogError
-from lorelog.core.options import ListOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
 from lorelog.ingest.transcripts.conversation import open_conversation
+from lorelog.ingest.transcripts.note_text import shorten_middle
 from lorelog.ingest.transcripts.turn_note import strip_injected_context, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.services.memories.transcript_access import TranscriptAccess
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.standing.memories import split_statement
+from lorelog.services.standing.memories import read_words
 from lorelog.services.standing.ownership import Ownership, memory_body
 
 PROMPT, REJECTION, ANSWER = "prompt", "rejection", "answer"
@@ -106,8 +106,7 @@ class StatementSource(Struct, frozen=True, kw_only=True):
             anchor = stored.chunk.anchor
             if anchor is None or not anchor.session or not anchor.memory or anchor.memory in filed:
                 continue
-            is_hidden = self.lifecycle.is_record(stored) or self.lifecycle.hides(stored, ListOptions())
-            if not is_hidden and self.ownership.is_own(stored.chunk, memory_body(stored)):
+            if self.lifecycle.is_shown(stored) and self.ownership.is_own(stored.chunk, memory_body(stored)):
                 yield stored, anchor
 
     def _transcript(self, stored: StoredChunk, anchor: Anchor) -> str:
@@ -140,10 +139,10 @@ class StatementSource(Struct, frozen=True, kw_only=True):
 
 def _words_of_entry(stored: StoredChunk) -> tuple[str, str]:
     """Return the words that a journal entry keeps, and what they are about."""
-    body = memory_body(stored).strip()
     if stored.chunk.type != TURN_TYPE:
-        words, about = split_statement(body)
-        return words.removeprefix("- ").strip(), about
+        words, about = read_words(stored.chunk)
+        return words.strip().removeprefix("- ").strip(), about
+    body = memory_body(stored).strip()
     label = next((label for label in _REQUEST_LABELS if body.startswith(label)), "")
     return (body[len(label) :].partition("\n- ")[0].strip(), "") if label else ("", "")
 
@@ -152,14 +151,10 @@ def _make_statement(stored: StoredChunk, anchor: Anchor, text: str, before: str,
     return Statement(
         id=anchor.memory,
         channel=_CHANNELS[stored.chunk.type],
-        text=_cut_middle(text.strip(), MAX_STATEMENT_CHARS),
+        text=shorten_middle(text.strip(), MAX_STATEMENT_CHARS),
         before=" ".join(before.split())[-MAX_BEFORE_CHARS:],
         date=stored.chunk.date,
         project=stored.project,
         session=anchor.session,
         host=host,
     )
-
-
-def _cut_middle(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit * 3 // 4]} […] {text[-limit // 4 :]}"

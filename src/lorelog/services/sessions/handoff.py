@@ -20,6 +20,7 @@ from lorelog.core.serializable import Serializable
 from lorelog.core.session import HookEvent
 from lorelog.ingest.redaction.redact import RedactText
 from lorelog.ingest.transcripts import turn_note
+from lorelog.ingest.transcripts.actions import REJECTED
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
 from lorelog.light.session_start import RecentJournals, parse_note
@@ -36,7 +37,6 @@ _MAX_CARD_BYTES, _MAX_CARD_LINE_CHARS, _MAX_CARD_FILES, _MAX_VALUES = 1_200, 160
 """A card has at most 300 tokens."""
 _LAST_PROMPTS = 3
 _QUOTES = str.maketrans('“”"', "```")
-_REJECTED = "rejected by the user"
 
 
 class Handoff(Serializable, Struct, frozen=True, kw_only=True):
@@ -207,7 +207,7 @@ def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -
 
     `calls` are those of the branch, newest first. Other runs may have passed since a failed one, so only the last counts.
     """
-    ran = [call for call in calls if call.error != _REJECTED and turn_note.is_notable_command(call.command)]
+    ran = [call for call in calls if call.error != REJECTED and turn_note.is_notable_command(call.command)]
     tests = [call for call in ran if _runs_tests(call.command)]
     failed = [call for call in (*tests[:1], *ran[:1]) if call.failed][:1]
     known = file.read_text("utf-8").splitlines() if file.exists() else []
@@ -245,7 +245,7 @@ def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str)
     ]
     untested: dict[str, None] = {}
     failing = passing = ""
-    for action in (action for turn in turns for action in turn.digest.actions if action.error != _REJECTED):
+    for action in (action for turn in turns for action in turn.digest.actions if action.error != REJECTED):
         if not action.failed:
             below = (path.removeprefix(f"{directory}/") for path in action.files)
             untested |= dict.fromkeys(path for path in below if not path.startswith("/"))

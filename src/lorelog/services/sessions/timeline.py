@@ -19,7 +19,7 @@ from lorelog.core.query import LifecycleState
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
 from lorelog.light.session_start import parse_note
-from lorelog.services.standing.memories import plain_text, split_statement
+from lorelog.services.standing.memories import plain_text, read_words
 from lorelog.services.usage.history import Delivery, DeliveryFilter, list_deliveries, local_day
 
 MAX_TEXT_CHARS = 600
@@ -126,14 +126,13 @@ def _add_memory(
     if chunk.type == "turn" or (identity and not chunk.type):
         session.turns.append(read_turn(stored, at))
         return
-    words = split_statement(chunk.text)[0] if identity else chunk.text
     state = lifecycles.get(stored.id)
     session.notes.append(
         TimelineNote(
             memory=anchor.memory or stored.id,
             at=at,
             type=chunk.type,
-            text=plain_text(words)[:MAX_TEXT_CHARS],
+            text=plain_text(read_words(chunk)[0])[:MAX_TEXT_CHARS],
             origin=anchor.origin,
             source=chunk.source,
             superseded=state is not None and bool(state.superseded_by),

@@ -13,24 +13,22 @@ from datetime import date, timedelta
 
 from msgspec import Struct
 
-from lorelog.core.document import Anchor, StoredChunk
-from lorelog.core.options import ListOptions
+from lorelog.core.document import Chunk, StoredChunk
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.core.serializable import Serializable
+from lorelog.light.delivery_files import STANDING_TYPES
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.standing.memories import is_captured, split_statement
-from lorelog.services.standing.ownership import STANDING_TYPES, Ownership, memory_body
+from lorelog.services.standing.memories import may_stand, read_words
+from lorelog.services.standing.ownership import Ownership
 
 RULE, SUMMARY, IMPORT = "rule", "summary", "import"
 MAX_SCANNED = 5_000
 """Memories that are looked at, newest first."""
 MAX_AGE_DAYS = 30
 """Nobody is asked about older memories."""
-_AGENT = "agent"
-_SPOKEN_TYPES = frozenset({"correction", "preference"})
-_DECIDED_TYPES = STANDING_TYPES | {SUMMARY}
+_DECIDED_TYPES = (*STANDING_TYPES, SUMMARY)
 
 
 class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
@@ -80,61 +78,47 @@ class Inbox(Struct, frozen=True, kw_only=True):
         since = (today - timedelta(days=MAX_AGE_DAYS)).isoformat()
         memories = self.store.authored_chunks(Filters(projects=projects, since=since), MAX_SCANNED)
         changed = [stored for memory in self.edited for stored in self.store.find(memory)]
-        shown = [self.ownership.with_shown_anchor(stored, self.store) for stored in memories if self._may_wait(stored)]
-        found = {stored.key: stored for stored in (*shown, *changed)}.values()
-        items = (make_item(stored, self.edited.get(stored.chunk.memory, "")) for stored in found)
-        return [item for item in items if item is not None]
+        found = {stored.key: stored for stored in (*filter(self._may_wait, memories), *changed)}
+        return [item for item in map(self.item_of, found.values()) if item is not None]
 
     def _may_wait(self, stored: StoredChunk) -> bool:
         """Return False for most memories, without looking them up."""
         chunk, anchor = stored.chunk, stored.chunk.anchor
         if anchor is None or not (chunk.type in _DECIDED_TYPES or anchor.origin in UNTRUSTED_ORIGINS):
             return False
-        hidden = self.lifecycle.is_record(stored) or self.lifecycle.hides(stored, ListOptions())
-        return not hidden and not self.lifecycle.is_reviewed(anchor.memory)
+        return self.lifecycle.is_shown(stored) and not self.lifecycle.is_reviewed(anchor.memory)
+
+    def item_of(self, stored: StoredChunk) -> InboxItem | None:
+        """Return the item of a memory; None if it needs no decision."""
+        shown, chunk = self.ownership.with_shown_anchor(stored, self.store), stored.chunk
+        before = self.edited.get(chunk.memory, "")
+        words, about = read_words(chunk)
+        words = words.strip().removeprefix("- " if about else "")
+        kind = RULE if before else _kind_of(shown.chunk)
+        if not chunk.memory or stored.machine or chunk.piece or not kind or not words:
+            return None
+        asked = f"it was changed in your editor or by a repository: is it still yours? Until then this stands: {before}"
+        return InboxItem(
+            id=chunk.memory,
+            kind=kind,
+            type=chunk.type,
+            text=words,
+            about=asked if before else about,
+            origin=shown.chunk.anchor.origin if shown.chunk.anchor else "",
+            date=chunk.date,
+            project=stored.project,
+            session=chunk.anchor.session if chunk.anchor else "",
+            source=f"{chunk.source}:{chunk.start_line}",
+            becomes_rule=kind == RULE or (kind == IMPORT and chunk.type in STANDING_TYPES),
+            deletes=not before,
+            before=before,
+        )
 
 
-def make_item(stored: StoredChunk, before: str = "") -> InboxItem | None:
-    """Return the item of a memory; None if it needs no decision. `before` is the last wording of a rule that was changed."""
-    chunk, anchor = stored.chunk, stored.chunk.anchor
-    if anchor is None or not anchor.memory or stored.machine or chunk.piece:
-        return None
-    words, about = memory_body(stored).strip(), ""
-    if is_captured(anchor):
-        words, about = split_statement(words)
-        words = words.removeprefix("- ").strip()
-    kind = RULE if before else _kind_of(stored)
-    about = (
-        f"it was changed in your editor or by a repository: is it still yours? Until then this stands: {before}"
-        if before
-        else about
-    )
-    if not kind or not words:
-        return None
-    return InboxItem(
-        id=anchor.memory,
-        kind=kind,
-        type=chunk.type,
-        text=words,
-        about=about,
-        origin=anchor.origin,
-        date=chunk.date,
-        project=stored.project,
-        session=anchor.session,
-        source=f"{chunk.source}:{chunk.start_line}",
-        becomes_rule=kind == RULE or (kind == IMPORT and chunk.type in STANDING_TYPES),
-        deletes=not before,
-        before=before,
-    )
-
-
-def _kind_of(stored: StoredChunk) -> str:
-    chunk, anchor = stored.chunk, stored.chunk.anchor or Anchor()
-    origin = anchor.origin
-    if chunk.type == "summary":
+def _kind_of(chunk: Chunk) -> str:
+    origin = chunk.anchor.origin if chunk.anchor else ""
+    if chunk.type == SUMMARY:
         return SUMMARY
-    if origin in UNTRUSTED_ORIGINS or (origin == REPOSITORY_ORIGIN and chunk.type in _SPOKEN_TYPES):
+    if origin in UNTRUSTED_ORIGINS or (origin == REPOSITORY_ORIGIN and may_stand(chunk)):
         return IMPORT
-    if origin == _AGENT and chunk.type in STANDING_TYPES:
-        return RULE
-    return ""
+    return RULE if origin == "agent" and chunk.type in STANDING_TYPES else ""

@@ -26,25 +26,29 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
-from lorelog.core.paths import is_below
 from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
-from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, project_key, read_standing, short_digest
+from lorelog.light.delivery_files import (
+    MIN_SINK_DELIVERIES,
+    RULE_TYPES,
+    STANDING_TYPES,
+    drop_repetitions,
+    project_key,
+    read_standing,
+    short_digest,
+)
 from lorelog.light.prompt_match import stands_in
-from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.standing.ownership import (
     HEADING,
-    STANDING_TYPES,
     OwnClaim,
     Ownership,
     find_writers,
     is_confirmed,
     memory_body,
-    untracked_files,
 )
 from lorelog.services.standing.source import MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.usage.history import unused_counts
@@ -58,7 +62,7 @@ FAILURE_TYPE = "failure"
 """Type of what is told before a command that keeps failing."""
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_WORD = re.compile(r"\w+")
+_CUE_FIELDS = ("id", "type", "text", "date", "origin", "own", "expires", "verdict", "session", "reason", "writer")
 MAX_STANDING = 2_000
 _MIN_COUNTED_TURNS, _MAX_COUNTED_TURNS = 30, 200
 _MAX_TURN_SHARE = 0.03
@@ -78,16 +82,9 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
     folder = source.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(TimeoutError), FileLock(folder / "lock", TimeoutError(), _LOCK_WAIT_S):
-        if not source.authored.exists():
-            _adopt_own_memories(source)
         stamp = source.stamp_of(marks)
         verdicts = _update_verdicts(source, check)
-        unused = unused_counts(source.workspace.tenant_folder / "deliveries")
-        is_cue_only = source.lifecycle.is_cue_only
-        memories = [
-            memory.with_usage(verdicts.get(id_, memory.verdict), unused.get(id_, 0), cue_only=is_cue_only(id_))
-            for id_, memory in ((memory.id, memory) for memory in read_memories(source, marks))
-        ]
+        memories = sorted(read_memories(source, marks, verdicts), key=lambda memory: memory.date, reverse=True)
         shown = _name_phrases(source, [memory for memory in memories if memory.verdict != Freshness.GONE])
         changed = write_projects(folder, [*shown, *_read_remedies(folder)])
         write_atomic(source.stamp_file, stamp.encode(), durable=False)
@@ -117,25 +114,6 @@ def _read_remedies(folder: Path) -> Iterator[StandingMemory]:
     for path in folder.glob("*.remedies"):
         with suppress(OSError, ValueError):
             yield from msgspec.json.decode(path.read_bytes(), type=list[StandingMemory])
-
-
-def _adopt_own_memories(source: DeliverySource) -> None:
-    """Register memories from before the registry existed, unless they may have come with a repository."""
-    pages = source.record_pages
-    by_project: dict[str, list[StoredChunk]] = {}
-    # Not all recent sections: a first index run would read every chunk that it has just written.
-    memories = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
-    for stored in (*memories, *source.store.recent(Filters(types=(TURN_TYPE,)), MAX_MEMORIES)):
-        if stored.project and stored.chunk.memory and not is_below(stored.chunk.source, pages):
-            by_project.setdefault(stored.project, []).append(stored)
-    texts: dict[Anchor, str] = {}
-    for project, chunks in by_project.items():
-        untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks}))
-        own = (stored for stored in chunks if stored.chunk.source in untracked)
-        texts |= {stored.chunk.anchor: memory_body(stored) for stored in own if stored.chunk.anchor}
-    source.authored.adopt(texts)
-    for project, chunks in by_project.items():
-        source.write_own_entries(project, sorted({str(Path(stored.chunk.source).parent) for stored in chunks}))
 
 
 def _update_verdicts(source: DeliverySource, check: CheckMemories | None) -> Verdicts:
@@ -199,19 +177,10 @@ class StandingMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     named: tuple[str, ...] = ()
     """Phrases of which one must stand in a prompt that brings it."""
 
-    def with_usage(self, verdict: str, unused: int, *, cue_only: bool) -> StandingMemory:
-        """Return the memory with its freshness, its deliveries without a sign of use, and whether it is listed."""
-        is_same = (self.verdict, self.unused, self.cue_only) == (verdict, unused, cue_only)
-        return self if is_same else replace(self, verdict=verdict, unused=unused, cue_only=cue_only)
-
     def cue_entry(self) -> dict[str, Any]:
         """Return what the table of cues holds about it."""
-        names = ("id", "type", "text", "date", "origin", "own")
-        fields = {name: getattr(self, name) for name in names}
-        drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
-        optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
-        optional |= {"reason": self.reason, "writer": self.writer}
-        return fields | {name: value for name, value in optional.items() if value}
+        known = msgspec.to_builtins(self)
+        return {name: known[name] for name in _CUE_FIELDS if name in known}
 
 
 def _name_phrases(source: DeliverySource, memories: Sequence[StandingMemory]) -> list[StandingMemory]:
@@ -254,7 +223,7 @@ def _named_phrase(cue: Cue, kind: str) -> str:
     return f"`{phrase}`" if is_word else phrase
 
 
-class _Draft(Struct):
+class _Draft(Struct, frozen=True):
     """What a chunk says of a memory by itself, apart from registry, supersessions and dates.
 
     A process keeps the drafts: between two calls only a few chunks change, and deriving cues takes milliseconds for each.
@@ -267,8 +236,6 @@ class _Draft(Struct):
     claim: OwnClaim
     memory: StandingMemory | None = None
     """Not own, without expiry; None if it can never be delivered."""
-    shown: StandingMemory | None = None
-    """The memory as it was shown last."""
 
 
 @lru_cache(maxsize=4)
@@ -278,30 +245,34 @@ def _known_drafts(folder: Path) -> dict[ChunkKey, _Draft]:
     return {}
 
 
-def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMemory]:
-    """Return the memories that may be delivered, newest first; equal ones once."""
+def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts) -> Iterator[StandingMemory]:
+    """Yield the memories that may be delivered, with their freshness and their deliveries without a sign of use."""
+    unused = unused_counts(source.workspace.tenant_folder / "deliveries")
     drafts = _read_drafts(source, marks)
     registered = source.authored.all()
-    own = {
-        draft.stored.key: anchor
-        for draft in drafts
-        if (anchor := draft.stored.chunk.anchor) and is_confirmed(draft.claim, registered.get(anchor.memory))
-    }
-    own_ids = {anchor.memory for anchor in own.values()}
-    replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
+    own = [draft for draft in drafts if is_confirmed(draft.claim, registered.get(draft.stored.chunk.memory))]
+    own_ids = {draft.stored.chunk.memory for draft in own}
+    # Another memory with the id of an own one is forged.
     others = [draft for draft in drafts if draft.stored.chunk.memory not in own_ids]
     changed = [draft for draft in others if draft.stored.chunk.memory in registered and draft.claim is not False]
-    kept = _last_wordings(source.folder, changed)
+    last_wordings = _last_wordings(source.folder, changed)
     foreign = [draft.stored for draft in others if draft.memory is not None and draft.memory.is_standing]
     writers = find_writers(source.folder, foreign)
-    # Another memory with the id of an own one is forged.
-    visible = [
-        draft
-        for draft in (*(draft for draft in drafts if draft.stored.key in own), *others)
-        if (memory := kept.get(draft.stored.chunk.memory) or draft.memory) is not None
-        if _show(source, draft, memory, replaced, is_own=draft.stored.key in own, writer=writers.get(memory.id, ""))
-    ]
-    return _drop_repetitions(sorted(visible, key=lambda draft: draft.stored.chunk.date, reverse=True))
+    for draft in (*own, *others):
+        memory = last_wordings.get(draft.stored.chunk.memory) or draft.memory
+        state = source.lifecycle.state_of(draft.stored)
+        if memory is None or state.superseded_by or (state.expired and not memory.edited):
+            continue
+        is_own = memory.edited or memory.id in own_ids
+        yield replace(
+            memory,
+            own=is_own,
+            expires=memory.expires if memory.edited else state.expires,
+            writer="" if is_own else writers.get(memory.id, ""),
+            verdict=verdicts.get(memory.id, memory.verdict),
+            unused=unused.get(memory.id, 0),
+            cue_only=source.lifecycle.is_cue_only(memory.id),
+        )
 
 
 def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
@@ -321,30 +292,32 @@ def _read_chunk(chunk: Chunk, anchor: Anchor) -> tuple[str, tuple[Cue, ...], boo
     """Return the words of a memory, its cues, by hand or derived, whether it stands, and when it was said, if it was filed."""
     from lorelog.services.cues.derive import derive_cues
 
-    was_said, by_hand = is_captured(anchor), read_cues(anchor.cues)
-    words, about = split_statement(HEADING.sub("", chunk.text, count=1))
-    reason = about.partition(": “")[0] if about.startswith("said on ") and not was_said else ""
-    words = words if was_said or reason else chunk.text
-    text = plain_text(words)
-    if by_hand:
-        return text, by_hand, True, reason
-    stands = is_certain(chunk.type, words) if was_said else chunk.type in STANDING_TYPES
-    is_added_fact = not (was_said or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    words, about = read_words(chunk)
+    reason = "" if is_captured(anchor) else about.partition(": “")[0]
+    text, stands = plain_text(words), may_stand(chunk)
+    if by_hand := read_cues(anchor.cues):
+        return text, by_hand, stands, reason
+    is_added_fact = not (is_captured(anchor) or anchor.covers) and chunk.type not in _CUELESS_TYPES
     return text, derive_cues(text) if stands or is_added_fact else (), stands, reason
 
 
-def is_captured(anchor: Anchor) -> bool:
+def is_captured(anchor: Anchor | None) -> bool:
     """Return whether a memory was captured from a conversation."""
-    return bool(anchor.session or anchor.turn)
+    return anchor is not None and bool(anchor.session or anchor.turn)
 
 
-def is_certain(kind: str, words: str) -> bool:
-    """Return whether a captured statement stands without a person's word: a rule in a certain form."""
-    if kind != "preference":
-        return False
+def may_stand(chunk: Chunk) -> bool:
+    """Return whether a memory stands by its type and words, whoever wrote it.
+
+    Of what was captured, only a rule in a certain form does; the rest needs a person's or a judge's word.
+    """
+    if chunk.anchor is not None and read_cues(chunk.anchor.cues):
+        return True
+    if not is_captured(chunk.anchor):
+        return chunk.type in STANDING_TYPES
     from lorelog.ingest.transcripts.certain_forms import certain_rules
 
-    return bool(certain_rules(words))
+    return chunk.type == "preference" and bool(certain_rules(read_words(chunk)[0]))
 
 
 def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
@@ -365,7 +338,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
     text, cues, stands, reason = _read_chunk(chunk, anchor)
     if not text or not (stands or cues):
         return draft
-    draft.memory = StandingMemory(
+    memory = StandingMemory(
         id=anchor.memory,
         type=chunk.type,
         text=text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…",
@@ -378,29 +351,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership) -> _Draft:
         session=anchor.session,
         reason=reason,
     )
-    return draft
-
-
-def _show(
-    source: DeliverySource,
-    draft: _Draft,
-    memory: StandingMemory,
-    replaced: frozenset[str],
-    *,
-    is_own: bool,
-    writer: str,
-) -> bool:
-    """Set what a draft shows; return False if it is hidden. `replaced` are the memories that own ones supersede."""
-    state = source.lifecycle.state_of(draft.stored)
-    own = is_own or memory.edited
-    if state.expired or (state.superseded_by and (not own or memory.id in replaced)):
-        return False
-    shown = draft.shown or memory
-    writer = "" if own else writer
-    if (shown.own, shown.expires, shown.writer, shown.edited) != (own, state.expires, writer, memory.edited):
-        shown = replace(memory, own=own, expires=state.expires, writer=writer)
-    draft.shown = shown
-    return True
+    return replace(draft, memory=memory)
 
 
 def _last_wordings(folder: Path, changed: Iterable[_Draft]) -> dict[str, StandingMemory]:
@@ -417,10 +368,13 @@ def _last_wordings(folder: Path, changed: Iterable[_Draft]) -> dict[str, Standin
     return kept
 
 
-def split_statement(text: str) -> tuple[str, str]:
-    """Return the words of a captured statement, and what they are about; see `format_statement` of the transcripts."""
-    words, mark, context = text.rpartition("\n- About: ")
-    return (words, " ".join(context.split())) if mark else (text, "")
+def read_words(chunk: Chunk) -> tuple[str, str]:
+    """Return the words of a memory, and where they were said, if it was captured (`format_statement`) or filed (`new_memory`)."""
+    text = HEADING.sub("", chunk.text.lstrip("\n"), count=1)
+    words, _, context = text.rpartition("\n- About: ")
+    if words and (is_captured(chunk.anchor) or context.startswith("said on ")):
+        return words, " ".join(context.split())
+    return text, ""
 
 
 def plain_text(text: str) -> str:
@@ -430,29 +384,11 @@ def plain_text(text: str) -> str:
     return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 
-def _drop_repetitions(drafts: Iterable[_Draft]) -> list[StandingMemory]:
-    """Keep one of each text and project, by its words: the user's, an agent's, or a foreign one; the newest of these."""
-    kept: dict[tuple[str, str], StandingMemory] = {}
-    for draft in drafts:
-        if (memory := draft.shown) is None:
-            continue
-        words = (memory.project, " ".join(_WORD.findall(memory.text.casefold())))
-        known = kept.get(words)
-        if known is None or _standing_rank(memory) < _standing_rank(known):
-            kept[words] = memory
-    return list(kept.values())
-
-
-def _standing_rank(memory: StandingMemory) -> int:
-    """Return 0 for the user's own word, 1 for what an agent noted here, 2 for what came from elsewhere."""
-    return 2 if not memory.own else int(memory.origin == "agent")
-
-
 def write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
     by_project: dict[str, list[StandingMemory]] = {"": []}
     for memory in memories:
         by_project.setdefault(memory.project, []).append(memory)
-    by_key = {project_key(project): members for project, members in by_project.items()}
+    by_key = {project_key(project): drop_repetitions(members, getattr) for project, members in by_project.items()}
     contents: dict[str, bytes] = {}
     for key, members in by_key.items():
         standing = [memory for memory in members if memory.is_standing][:MAX_STANDING]

@@ -31,6 +31,7 @@ from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.light.delivery_files import (
     MAX_JOURNALS,
+    STANDING_TYPES,
     DeliveryFiles,
     RecentEntry,
     entry_digest,
@@ -42,7 +43,6 @@ from lorelog.light.delivery_files import (
 from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredText, authored_digests
 from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Workspace
 
-STANDING_TYPES = frozenset({"correction", "preference", "decision"})
 HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 OwnClaim = bool | tuple[str, str]
 """Whether a memory is the user's own, or the digests that the registry must confirm."""

@@ -30,15 +30,17 @@ from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
 from lorelog.light.cue_table import call_events
 from lorelog.light.delivery_files import (
+    RULE_TYPES,
+    STALE_VERDICTS,
     DeliveryFiles,
     describe_memory,
     is_iso_date,
+    is_users_word,
     project_key,
     read_standing,
     read_start,
 )
 from lorelog.light.guard_check import PERSON, CallView
-from lorelog.light.session_start import RULE_TYPES, STALE_VERDICTS
 from lorelog.light.shell_command import with_verb, word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import CueKind, read_cues
@@ -93,7 +95,7 @@ class StandingRule(StandingMemory, frozen=True, kw_only=True):
     @property
     def is_users(self) -> bool:
         """False for text that is not the user's own word."""
-        return self.own and self.origin in {"", "user"}
+        return is_users_word({"own": self.own, "origin": self.origin})
 
     @property
     def is_stale(self) -> bool:
@@ -103,7 +105,7 @@ class StandingRule(StandingMemory, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The rule as every surface words it."""
-        return ("may be out of date: " if self.is_stale else "") + describe_memory(asdict(self))
+        return describe_memory(asdict(self))
 
     @property
     def is_prohibition(self) -> bool:
@@ -160,12 +162,10 @@ def read_standing_memories(
     `judged` says of those that a judge filed whether they forbid something, `said` which words were filed as them.
     """
     memories: list[StandingRule] = []
-    files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing
-    for file, project in zip(files, (workspace.project.id, ""), strict=True):
-        for entry in read_standing((file,)):
-            with suppress(msgspec.ValidationError):
-                more = {"forbids": judged.get(entry["id"]), "said": said.get(entry["id"], ())}
-                memories.append(msgspec.convert(entry | more | {"project": project}, StandingRule))
+    for entry in read_standing(DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing):
+        with suppress(msgspec.ValidationError):
+            more = {"forbids": judged.get(entry["id"]), "said": said.get(entry["id"], ())}
+            memories.append(msgspec.convert(entry | more, StandingRule))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
 
 

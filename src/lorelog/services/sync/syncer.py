@@ -430,11 +430,7 @@ class Syncer:
 
     def _apply(self, local: LocalFiles, plan: exchange_plan.ExchangePlan) -> int:
         """Write what others have to the files here, and return the number of records that were added."""
-        if self._settings.team:  # a home without a registry would adopt what others wrote as the user's own
-            self._deps.refresh()
-            registry = AuthoredMemories(local.folder)
-            if not registry.exists():
-                registry.record(())
+        if self._settings.team:
             known_writers(self._deps.workspace.cache_folder / "delivery", exchange_plan.find_writers(plan.files))
         for project, name in self._projects.items():
             added, replaced = plan.added.get(name, {}), plan.replaced.get(name, {})

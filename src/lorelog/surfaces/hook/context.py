@@ -17,9 +17,13 @@ from lorelog.light.delivery_files import (
     CLOSING_TAG,
     MAX_LATE_S,
     OPENING_TAG,
+    STALE_VERDICTS,
     clean_line,
     foreign_origin_label,
+    is_agents_note,
+    is_users_word,
     late_answer,
+    read_standing,
     read_start,
     shorten_line,
     when_said,
@@ -27,14 +31,7 @@ from lorelog.light.delivery_files import (
 from lorelog.light.delivery_log import estimate_tokens, prompted_memories
 from lorelog.light.git_location import is_default_branch, read_head
 from lorelog.light.quick_json import dumps, loads
-from lorelog.light.session_start import (
-    STALE_VERDICTS,
-    RecentJournals,
-    is_agents_note,
-    is_users_word,
-    render_session_start,
-    select_standing,
-)
+from lorelog.light.session_start import RecentJournals, render_session_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,7 +133,7 @@ def _rule_lines(context: HookContext, prompt: str, budget: int) -> list[tuple[st
     """Return the lines of the rules that a prompt names, each with its memory's id, under the heading of their author."""
     candidates = [
         memory
-        for memory in select_standing(context.files.standing)
+        for memory in read_standing(context.files.standing)
         if (is_users_word(memory) or is_agents_note(memory)) and memory.get("verdict") not in STALE_VERDICTS
     ]
     if not candidates:

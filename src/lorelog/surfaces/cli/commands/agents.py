@@ -114,7 +114,7 @@ def run_deliveries(args: argparse.Namespace) -> int:
     is_balance = args.balance or args.unused
     if is_balance and any(getattr(args, name) for name in _DELIVERY_FILTERS):
         name = "unused" if args.unused else "balance"
-        raise UsageError(f"--{name} cannot be combined with filters", hint=f"lorelog deliveries --{name}")
+        raise UsageError(f"--{name} cannot be combined with filters", hint="leave out the filters")
     if args.min is not None and not args.unused:
         raise UsageError("--min requires --unused", hint="lorelog deliveries --unused --min 10")
     if not is_balance:

@@ -164,7 +164,6 @@ def terminal_markdown(text: str) -> str:
     return "".join(part if index % 2 else _LINK.sub(replace_link, part) for index, part in enumerate(parts))
 
 
-SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _METAVAR_COMPLETIONS = {"PATH": "FILE", "DIR": "DIRECTORY"}
 
 

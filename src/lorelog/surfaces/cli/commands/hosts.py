@@ -217,7 +217,8 @@ def run_hosts_install(args: argparse.Namespace) -> int:
         print("The first new memory appears when an agent has finished a turn: lorelog list.")
     if any(change["files"] for change in changes):
         print("Restart open sessions to pick this up.")
-    if any(change["host"] in HOSTS for change in changes) and not args.yes:
+    # OpenClaw's program is never asked: see `models.chat.programs`.
+    if any(change["host"] in HOSTS and change["host"] != "openclaw" for change in changes) and not args.yes:
         _ask_for_judge()
     return status
 
@@ -236,7 +237,7 @@ def _ask_for_judge() -> None:
     print(f"""
 What you say to agents is kept, but nothing of it becomes a rule until it is filed: by you ('lorelog review'), or by a model.
 If you allow it, your statements and the end of what stood before each are sent to your agent's own small model, with secrets
-removed, and with the rules that stand; nothing of the repository. Never more than {limit:,} tokens a day (llm.daily_tokens).""")
+removed, and with the rules that stand; no files. Never more than {limit:,} tokens a day (llm.daily_tokens).""")
     tokens = _STATEMENTS_A_DAY * TOKENS_PER_STATEMENT
     question = f"May lorelog ask your agent's small model, about {tokens:,} tokens a day, to file what you said?"
     answer = "host" if confirm(question, "") else "none"

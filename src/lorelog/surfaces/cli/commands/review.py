@@ -51,15 +51,19 @@ def run_review_list(args: argparse.Namespace) -> int:
     return _decide_all(args, reply)
 
 
+def _flatten(text: str) -> str:
+    return one_line(" ".join(text.split()))
+
+
 def _show_items(reply: Json, args: argparse.Namespace) -> None:
     if not reply["items"]:
         print("Nothing waits for your word.")
         return
     rows = [("when", "kind", "id", "text")]
     for item in reply["items"]:
-        text = truncate(one_line(item["text"]), _TEXT_CHARS)
+        text = truncate(_flatten(item["text"]), _TEXT_CHARS)
         rows.append((item["date"][:10], one_line(item["kind"]), one_line(item["id"][:8]), text))
-        rows += [("", "", "", one_line(item["about"]))] if item["kind"] == "proposal" or item["before"] else []
+        rows += [("", "", "", _flatten(item["about"]))] if item["kind"] == "proposal" or item["before"] else []
     print_table(rows)
     more = "; use -n to show more" if reply["total_count"] > len(reply["items"]) else ""
     verb = "waits" if reply["total_count"] == 1 else "wait"
@@ -82,9 +86,9 @@ def _decide_all(args: argparse.Namespace, reply: Json) -> int:
         times = f", said in {item['sessions']} sessions" if item["sessions"] > 1 else ""
         head = f"{number}/{reply['total_count']}  {item['date'][:10]}  {place}{one_line(item['kind'])}{times}"
         print(stylize(head, "bold"))
-        print(f"  {one_line(item['text'])}")
+        print(f"  {_flatten(item['text'])}")
         if item["about"]:
-            print(stylize(f"  {truncate(one_line(item['about']), _ABOUT_CHARS)}", "dim"))
+            print(stylize(f"  {truncate(_flatten(item['about']), _ABOUT_CHARS)}", "dim"))
         together = f"  [o] nothing to keep, and of the {len(day)} others of this day" if day else ""
         print(
             "  " + "  ".join(f"[{key}] {_WORDS[key]}" for key in keys) + f"{together}  [e] word it  [s] skip  [q] quit"
