@@ -438,6 +438,12 @@ class ResourcePool:
         if conversations is not None:  # no transcript is followed as long as it is not loaded
             conversations.TAILS.clear()
 
+    def end_programs(self) -> None:
+        """Kill the programs that serve as language models and are running."""
+        from lorelog.models.chat.programs import end_programs
+
+        end_programs()
+
     def close(self) -> None:
         """Close everything."""
         for pool in (self._books, self._side_databases, self._stores, self._embedders, self._rerankers):

@@ -6,8 +6,10 @@ import itertools
 import json
 import os
 import shlex
+import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from lorelog.models.chat import open_language_model
 from lorelog.models.chat.programs import (
     MAX_OUTPUT_BYTES,
     AgentCliLanguageModel,
+    end_programs,
     find_program,
     run_child,
 )
@@ -484,3 +487,12 @@ def test_work_about_no_session_is_done_by_an_agent_that_is_there(agents: AgentPr
     assert (asked("", "opencode", "codex"), asked("", "openclaw", "")) == ("opencode/default", "claude/haiku")
     assert asked("codex/gpt-x", "opencode") == "codex/gpt-x"
     assert (asked("codex/gpt-x"), asked("claude/opus"), asked("opus")) == ("codex/gpt-x", "claude/opus", "claude/opus")
+
+
+def test_running_programs_are_killed_before_their_daemon_ends() -> None:
+    """A program that would run for ever is killed with its group, and whoever waits for it goes on."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run_child, ["sh", "-c", "sleep 600 & wait"], b"", {"PATH": "/usr/bin:/bin"}, 600.0)
+        while not waiting.done():
+            end_programs()
+    assert waiting.result() == (-signal.SIGKILL, b"")

@@ -43,6 +43,8 @@ from lorelog.models.http import nested_object, sum_counts
 MAX_OUTPUT_BYTES = 1 << 20
 _SHELL_HINT = "run the command in a shell"
 _POLL_S = 0.02
+_RUNNING: set[int] = set()
+"""Process groups of the programs that are running."""
 
 
 def run_child(
@@ -71,6 +73,7 @@ def run_child(
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             reason = getattr(error, "strerror", None) or error
             raise ModelUnavailable(f"{command[0]} cannot be started: {reason}", hint=_SHELL_HINT) from error
+        _RUNNING.add(child.pid)
         writer = threading.Thread(target=_write_input, args=(child, stdin), daemon=True)
         writer.start()
         try:
@@ -83,13 +86,24 @@ def run_child(
                 _check_size(output)
                 time.sleep(_POLL_S)
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
+            _RUNNING.discard(child.pid)
+            _kill_group(child.pid)
             child.wait()
             writer.join(1.0)  # the pipe has no reader any more, unless a process left the group
         _check_size(output)
         output.seek(0)
         return child.returncode, output.read()
+
+
+def end_programs() -> None:
+    """Kill the programs that are running, before a process ends without waiting for them."""
+    for group in tuple(_RUNNING):
+        _kill_group(group)
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _write_input(child: subprocess.Popen[bytes], stdin: bytes) -> None:

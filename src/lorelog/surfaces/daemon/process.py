@@ -427,6 +427,8 @@ class Daemon:
         self._stop_background()
         if self._stop_thread is not None:
             self._stop_thread.join(_CLOSE_S)
+        if self._resources is not None:
+            self._resources.end_programs()
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
