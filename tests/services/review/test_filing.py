@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from lorelog.core.memory import AddReply, NewMemory
-from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewLog
+from lorelog.services.review.filing import PERSON, Filing, PastCalls, ReviewEntry, ReviewLog
 from lorelog.services.review.judge import Verdict
 from lorelog.services.review.statements import Statement
 from lorelog.services.standing.rules import StandingRule
@@ -204,3 +204,19 @@ def test_a_repetition_stands_if_the_judge_is_sure_and_past_calls_agree(tmp_path:
     assert "and earlier, in 2 sessions, filed by claude/haiku: “on 2026-02-06" in journal.written[entry.memory].text
     assert (same.statement, same.outcome, same.memory) == ("d09", "same", entry.memory)
     assert [(other.outcome, other.memory) for other in others] == [("same", "own")] * 2
+
+
+def test_what_was_asked_for_in_few_of_the_sessions_it_is_about_waits(tmp_path: Path) -> None:
+    """Asked for with 2 of 7 commits it waits for a person, with 4 of 7 it stands; words at a rejection are not counted so."""
+    sure = replace(AGAIN, wording="Update the changelog with a commit.", sure=True, cues=("event=commit",))
+    days = [f"{day:02}" for day in range(6, 13)]
+    past = PastCalls(7, 0, frozenset(f"session {day}" for day in days))
+
+    def file_again(name: str, *said: str, channel: str = "prompt") -> ReviewEntry:
+        members = [replace(member, channel=channel) for member in said_again(*said)]
+        return make_filing(tmp_path / name, WrittenMemories(), past=past).file_again(sure, members, RULES)[0]
+
+    few = file_again("few", *days[:2])
+    assert (few.outcome, few.reason) == ("waiting", "7 sessions have calls that it is about, and you said it in 2")
+    assert file_again("most", *days[:4]).outcome == "filed"
+    assert file_again("rejected", *days[:2], channel="rejection").outcome == "filed"

@@ -158,6 +158,8 @@ class PastCalls(Struct, frozen=True):
 
     matched: int
     opposed: int
+    sessions: frozenset[str] = frozenset()
+    """Those with a call that matches."""
 
     @property
     def speaks_against(self) -> str:
@@ -165,6 +167,17 @@ class PastCalls(Struct, frozen=True):
         if self.matched < _MIN_HITS or 2 * self.opposed >= self.matched:
             return ""
         return f"{self.matched:,} past calls match it, and you opposed {self.opposed:,}"
+
+    def speaks_against_repetition(self, sources: Sequence[SourceStatement]) -> str:
+        """The reason not to let stand what was asked for again: in most sessions with such a call nobody asked for it.
+
+        Words at a rejection are about what the agent does wrong by itself, so other sessions say nothing.
+        """
+        said = {source.session for source in sources} & self.sessions
+        is_few = len(self.sessions) < _MIN_HITS or 2 * len(said) >= len(self.sessions)
+        if is_few or any(AT_REJECTION in source.said for source in sources):
+            return ""
+        return f"{len(self.sessions):,} sessions have calls that it is about, and you said it in {len(said):,}"
 
 
 class Filing(Struct, frozen=True, kw_only=True):
@@ -265,4 +278,5 @@ class Filing(Struct, frozen=True, kw_only=True):
         persons = sum(map(self.is_persons, entry.replaces))
         if persons and self.judge != PERSON:
             return f"it would replace {plural(persons, 'rule')} of your own"
-        return self.replay(entry).speaks_against if forbids else ""
+        past = self.replay(entry) if forbids or entry.sources else PastCalls(0, 0)
+        return (past.speaks_against if forbids else "") or past.speaks_against_repetition(entry.sources)

@@ -263,6 +263,7 @@ class Reviewer:
     def _replay(self, entry: ReviewEntry) -> PastCalls:
         """Compare a rule with the past calls that its cues name, or else with those like the call at whose rejection it was said."""
         hits: dict[int, bool] = {}
+        sessions: set[str] = set()
         cues = [cue for cue in read_cues(entry.cues) if cue.kind in _REPLAYED_KINDS]
         rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
         words = entry.quotes
@@ -278,4 +279,5 @@ class Reviewer:
             guard = guard_from_draft(GuardDraft(**asdict(conditions), message=entry.wording), PERSON)
             for hit in replay(guard, calls, words).hits:
                 hits[id(hit.call)] = hits.get(id(hit.call), False) or hit.corrected
-        return PastCalls(len(hits), sum(hits.values()))
+                sessions.add(hit.call.session)
+        return PastCalls(len(hits), sum(hits.values()), frozenset(sessions - {""}))
