@@ -115,7 +115,7 @@ def test_an_agents_rule_is_delivered_as_the_agents(
     start, prompt = (
         context_of(hook(["claude", moment], payload, project)[0]) for moment in ("session-start", "prompt")
     )
-    for shown, heading in ((start, "## Corrections and preferences"), (prompt, "The user's own rules")):
+    for shown, heading in ((start, "## Corrections and preferences"), (prompt, "Rules and decisions of the user")):
         users, _, agents = shown.partition("Noted by agents")
         assert heading in users
         assert "Keep `git commit` small and tidy" in users
