@@ -50,7 +50,13 @@ _BM25_TOKENS = 700
 _IDS = re.compile(r"\(?\b(?:id|memory) [\w-]+\)?|\S*/(?:replay-\w+|\.lorelog)/\S*")
 _ANNOUNCED = re.compile(r"`(.+?)` passed instead")
 _ERROR_LINE = re.compile(r"error|fail|not found|cannot|unrecognized|unknown|denied|no such", re.IGNORECASE)
-_PREFIXES = ("Exit code", "Chunk ID", "Wall time", "Process exited", "Total output", "Output:")
+_SUMMARY_LINE = re.compile(
+    r"task failed|^\W*\d+ (?:\w+ )?(?:fail|error|problem)|^FAIL$|exit code|exited with", re.IGNORECASE
+)
+"""Ends every failed run of a linter or of tests, whatever failed."""
+_PLACE = re.compile(r"^\W*[\w./-]+(?::\d+|\.\w+$)|^(?:---|===)? ?FAIL:?\s")
+"""Begins a line about a file, or about a test."""
+_PREFIXES = ("$ ", "Exit code", "Chunk ID", "Wall time", "Process exited", "Total output", "Output:")
 _LATER_CALLS = 6
 
 
@@ -174,9 +180,13 @@ def _shape(command: str) -> str:
 
 
 def _error(output: str) -> str:
+    """Return what failed: of linters and tests the first rule with its file, or test; otherwise the first line of an error."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith(_PREFIXES)]
-    chosen = next((line for line in lines if _ERROR_LINE.search(line)), lines[0] if lines else "")
-    return re.sub(r"[0-9a-f]{7,}|\d+", "N", re.sub(r'"[^"]*"|[\w.@~-]*/[\w./@-]*', "P", chosen))[:80]
+    lines = [line for line in lines if not _SUMMARY_LINE.search(line)] or lines
+    place = next((line for line in lines if _PLACE.search(line)), "")
+    chosen = place or next((line for line in lines if _ERROR_LINE.search(line)), lines[0] if lines else "")
+    masked = chosen if place else re.sub(r'"[^"]*"|[\w.@~-]*/[\w./@-]*', "P", chosen)
+    return re.sub(r"[0-9a-f]{7,}|\d+", "N", masked)[:160]
 
 
 def read_judged() -> Labels:

@@ -165,7 +165,7 @@ def render_session_start(
     ]
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
     listed = [
-        each for each in fresh if each["type"] in RULE_TYPES and not (each.get("cue_only") or _comes_with_files(each))
+        each for each in fresh if each["type"] in RULE_TYPES and not (each.get("cue_only") or _is_read_first(each))
     ]
     rules = _lines_of([memory for memory in (*cued, *listed) if is_users_word(memory)])
     blocks = [_Block("## Corrections and preferences", rules, 0.4)]
@@ -217,7 +217,8 @@ def _further_blocks(
         if any(name in memory["text"] for name in names):
             return 0
         is_of_branch = memory["id"] in said_here and not is_default
-        return 1 if is_of_branch or not memory.get("reason") else 3 - str(memory.get("date")).startswith(journals.today)
+        is_todays = str(memory.get("date")).startswith(journals.today) and not is_default
+        return 1 if is_of_branch or not memory.get("reason") else 3 - is_todays
 
     decided = sorted((memory for memory in decided if distance(memory) < 3), key=distance)
     notes = [memory for memory in (*cued, *fresh) if is_agents_note(memory)]
@@ -257,10 +258,12 @@ def _left_open(sessions: list[_Session], commit: str) -> list[str]:
     return [f"- asked, no answer yet: {shorten_line(question, _MAX_NOTE_CHARS)}"] if question else []
 
 
-def _comes_with_files(memory: dict[str, Any]) -> bool:
-    """Return True for a filed rule about files: an agent reads a file before it edits it, and reading brings the rule."""
+def _is_read_first(memory: dict[str, Any]) -> bool:
+    """Return True for a filed rule about files or a tool: agents read with them before they write, and reading brings the rule."""
     kinds = {str(cue).partition("=")[0] for cue in memory.get("cues") or ()}
-    return bool(memory.get("reason")) and "path" in kinds and kinds <= {"path", "symbol", "topic"}
+    return (
+        bool(memory.get("reason")) and bool(kinds & {"path", "tool"}) and kinds <= {"path", "tool", "symbol", "topic"}
+    )
 
 
 def _lines_of(memories: list[dict[str, Any]], max_chars: int = MAX_RULE_CHARS) -> list[tuple[str, str]]:

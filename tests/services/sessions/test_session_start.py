@@ -149,6 +149,18 @@ def test_at_most_three_decisions_those_about_the_branch_first(project: Project) 
     assert project.start().standing == ("9", "0", "1")
 
 
+def test_on_the_default_branch_a_decision_from_a_conversation_must_name_a_file_of_its_sessions(
+    project: Project,
+) -> None:
+    """What was decided today is listed on another branch only, unless it names what the sessions wrote."""
+    filed = {"type": "decision", "date": "2026-11-15", "reason": "said on 2026-11-15 in a prompt, filed by claude"}
+    project.stands(rule("1", "the label is Rule", **filed), rule("2", "pool.py is generated", **filed))
+    write_day(project.journals, 15, turn("09:00", "a", "- User asked: x", "- Outcome: y", "- Files: db/pool.py"))
+
+    assert project.start().standing == ("2", "1")
+    assert project.start(is_default=True).standing == ("2",)
+
+
 def test_a_rule_is_shown_once_and_the_newest_wins(project: Project) -> None:
     """Equal texts are one rule; deleted ones are gone although the list still has them; unused ones come last."""
     project.stands(
@@ -168,10 +180,11 @@ def test_a_rule_is_shown_once_and_the_newest_wins(project: Project) -> None:
 
 
 def test_a_filed_rule_about_files_comes_when_a_file_is_read(project: Project) -> None:
-    """A filed rule with a path is not listed; one that names a command too is, and so is one that the user added."""
+    """A filed rule with a path or a tool is not listed; one that names a command too is, and so is one that the user added."""
     filed = {"reason": "said on 2026-11-10 in a prompt, filed by claude"}
     project.stands(
         rule("1", "tests compare literally", cues=["path=**/*_test.go", "symbol=Contains"], **filed),
+        rule("4", "issues go in Project: Otter", cues=["tool=linear"], **filed),
         rule("2", "never push force", cues=["path=x", "command=git push"], **filed),
         rule("3", "migrations are append-only", cues=["path=migrations/**"]),
     )
