@@ -58,14 +58,6 @@ DOCUMENTED_HOSTS: Mapping[str, DocumentedHost] = {
         instructions=f"~/.cursor/{_SKILL}",
         source="Cursor's pages on MCP and Agent Skills, as of October 2026",
     ),
-    "antigravity": DocumentedHost(
-        title="Antigravity",
-        programs=("antigravity", "agy"),
-        folders=("~/.gemini/config", "~/.gemini/antigravity", "~/.gemini/antigravity-cli"),
-        config="~/.gemini/config/mcp_config.json",
-        instructions=f"~/.gemini/config/{_SKILL}",
-        source="reports of users of Antigravity 2 and its CLI on their shared folder, July 2026; its own pages were not at hand",
-    ),
     "vscode": DocumentedHost(
         title="VS Code",
         programs=("code",),
@@ -119,7 +111,7 @@ DOCUMENTED_HOSTS: Mapping[str, DocumentedHost] = {
 }
 ALL_TITLES: Mapping[str, str] = HOST_TITLES | {name: host.title for name, host in DOCUMENTED_HOSTS.items()}
 """Titles of the proven and of the documented hosts."""
-_DOCUMENTED_ALIASES = {"code": "vscode", "vs-code": "vscode", "agy": "antigravity", "cursor-agent": "cursor"}
+_DOCUMENTED_ALIASES = {"code": "vscode", "vs-code": "vscode", "cursor-agent": "cursor"}
 
 _RULE = """\
 ## Long-term memory
@@ -142,13 +134,12 @@ def resolve_any_host(name: str) -> str:
 
 def documented_path(template: str, environment: Mapping[str, str], user_home: Path, platform: str) -> Path:
     """Return the path of a template on a platform, in the words of `sys.platform`."""
-    roaming = environment.get("APPDATA") or str(user_home / "AppData" / "Roaming")
     xdg = environment.get("XDG_CONFIG_HOME") or str(user_home / ".config")
     library = str(user_home / "Library" / "Application Support")
     folders = {
         "~": str(user_home),
-        "{settings}": {"darwin": library, "win32": roaming}.get(platform, xdg),
-        "{xdg}": {"darwin": str(user_home / ".config"), "win32": roaming}.get(platform, xdg),
+        "{settings}": library if platform == "darwin" else xdg,
+        "{xdg}": str(user_home / ".config") if platform == "darwin" else xdg,
     }
     start, _, rest = template.partition("/")
     return Path(folders[start]).joinpath(rest)

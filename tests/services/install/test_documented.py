@@ -27,11 +27,6 @@ SERVER = {"command": PROGRAM, "args": ["mcp"]}
 SKILL = "skills/memory-recall/SKILL.md"
 WRITTEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "cursor": (".cursor/mcp.json", {"mcpServers": {"lorelog": SERVER}}, f".cursor/{SKILL}"),
-    "antigravity": (
-        ".gemini/config/mcp_config.json",
-        {"mcpServers": {"lorelog": SERVER}},
-        f".gemini/config/{SKILL}",
-    ),
     "vscode": (
         ".config/Code/User/mcp.json",
         {
@@ -141,24 +136,6 @@ def test_status_marks_it_and_finds_it(host: str, tmp_path: Path) -> None:
     assert host_status(host, where, HostCaptureStats()).installed == "missing"
 
 
-def test_hosts_that_share_a_folder_are_told_apart(tmp_path: Path) -> None:
-    """Antigravity's folder inside that of Gemini CLI is not Gemini CLI, whoever wrote it; uninstalling both leaves nothing."""
-    where = context(tmp_path)
-    install("gemini", where)
-    install("antigravity", where)
-    assert not is_host_available("gemini", where)
-    assert not is_host_available("antigravity", where)
-    uninstall("gemini", where)
-    uninstall("antigravity", where)
-    assert not (tmp_path / ".gemini").exists()
-
-    (tmp_path / ".gemini/antigravity").mkdir(parents=True)
-    assert is_host_available("antigravity", where)
-    assert not is_host_available("gemini", where)
-    (tmp_path / ".gemini/settings.json").write_text("{}\n")
-    assert is_host_available("gemini", where)
-
-
 def test_an_installation_that_fails_changes_nothing(tmp_path: Path) -> None:
     """If one file cannot be written, the others are as before, and the host counts as not installed."""
     where = context(tmp_path)
@@ -177,7 +154,6 @@ def test_an_installation_that_fails_changes_nothing(tmp_path: Path) -> None:
     [
         ("linux", "/home/u/.config/Code/User/mcp.json", "/home/u/.config/zed/settings.json"),
         ("darwin", "/home/u/Library/Application Support/Code/User/mcp.json", "/home/u/.config/zed/settings.json"),
-        ("win32", "/roaming/Code/User/mcp.json", "/roaming/zed/settings.json"),
     ],
 )
 def test_settings_are_where_the_platform_has_them(platform: str, code: str, zed: str) -> None:
@@ -190,9 +166,8 @@ def test_settings_are_where_the_platform_has_them(platform: str, code: str, zed:
 def test_names_of_hosts_are_not_taken_twice() -> None:
     """A documented host has no adapter, and every alias leads to one host."""
     assert not set(HOSTS) & set(DOCUMENTED_HOSTS)
-    assert [resolve_any_host(name) for name in ("code", "agy", "claude-code", "nobody")] == [
+    assert [resolve_any_host(name) for name in ("code", "claude-code", "nobody")] == [
         "vscode",
-        "antigravity",
         "claude",
         "",
     ]

@@ -255,7 +255,6 @@ def test_any_configuration_keeps_its_entries(config: dict[str, Any], layout: int
         ("openclaw", ".openclaw/openclaw.json", "[]"),
         ("copilot", ".copilot/mcp-config.json", '{"mcpServers": '),
         ("cursor", ".cursor/mcp.json", '{"mcpServers": {'),
-        ("antigravity", ".gemini/config/mcp_config.json", '{"mcpServers": []}'),
         ("vscode", ".config/Code/User/mcp.json", '{"servers": 3}'),
         ("cline", ".cline/data/settings/cline_mcp_settings.json", "mcpServers"),
         ("windsurf", ".codeium/windsurf/mcp_config.json", "{}{}"),

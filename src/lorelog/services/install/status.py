@@ -126,32 +126,18 @@ def is_host_available(host: str, context: InstallContext) -> bool:
     if any(_which(program, context) for program in programs):
         return True
     receipts = [read_receipt(context.home, other) for other in ALL_TITLES]
-    neighbours = [
-        folder
-        for other in DOCUMENTED_HOSTS
-        if other != host
-        for folder in documented_folders(other, context.environment, context.user_home)
-    ]
-    return any(_is_used(folder, receipts, neighbours) for folder in folders)
+    return any(_is_used(folder, receipts) for folder in folders)
 
 
-def _is_used(folder: Path, receipts: Sequence[InstallReceipt], neighbours: Sequence[Path]) -> bool:
-    """Return whether a host wrote into a folder: not only we, nor another host that has its own folder in it.
-
-    Antigravity has its folders in that of Gemini CLI.
-    """
+def _is_used(folder: Path, receipts: Sequence[InstallReceipt]) -> bool:
+    """Return whether a host wrote into a folder, and not only we."""
     if not folder.is_dir():
         return False
-    entries = {entry.name for entry in folder.iterdir()}
-    others = _names_below(folder, neighbours)
-    if not any(str(folder) in receipt.folders for receipt in receipts) and not entries & others:
+    if not any(str(folder) in receipt.folders for receipt in receipts):
         return True
-    ours = _names_below(folder, [Path(path) for receipt in receipts for path in receipt.files])
-    return bool(entries - ours - others)
-
-
-def _names_below(folder: Path, paths: Sequence[Path]) -> set[str]:
-    return {path.relative_to(folder).parts[0] for path in paths if path.is_relative_to(folder) and path != folder}
+    files = [Path(path) for receipt in receipts for path in receipt.files]
+    ours = {path.relative_to(folder).parts[0] for path in files if path.is_relative_to(folder) and path != folder}
+    return bool({entry.name for entry in folder.iterdir()} - ours)
 
 
 def count_sessions(host: str, context: InstallContext) -> int:

@@ -84,7 +84,7 @@ HELP = {
 Install lorelog into coding agents, check the installation, or remove it.
 
 Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
-qwen (Qwen Code) and copilot (GitHub Copilot CLI). For cursor, antigravity, vscode, cline, windsurf, zed and kiro, lorelog
+qwen (Qwen Code) and copilot (GitHub Copilot CLI). For cursor, vscode, cline, windsurf, zed and kiro, lorelog
 writes what their documentation asks for: the MCP server and instructions. These were not run, and their sessions are
 not captured.
 
