@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing
 
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
@@ -77,20 +75,6 @@ def test_statements_are_written_once_however_often_they_are_seen(world: CaptureH
     assert len(world.entries()) == 2
 
 
-def test_statements_of_turns_from_before_are_added_by_the_next_capture(world: CaptureHome) -> None:
-    """A turn that an older version captured gets its statements, and its note stays."""
-    talk = corrected(world)
-    world.capture(talk.event("turn-end"))
-    forget_statements(world)
-    note = of_type(world, "turn")
-
-    reply = world.capture(talk.event("session-end"), Backfill())
-
-    assert (reply.captured, reply.statements) == ((), 1)
-    assert of_type(world, "turn") == note
-    assert len(of_type(world, "correction")) == 1
-
-
 def test_statements_of_a_removed_or_deleted_turn_stay_away(world: CaptureHome) -> None:
     """Neither a tombstone nor a note that somebody removed brings statements back; a deleted statement stays deleted."""
     talk = corrected(world)
@@ -102,7 +86,6 @@ def test_statements_of_a_removed_or_deleted_turn_stay_away(world: CaptureHome) -
 
     other = corrected(world)
     world.capture(other.event("turn-end"))
-    forget_statements(world)
     world.journals()[0].write_text("# 2026-03-05\n")
     world.capture(other.event("session-end"), Backfill())
     assert world.entries() == []
@@ -144,13 +127,3 @@ def test_a_dry_run_counts_statements(world: CaptureHome) -> None:
 
     assert (len(reply.captured), reply.statements) == (1, 1)
     assert world.journals() == []
-
-
-def forget_statements(world: CaptureHome) -> None:
-    """Make captures and journals as an older version left them: with notes only."""
-    statements = [re.findall(r"memory:(\S+)", entry)[0] for entry in of_type(world, "correction")]
-    with closing(sqlite3.connect(world.place.tenant_folder / "captures.db")) as database, database:
-        database.executemany("DELETE FROM turns WHERE memory = ?", [(memory,) for memory in statements])
-    for path in world.journals():
-        head, *entries = path.read_text("utf-8").split("\n### ")
-        path.write_text("\n### ".join([head, *(entry for entry in entries if "type:correction" not in entry)]))

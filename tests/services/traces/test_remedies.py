@@ -91,4 +91,4 @@ def test_a_shape_keeps_words_and_options(command: str, shape: str) -> None:
 
 def test_the_kind_of_an_error_has_no_numbers_and_paths() -> None:
     """The line about the exit status says nothing; numbers and paths differ from run to run."""
-    assert error_kind("Exit code 1\n\n/home/a/x.py:12: bad thing 7") == "… bad thing …"
+    assert error_kind("Exit code 1\n$ biome check\n\n/home/a/x.py:12: bad thing 7") == "… bad thing …"

@@ -107,10 +107,10 @@ def test_one_use_takes_a_memory_off_the_list(tmp_path: Path) -> None:
 
 
 def test_a_memory_has_a_balance(tmp_path: Path) -> None:
-    """Tokens are shares of each delivery, signs count by session, and neither a contradiction nor a guess by words is a use."""
+    """Tokens are shares of each delivery, signs count by session, and a contradiction is not a use."""
     judge(deliver(tmp_path, "one", memories=["m", "n"], tokens=31), "changed", "m")
     judge(deliver(tmp_path, "two"), "contradicted", "m")
-    judge(deliver(tmp_path, "three", kind="standing", moment="prompt"), "words", "m")
+    judge(deliver(tmp_path, "three", kind="standing", moment="prompt"), "none", "m")
     deliver(tmp_path, "four", kind="standing", moment="session-start", tokens=500)
 
     usage = memory_usage(tmp_path)["m"]

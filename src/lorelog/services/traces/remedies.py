@@ -29,7 +29,10 @@ _MASKED = re.compile(r"[\w.@~-]*[/\\].*|\d[\w.,:-]*|[0-9a-f]{7,40}|.*\s.*|.+\.\w
 _ERROR_NOISE = re.compile(r"\d+|0x[0-9a-f]+|(?:/|[A-Za-z]:\\)\S+")
 _CANCELLED = "Sibling tool call errored"
 """What a host says of a call that it did not run because another one had failed."""
-_EXIT_LINE = re.compile(r"(?:Error: )?(?:Exit code:?|Process exited with code|Command failed)\b.{0,20}$", re.IGNORECASE)
+_EXIT_LINE = re.compile(
+    r"\$ |(?:Error: )?(?:Exit code:?|Process exited with code|Command failed)\b.{0,20}$", re.IGNORECASE
+)
+"""Lines that say nothing of the error: the exit status, and a script's command, which its runner prints."""
 _MAX_ERROR_CHARS = 80
 
 

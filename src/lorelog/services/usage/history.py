@@ -182,7 +182,7 @@ def read_used(log: Path) -> dict[str, str]:
         if isinstance(how, str) and isinstance(memories, list):
             for memory in memories:
                 if isinstance(memory, str) and used.get(memory, NOT_USED) == NOT_USED:
-                    used[memory] = how if how in SIGNS else NOT_USED  # earlier versions guessed by words
+                    used[memory] = how
     return used
 
 
