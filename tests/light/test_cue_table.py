@@ -230,3 +230,15 @@ def test_the_table_finds_what_comparing_every_pattern_finds(patterns: list[str],
         found = match_cues((str(file),), {"kind": "edit", "paths": [path]}, root=ROOT, moment="tool-before")
 
     assert {match["id"] for match in found} == expected
+
+
+def test_a_symbol_of_a_filed_memory_brings_it_before_no_call(table: Any) -> None:
+    """Whoever writes a name gets what the user added about it, not what was filed from a conversation."""
+    filed = memory(
+        "filed", "symbol=StepsCount", "path=steps.py", reason="said on 2026-03-05 in a prompt, filed by claude"
+    )
+    files = table(memory("added", "symbol=StepsCount"), filed)
+    edit = {"kind": "edit", "content": "x = StepsCount()"}
+
+    assert ids(files, paths=["/p/other.py"], **edit) == ["added"]
+    assert set(ids(files, paths=["/p/steps.py"], **edit)) == {"added", "filed"}

@@ -419,7 +419,9 @@ def _encode_standing(memory: StandingMemory) -> str:
 def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
     """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
     entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
-    lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in read_cues(memory.cues)]
+    # Whoever writes a name is seldom at what was decided about it.
+    cues = [cue for cue in read_cues(memory.cues) if not (memory.reason and cue.kind is CueKind.SYMBOL)]
+    lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in cues]
     return tuple(
         (kind + key, _encode_line(kind + key, hint, rank, value, entry)) for kind, key, hint, value in lines if kind
     )
