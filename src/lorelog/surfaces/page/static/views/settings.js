@@ -22,7 +22,6 @@ export default function SettingsView() {
         <label class="inline"><input type="checkbox" checked=${Boolean(changed)} onChange=${(event) => refine({ changed: event.currentTarget.checked ? "yes" : "" })} />${s.onlyChanged}</label>
         ${data && html`<span class="muted small">${s.counts(shown.length, data.settings.filter((setting) => setting.layer !== "default").length)}</span>`}</div></header>
     ${error && html`<${ErrorNotice} error=${error} />`}
-    ${data?.notes.map((note) => html`<${Notice} kind="warn">${visible(note)}<//>`)}
     ${data && !shown.length && html`<p class="empty muted">${t.search.nothing}</p>`}
     ${sections.map((section) => html`<section class="setting-section" key=${section} aria-labelledby=${`section-${section}`}><h2 id=${`section-${section}`}>${visible(section)}</h2>
       ${shown.filter((setting) => setting.section === section).map((setting) => html`<${Setting} key=${setting.key} setting=${setting} files=${data} open=${edit === setting.key} onChanged=${() => setVersion(version + 1)} />`)}</section>`)}
