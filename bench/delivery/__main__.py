@@ -12,7 +12,7 @@ are not kept. `--sample N` writes lines that nobody has judged to `--out`, to be
 - repeated corrections: what users had to say again (`repeated.tsv`) and whether the rule was shown in that session before;
 - repeated failures: failed commands whose shape and error had been seen in at least two earlier sessions, and
   whether the call was announced, with a command that then passed;
-- false alarms: lines shown before a call that readers call noise or wrong, in 1,000 calls.
+- false alarms: lines shown before a call that readers call noise or wrong, in 1,000 calls; the share of those that were read counts for all.
 
 Exits with 1 if a target is missed. Capture has measurements of its own: `bench.delivery.notes`, `.statements`; and so has the cost of cues: `.cues`.
 """
@@ -256,14 +256,12 @@ def _measure_failures(team: Team, shown: Sequence[ShownLine], judged: Labels) ->
         found >= 0.6 * len(team.failures),
     )
     yield Figure("… the remedy is what then passed", f"{right} of {named}", right >= 0.9 * named)
-    alarms = sum(judged.get(line.digest) in {"noise", "wrong"} for lines in before.values() for line in lines)
-    unread = sum(line.digest not in judged for lines in before.values() for line in lines)
+    lines = [line for found in before.values() for line in found]
+    read = [judged[line.digest] for line in lines if line.digest in judged]
+    alarms = sum(label in {"noise", "wrong"} for label in read) / max(1, len(read)) * len(lines)
     rate = 1000 * alarms / max(1, team.calls)
-    note = f"; {unread} not read" if unread else ""
     yield Figure(
-        "false alarms in 1,000 calls",
-        f"{rate:.1f} ({alarms} of {sum(map(len, before.values()))} shown{note})",
-        rate <= 2,
+        "false alarms in 1,000 calls", f"{rate:.1f} ({len(lines):,} lines, {len(read):,} of them judged)", rate <= 2
     )
 
 

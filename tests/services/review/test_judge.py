@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lorelog.core.ports import Completion
 from lorelog.services.review.judge import (
@@ -88,12 +89,19 @@ def test_a_rule_that_was_taken_back_later_in_its_batch_does_not_last() -> None:
 
 
 def test_scope_and_relations_are_limited_to_what_exists() -> None:
-    """Commands and paths that the user did not name, and numbers of rules that do not exist, are dropped."""
+    """Commands and paths that the user did not name, a whole program that is not forbidden, and numbers of rules that do not exist are dropped."""
     verdict = Verdict(
         n=1,
         label="rule",
         wording="do not stash anything",
-        cues=("command=git stash", "command=rm -rf", "path=src/db/**", "topic=uncommitted changes", "nonsense"),
+        cues=(
+            "command=git stash",
+            "command=stash",
+            "command=rm -rf",
+            "path=src/db/**",
+            "topic=uncommitted changes",
+            "nonsense",
+        ),
         replaces=(2, 9),
         same=(0,),
     )
@@ -103,6 +111,9 @@ def test_scope_and_relations_are_limited_to_what_exists() -> None:
     assert checked is not None
     assert checked.cues == ("command=git stash", "topic=uncommitted changes")
     assert (checked.replaces, checked.same) == ((2,), ())
+    forbidding = check_verdict(replace(verdict, forbids=True), said("do not stash anything, read the files"), 0)
+    assert forbidding is not None
+    assert "command=stash" in forbidding.cues
 
 
 @pytest.mark.parametrize(

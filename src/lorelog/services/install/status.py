@@ -131,10 +131,8 @@ def is_host_available(host: str, context: InstallContext) -> bool:
 
 def _is_used(folder: Path, receipts: Sequence[InstallReceipt]) -> bool:
     """Return whether a host wrote into a folder, and not only we."""
-    if not folder.is_dir():
-        return False
-    if not any(str(folder) in receipt.folders for receipt in receipts):
-        return True
+    if not (folder.is_dir() and any(str(folder) in receipt.folders for receipt in receipts)):
+        return folder.is_dir()
     files = [Path(path) for receipt in receipts for path in receipt.files]
     ours = {path.relative_to(folder).parts[0] for path in files if path.is_relative_to(folder) and path != folder}
     return bool({entry.name for entry in folder.iterdir()} - ours)

@@ -63,7 +63,7 @@ _FIELDS = """For rule and decision also:
 - "wording": one plain sentence a stranger understands, in the user's language, at most 200 characters. Use only what the \
 statement and its "before" say: no other names, numbers, paths or claims.
 - "everywhere": true if it holds in all projects, false for this one.
-- "cues": when it matters, as a list, empty if it always does: "path=src/db/**", "command=git push" (its first words), "tool=linear" (a tool or MCP server), \
+- "cues": when it matters, as a list, empty if it always does: "path=src/db/**", "command=git push" (its first words; a program alone only if it is forbidden), "tool=linear" (a tool or MCP server), \
 "topic=database migrations" (two to five words that requests about it would be about), "event=commit", "event=test", \
 "event=e2e-test".
 - "forbids": true if it forbids those commands, or changes of those paths.
@@ -279,6 +279,8 @@ def check_verdict(
         wording = words
 
     def is_named(cue: Cue) -> bool:
+        if cue.kind is CueKind.COMMAND and not (verdict.forbids or " " in cue.value):
+            return False  # all that is done with a program
         return cue.kind not in (CueKind.PATH, CueKind.COMMAND) or bool(word_stems(cue.value) & known)
 
     def existing(numbers: Sequence[int]) -> tuple[int, ...]:
