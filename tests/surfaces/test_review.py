@@ -288,7 +288,7 @@ import json, sys
 asked = json.load(sys.stdin)
 labels = {"willow for nests": "rule", "Which wood? → Willow": "decision"}
 answer = json.dumps([
-    {"n": said["n"], "label": labels.get(said["said"], "instruction"), "wording": said["said"], "cues": ["command=nest"]}
+    {"n": said["n"], "label": labels.get(said["said"], "instruction"), "wording": said["said"], "cues": ["command=nest build"]}
     for said in asked["statements"]
 ])
 print(json.dumps({"result": answer, "usage": {"input_tokens": 9, "output_tokens": 9}}))
@@ -312,7 +312,7 @@ def test_the_judge_of_the_settings_files_what_was_said(
     outcome = shell("review", "run")
 
     assert outcome.status == 0
-    assert "rule: willow for nests  [command=nest]" in outcome.out
+    assert "rule: willow for nests  [command=nest build]" in outcome.out
     assert "5 statements judged by claude/haiku" in outcome.err + outcome.out
     assert "Nothing waits" in shell("review", "list", "--kind", "statement").out
     assert "filed by" in str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))

@@ -174,7 +174,7 @@ class PastCalls(Struct, frozen=True):
         Words at a rejection are about what the agent does wrong by itself, so other sessions say nothing.
         """
         said = {source.session for source in sources} & self.sessions
-        if 2 * len(said) >= len(self.sessions) or any(AT_REJECTION in source.said for source in sources):
+        if not sources or 2 * len(said) >= len(self.sessions) or any(AT_REJECTION in each.said for each in sources):
             return ""
         return f"{len(self.sessions):,} sessions have calls that it is about, and you said it in {len(said):,}"
 
