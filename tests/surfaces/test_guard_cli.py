@@ -135,19 +135,14 @@ def test_rules_are_compared_with_past_calls(
     shell: Shell, project: Path, captured: Path, standing: Callable[..., None]
 ) -> None:
     """Each rule and line of AGENTS.md has its calls: followed, broken since it was said, corrected; one rule's are listed."""
+    assert shell("rules").out.startswith("No rules")
     standing(
         {"id": "m1", "text": "use pnpm, not npm", "cues": ["command=npm"], "date": "2026-03-05"},
         {"id": "m2", "text": "never use npm", "cues": ["command=npm"], "date": "2026-03-06"},
         {"id": "m3", "text": "never use npm at all", "cues": ["command=npm"], "own": False},
     )
-    lines = (
-        "# Rules",
-        "- **Never** run `npm install`.",
-        "- Never run `npm test` on Fridays",
-        "- `npm test`: tests",
-        "- Be kind",
-    )
-    write(project / "AGENTS.md", "\n".join(lines))
+    forbidding = "- **Never** run `npm install`.\n- Never run `npm test` on Fridays"
+    write(project / "AGENTS.md", f"# Rules\n{forbidding}\n- `npm test`: tests\n- Be kind")
 
     reply = shell("rules", "--json").json
     names = ("applies", "followed", "broken", "corrected", "checkable", "forbids")

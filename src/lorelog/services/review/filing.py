@@ -169,10 +169,8 @@ class PastCalls(Struct, frozen=True):
         return f"{self.matched:,} past calls match it, and you opposed {self.opposed:,}"
 
     def speaks_against_repetition(self, sources: Sequence[SourceStatement]) -> str:
-        """The reason not to let stand what was asked for again: in most sessions with such a call nobody asked for it.
-
-        Words at a rejection are about what the agent does wrong by itself, so other sessions say nothing.
-        """
+        """The reason not to let stand what was asked for again: in most sessions with such a call nobody asked for it."""
+        # Words at a rejection are about what the agent does wrong by itself, so other sessions say nothing.
         said = {source.session for source in sources} & self.sessions
         if not sources or 2 * len(said) >= len(self.sessions) or any(AT_REJECTION in each.said for each in sources):
             return ""

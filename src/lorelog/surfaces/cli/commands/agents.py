@@ -386,8 +386,7 @@ def _call_with_progress(args: argparse.Namespace, **changes: Any) -> Any:
 
 def show_rules(reply: Json, args: argparse.Namespace) -> None:
     named = [rule for rule in reply["rules"] if rule["checkable"]]
-    telling = [rule for rule in named if rule["forbids"] or rule["followed"] or rule["corrected"]]
-    telling = reply["rules"] if args.id else telling
+    telling = reply["rules"] if args.id else [r for r in named if r["forbids"] or r["followed"] or r["corrected"]]
     rows: list[tuple[str, ...]] = [("applies", "followed", "broken", "corrected", "last broken", "rule")]
     short = short_record_ids(rule["id"] for rule in telling if not rule["is_line"])
     for rule in telling:
@@ -397,10 +396,12 @@ def show_rules(reply: Json, args: argparse.Namespace) -> None:
     if telling:
         print_table(rows, right=(0, 1, 2, 3))
     _print_calls(reply["calls"])
-    if not args.id:
-        lines = len(reply["rules"]) - len(named)
-        counted = f"{len(named) - len(telling)} more name a command or path without forbidding or choosing one"
-        print_note(f"{reply['total']:,} calls; {counted}, {lines} are not checkable (--json lists all)")
+    if not reply["rules"]:
+        print("No rules, neither yours nor in instruction files.")
+    elif not args.id:
+        more, lines = len(named) - len(telling), len(reply["rules"]) - len(named)
+        counted = f"{more} more name a command or path without forbidding or choosing one, {lines} are not checkable"
+        print_note(f"{reply['total']:,} calls; {counted} (--json lists all)")
     print_notes(reply)
 
 
