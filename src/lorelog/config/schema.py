@@ -606,7 +606,6 @@ SETTINGS: tuple[Setting, ...] = (
         " note; .985 is usual. 0 disables it: the order of hits may differ from a search of its own.",
         limits=(0, 1),
     ),
-    Setting("cache.hot", False, "Keep frequently found memories, with their words, in memory until the next write."),
     # A long-running process that listens and watches is the user's choice, too.
     Setting(
         "daemon.warm",
