@@ -189,6 +189,10 @@ FOUND = [
         *({"guide.md", "draft.md", "scratch.tmp.md"}, {"guide.md", "draft.md"}),
     ),
     SettingEffect(
+        *("index.extensions", (".txt",), _documents("more", **{"more/a.txt": "otters\n", "more/b.md": "otters\n"})),
+        *({"b.md"}, {"a.txt", "b.md"}),
+    ),
+    SettingEffect(
         *("index.ignore_files", (".passover",)),
         _documents("docs", **{"docs/.gitignore": "guide.md\n", "docs/.passover": "drafts/\n"}),
         *({"draft.md", "scratch.tmp.md"}, {"guide.md", "scratch.tmp.md"}),

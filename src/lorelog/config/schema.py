@@ -469,9 +469,17 @@ SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
+        "index.extensions",
+        (),
+        "Plain text that is read besides Markdown: `.txt`, `.rst`, `.adoc` and `.org` files, as far as they are named here.",
+        pattern=r"\.(txt|rst|adoc|org)",
+        expected="a list of some of .txt, .rst, .adoc and .org",
+        project_allowed=True,
+    ),
+    Setting(
         "index.ignore_files",
         (".gitignore", ".lorelogignore"),
-        "Names of the files in which such patterns are looked up, in every directory.",
+        "Names of the files in which such patterns are looked up, in every directory; of two that contradict each other, the later name decides.",
         pattern=r"(?!\.{1,2}$)[^/\\]+",
         expected="a list of file names without slashes",
         project_allowed=True,
