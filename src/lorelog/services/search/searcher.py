@@ -38,7 +38,6 @@ from lorelog.retrieval.cache import AnswerKey, Caches, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, unread_share
 from lorelog.retrieval.relevance import (
-    UNKNOWN_RELEVANCE,
     QueryFeatures,
     calibration_of,
     never_rising,
@@ -74,8 +73,6 @@ _MIN_FETCHED = 20
 _FETCHED_PER_HIT = 2
 _MIN_FETCHED_QUOTED = 100
 """With quoted phrases more are fetched: single words may rank a phrase far down."""
-_UNLIKELY_RELEVANCE = 0.05
-"""Below this relevance of the best hit a note says that there is probably no relevant one."""
 
 
 class SearchDeps(Struct, frozen=True):
@@ -447,8 +444,6 @@ class Searcher:
         candidates = self._find(question, options, troubles)
         builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()
-        if UNKNOWN_RELEVANCE < max((hit.relevance for hit in hits), default=1.0) < _UNLIKELY_RELEVANCE:
-            builder.notes.append("probably nothing relevant: even the best match is weak")
         troubles += builder.transient_notes
         notes += [*troubles, *builder.notes]
         if options.lane is not Lane.DENSE and not terms:

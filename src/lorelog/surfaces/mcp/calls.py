@@ -201,12 +201,13 @@ def render_search(reply: JsonMapping) -> ToolResult:
     code = ["\n".join(["## In the code", *map(quote_lines, code_lines)])] if code_lines else []
     if packing:
         blocks = [*code, *(_render_hit(number, hit) for number, hit in enumerate(reply["hits"], 1))]
-        text = "\n\n".join([NOTICE, *blocks]) if blocks else NOTHING_FOUND
+        head = " ".join(filter(None, [reply["nothing_relevant"], NOTICE]))
+        text = "\n\n".join([head, *blocks]) if blocks else NOTHING_FOUND
         text += f"\n\nAbout {packing['spent']:,} of {packing['budget']:,} tokens."
         for hit in packing["dropped"]:
             text += f"\nLeft out: {_format_location(hit)}, get_memory id {hit['id']} (~{hit['tokens']:,} tokens)"
     else:
-        text = render_short_hits(reply["hits"], "get_memory")
+        text = render_short_hits(reply, "get_memory")
         if code and not reply["hits"]:
             text = NOTICE
         text = "\n".join([*code, text])

@@ -46,10 +46,10 @@ export const t = {
     label: "Search",
     recent: "Newest memories",
     results: "Results",
-    hits: (count, more) => (count === 1 ? "1 result" : `${count}${more ? "+" : ""} results`),
-    listed: (count, more) => `${count.toLocaleString("en")}${more ? "+" : ""} ${count === 1 ? "memory" : "memories"}, newest first`,
+    hits: (count, more) => (more ? `The best ${count}` : count === 1 ? "1 result" : `${count} results`),
+    listed: (count, more) => (more ? `The newest ${count.toLocaleString("en")} memories` : `${count.toLocaleString("en")} ${count === 1 ? "memory" : "memories"}, newest first`),
     nothing: "Nothing found",
-    weak: "Probably nothing relevant",
+    unfold: (count) => `Show ${count === 1 ? "the weak match" : `${count} weak matches`}`,
     weakWhy: "Even the best match is weak. Other words may help, or it was never noted.",
     emptyStore: "Nothing is remembered here yet. Agents' sessions are captured as they end; 'lorelog add' and 'lorelog index' add your own.",
     understood: (time) => `Time: ${time}`,
@@ -84,7 +84,7 @@ export const t = {
     rerank: "reranker",
     branch: "unmerged branch",
   },
-  scoreIs: (score) => `Score ${score.toFixed(3)}`,
+  relevanceIs: (relevance) => (relevance ? `Relevance ${Math.round(relevance * 100)} %` : "Relevance unknown"),
   why: "Why it came up",
 
   card: {
