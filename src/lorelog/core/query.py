@@ -195,6 +195,8 @@ class LifecycleState(Serializable, Struct, frozen=True):
 
     superseded_by: str = ""
     """Id of the memory that replaces it."""
+    successor: str = ""
+    """First words of the memory in force that replaces it, where it is shown."""
     expires: str = ""
     """Last ISO day it is shown."""
     review_after: str = ""

@@ -81,7 +81,7 @@ def format_lifecycle(lifecycle: Mapping[str, Any] | None) -> str:
         return ""
     parts = []
     if lifecycle["superseded_by"]:
-        parts.append(f"superseded by {lifecycle['superseded_by']}")
+        parts.append(": ".join(filter(None, (f"superseded by {lifecycle['superseded_by']}", lifecycle["successor"]))))
     if lifecycle["expires"]:
         parts.append(f"{'expired on' if lifecycle['expired'] else 'expires on'} {lifecycle['expires']}")
     if lifecycle["review_after"]:
@@ -419,6 +419,8 @@ def _render_hit(number: int, hit: Mapping[str, Any], shorten: Callable[[str], st
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are dates and times
         lines.append(quote_lines(truncate(one_line(heading), _MAX_HEADING_CHARS)))
     lines.append(quote_lines(truncate(clean(hit["snippet"]), room)))
+    if state := format_lifecycle(hit.get("lifecycle")):
+        lines.append(quote_lines(state))
     return "\n".join(lines)
 
 

@@ -219,18 +219,12 @@ class HitBuilder:
 
     def _find_successor(self, stored: StoredChunk, lifecycle: LifecycleIndex) -> StoredChunk | None:
         """Return the memory in force that replaces a superseded one, to be shown in its place; None if filters exclude it."""
-        seen: set[str] = set()
-        while (memory := lifecycle.state_of(stored).superseded_by) and memory not in seen:
-            seen.add(memory)
-            for newer in self._store.find(memory):
-                anchor = newer.chunk.anchor
-                if anchor is not None and anchor.memory == memory and stored.chunk.memory in anchor.superseded_ids:
-                    stored = newer
-                    break
         from lorelog.services.memories.listing import matches_filters
 
-        is_shown = seen and not lifecycle.hides(stored, self._options)
-        return stored if is_shown and matches_filters(self._options.filters, stored) else None
+        newer = lifecycle.find_successor(stored)
+        if newer is None or lifecycle.hides(newer, self._options):
+            return None
+        return newer if matches_filters(self._options.filters, newer) else None
 
     def _find_time(self, stored: Sequence[StoredChunk]) -> TimeHint | None:
         """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
@@ -316,7 +310,7 @@ class HitBuilder:
             matches=snippet.matches,
             explanation=explanation,
             duplicates=ranked.duplicates,
-            lifecycle=NO_LIFECYCLE_STATE if lifecycle is None else lifecycle.state_of(ranked.stored),
+            lifecycle=NO_LIFECYCLE_STATE if lifecycle is None else lifecycle.shown_state(ranked.stored),
             relevance=self._relevance(key),
         )
 

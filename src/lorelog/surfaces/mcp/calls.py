@@ -31,6 +31,7 @@ from lorelog.surfaces.text import (
     describe_trust,
     format_foreign,
     format_freshness,
+    format_lifecycle,
     one_line,
     quote_lines,
     render_short_hits,
@@ -252,6 +253,8 @@ def render_section(reply: JsonMapping) -> ToolResult:
     place, date = f"**File:** {_format_location(reply)}", reply["date"].replace("T", " ")
     lines = [NOTICE, _join(place, date, *_format_labels(reply))]
     lines += [*([f"{origin}, quoted:"] if origin else []), quote_lines(clean(reply["content"]))]
+    if state := format_lifecycle(reply.get("lifecycle")):
+        lines.append(quote_lines(state))
     if len(reply["content"]) > MAX_QUOTE_CHARS:
         notes.append(f"cut: the section has about {reply['tokens']:,} tokens; 'lines' reads a part of it")
     if reply["transcript"] and reply["transcript"]["exists"]:

@@ -84,7 +84,9 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
             cells = [hit["id"], hit["source"], hit["start_line"], hit["confidence"] or "", format_date(hit)]
             text = hit["packed"]["text"] if hit.get("packed") else hit["snippet"]
             first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-            print("\t".join(one_line(str(cell)) for cell in (*cells, first)))
+            state = format_lifecycle(hit.get("lifecycle"))
+            cells.append(f"{first} ({state})" if state else first)
+            print("\t".join(one_line(str(cell)) for cell in cells))
         if reply["nothing_relevant"]:
             print_note(reply["nothing_relevant"])
         print_notes(reply)
@@ -124,6 +126,8 @@ def _show_in_full(reply: Json, *, explain: bool, is_folded: bool) -> None:
             place = f"record {records[hit['id']]}" if hit["id"] in records else place
             line = shorten(f"{place}  {one_line(hit['snippet'])}", text_width() - len(INDENT))
             print(INDENT + stylize(line, "dim"))
+            if state := format_lifecycle(hit.get("lifecycle")):
+                print(wrap_styled(state, "yellow"))
         else:
             _show_hit(number, hit, records.get(hit["id"], ""), ids, explain=explain)
     if hits and not packing:

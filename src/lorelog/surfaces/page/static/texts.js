@@ -49,6 +49,7 @@ export const t = {
     hits: (count, more) => (more ? `The best ${count}` : count === 1 ? "1 result" : `${count} results`),
     listed: (count, more) => (more ? `The newest ${count.toLocaleString("en")} memories` : `${count.toLocaleString("en")} ${count === 1 ? "memory" : "memories"}, newest first`),
     nothing: "Nothing found",
+    now: (text) => `Now: ${text}`,
     unfold: (count) => `Show ${count === 1 ? "the weak match" : `${count} weak matches`}`,
     weakWhy: "Even the best match is weak. Other words may help, or it was never noted.",
     emptyStore: "Nothing is remembered here yet. Agents' sessions are captured as they end; 'lorelog add' and 'lorelog index' add your own.",

@@ -174,7 +174,8 @@ function Hit({ hit }) {
       ${hit.confidence && html`<span class="confidence c-${hit.confidence.replace(/\W+/g, "-")}" title=${`${Math.round(hit.relevance * 100)} %`}>${hit.confidence}</span>`}
       <time class="muted">${showDate(hit.date)}</time>
     </div>
-    <p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Marked} text=${hit.snippet.replace(/<!--[\s\S]*?-->/g, "")} spans=${hit.snippet.includes("<!--") ? [] : hit.matches} />` : visible(firstLine(hit.content))}</p>
+    <div><p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Marked} text=${hit.snippet.replace(/<!--[\s\S]*?-->/g, "")} spans=${hit.snippet.includes("<!--") ? [] : hit.matches} />` : visible(firstLine(hit.content))}</p>
+      ${hit.lifecycle?.successor && html`<p class="successor cut" dir="auto">${t.search.now(visible(hit.lifecycle.successor))}</p>`}</div>
     <div class="hit-foot">
       ${hit.explanation && html`<${ScoreBar} parts=${hit.explanation} score=${hit.score} relevance=${hit.relevance} />`}
       <span class="place cut" title=${`${hit.source}:${hit.start_line}`}>${visible(shortPath(hit.source, hit.project || base))}:${hit.start_line}</span>
