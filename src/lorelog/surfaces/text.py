@@ -71,8 +71,9 @@ def format_origin(origin: str, unknown: str = "elsewhere") -> str:
 
 
 def format_repository(chunk: Mapping[str, Any]) -> str:
-    """Return the label of text that came with the repository, or ''."""
-    return "came with the repository" if chunk.get("origin") == "repository" else ""
+    """Return the label of text that lorelog did not write here, or ''."""
+    labels = {"repository": "came with the repository", "changed": "changed outside lorelog"}
+    return labels.get(chunk.get("origin") or "", "")
 
 
 def format_lifecycle(lifecycle: Mapping[str, Any] | None) -> str:

@@ -251,7 +251,7 @@ export const t = {
     inboxEmpty: "Nothing waits for you.",
     inboxIntro: "What you said and nobody filed, and what judges, agents and imports suggest. Nothing counts as your rule until you approve it.",
     kindsOf: { rule: "proposed rule", statement: "you said", proposal: "judge's proposal", summary: "summary", import: "import", guard: "guard", rest: "resting rule" },
-    origin: { agent: "by an agent", user: "from your words", tool: "by a tool", import: "imported", repository: "came with the repository" },
+    origin: { agent: "by an agent", user: "from your words", tool: "by a tool", import: "imported", repository: "came with the repository", changed: "changed outside lorelog" },
     approve: "Approve",
     approveBlock: "Approve, blocking",
     edit: "Word it…",
@@ -424,5 +424,5 @@ export const t = {
   },
 
   tiers: { semantic_candidate: "not verified", compiled_digest_hint: "digest", canonical_record: "record", verified_record: "verified record" },
-  origins: { user: "you", agent: "agent", tool: "tool", import: "import", repository: "came with the repository", "": "file" },
+  origins: { user: "you", agent: "agent", tool: "tool", import: "import", repository: "came with the repository", changed: "changed outside lorelog", "": "file" },
 };
