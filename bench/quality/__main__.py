@@ -28,6 +28,12 @@ SAID = (
     "have lost the words that their answers hold, so that BM25 finds none of them."
 )
 
+LOST = (
+    "How far our ranking is below the better of the two lanes (nDCG@10; negative: above both), with the questions as they are "
+    "and stressed, asked of the whole set and of parts with 20, 60 and 160 chunks (at most 60 and 40 questions, so a few "
+    "hundredths are chance)."
+)
+
 
 def main() -> int:
     args = _arguments()
@@ -39,6 +45,7 @@ def main() -> int:
     except (BadSet, BadVectors, NotIndexed, NotReranked, OSError) as error:
         print(f"bench.quality: {error}", file=sys.stderr)
         return 1
+    print(f"## Lost against the better lane\n\n{tables.regret_table(results)}\n\n{LOST}\n")
     print(f"## nDCG@10 of all sets\n\n{tables.summary(results)}\n\n{SAID}\n")
     if typed := tables.keyword_table(results):
         print(

@@ -24,18 +24,17 @@ from bench.quality.sets import JudgedSet, Question
 
 from lorelog.core.query import Filters
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.fusion import _split_exact_words, foreign_share, keyword_likeness, non_latin_share, unread_share
+from lorelog.language.analyser import STOP_WORDS
+from lorelog.retrieval.fusion import _split_exact_words, keyword_likeness, literalness, unread_share
 from lorelog.retrieval.score_features import CloseReader, entry_share
-from lorelog.services.indexing.model_fit import model_fit
 from lorelog.services.search import candidates
 
-SIZES = (5, 15, 60, 200, 1_000, 10_000)
+SIZES = (5, 20, 60, 160, 1_000)
 WHOLE = 0
-_PER_SIZE = 60
-_PER_SIZE_STRESSED = 20
-_PER_SIZE_KEYWORDS = 30
+_ASKED = {"judged": 500, "stressed": 200, "keywords": 80}
+"""Questions of each kind that are asked of a whole set, at most."""
+_ASKED_OF_PARTS = {"judged": 60, "removed": 30, "stressed": 40, "keywords": 12}
 _STRANGERS = 80
-_KEYWORD_QUESTIONS = 100
 _READ_PER_LANE = 40
 
 Array = np.ndarray[Any, Any]
@@ -62,60 +61,60 @@ class Example:
     gains: Mapping[str, float]
 
 
-def examples_of(given: JudgedSet, bench: Bench, centre: Array) -> Iterator[Example]:
-    """Yield the examples of an indexed set. `centre` is the mean vector of texts about anything."""
+def examples_of(given: JudgedSet, bench: Bench, centre: Array, strangers: Sequence[Question] = ()) -> Iterator[Example]:
+    """Yield the examples of an indexed set. `centre` is the mean vector of texts about anything.
+
+    `strangers` are questions of another set, which a set without groups is asked as those that it does not answer.
+    """
     asker = _Asker(bench, read_set(bench, given.name), centre)
     projects = sorted({item.project for item in asker.whole.chunks})
-    hard = stressed(given, bench.analyser).judged
     after = dict(zip(projects, [*projects[1:], *projects[:1]], strict=True))
-    for question in given.judged:
-        yield asker.ask_whole("judged", bench.project(question), question, given.gains[question.id])
-    for question in hard:
-        yield asker.ask_whole("stressed", bench.project(question), question, given.gains[question.id])
-    typed = keyword_questions(given, _KEYWORD_QUESTIONS)
-    for question in typed.judged:
-        yield asker.ask_whole("keywords", bench.project(question), question, typed.gains[question.id])
-    for question in given.unanswerable:
+    kinds = {
+        "judged": given,
+        "stressed": stressed(given, bench.analyser),
+        "keywords": keyword_questions(given, _ASKED["keywords"]),
+    }
+    for kind, asked in kinds.items():
+        for question in spread(asked.judged, _ASKED[kind]):
+            yield asker.ask_whole(kind, bench.project(question), question, asked.gains[question.id])
+    for question in spread(given.unanswerable, _STRANGERS):
         yield asker.ask_whole("unanswerable", bench.project(question), question, {})
-    if len(projects) > 1:
-        for question in spread(given.judged, _STRANGERS):
-            yield asker.ask_whole("elsewhere", after[bench.project(question)], question, {})
-    chosen = random.Random(f"{SEED} sizes {given.name}")
-    for size in SIZES:
-        yield from _of_size(asker, given, (hard, typed), size, chosen)
+    for question in spread(given.judged if len(projects) > 1 else strangers, _STRANGERS):
+        project = after[bench.project(question)] if len(projects) > 1 else projects[0]
+        yield asker.ask_whole("elsewhere", project, question, {})
+    yield from _of_sizes(asker, kinds, SIZES)
 
 
-def whole_examples(given: JudgedSet, bench: Bench, centre: Array, questions: int) -> Iterator[Example]:
-    """Yield judged questions, spread over the list, asked of a whole indexed set."""
+def examples_of_parts(given: JudgedSet, bench: Bench, centre: Array, sizes: Sequence[int]) -> Iterator[Example]:
+    """Yield the examples of parts of an indexed set, with its questions as they are and stressed."""
     asker = _Asker(bench, read_set(bench, given.name), centre)
-    for question in spread(given.judged, questions):
-        yield asker.ask_whole("judged", bench.project(question), question, given.gains[question.id])
+    yield from _of_sizes(asker, {"judged": given, "stressed": stressed(given, bench.analyser)}, sizes)
 
 
-def _of_size(
-    asker: _Asker,
-    given: JudgedSet,
-    others: tuple[Sequence[Question], JudgedSet],
-    size: int,
-    chosen: random.Random,
-) -> Iterator[Example]:
-    hard, typed = others
-    asked = [("judged", item) for item in chosen.sample(given.judged, len(given.judged))]
-    asked += [("stressed", item) for item in hard] + [("keywords", item) for item in typed.judged]
-    counts = {"judged": _PER_SIZE, "stressed": _PER_SIZE_STRESSED, "keywords": _PER_SIZE_KEYWORDS}
+def _of_sizes(asker: _Asker, kinds: Mapping[str, JudgedSet], sizes: Sequence[int]) -> Iterator[Example]:
+    chosen = random.Random(f"{SEED} sizes {kinds['judged'].name}")
+    for size in sizes:
+        yield from _of_size(asker, kinds, size, chosen)
+
+
+def _of_size(asker: _Asker, kinds: Mapping[str, JudgedSet], size: int, chosen: random.Random) -> Iterator[Example]:
+    counts = dict(_ASKED_OF_PARTS)
+    asked = [(kind, item) for kind, given in kinds.items() for item in chosen.sample(given.judged, len(given.judged))]
     for kind, question in asked:
+        if not counts[kind]:
+            continue
         rows = asker.whole.rows_of(asker.bench.project(question))
-        known = (typed if kind == "keywords" else given).gains[question.id]
-        gains = {name: gain for name, gain in known.items() if gain > 0}
+        gains = {name: gain for name, gain in kinds[kind].gains[question.id].items() if gain > 0}
         answers = [int(row) for row in rows if gains.keys() & set(asker.whole.documents[row])]
-        if not counts[kind] or len(rows) < size or not answers:
+        if len(rows) < size or not answers:
             continue
         counts[kind] -= 1
         part = _part(asker.whole, rows, size, answers, chosen)
         here = {name for row in part for name in asker.whole.documents[row]}
         kept = {name: gain for name, gain in gains.items() if name in here}
         yield asker.ask(kind, size, SampledStore(asker.whole, part), question, kept)
-        if kind == "judged":
+        if kind == "judged" and counts["removed"]:
+            counts["removed"] -= 1
             part = _part(asker.whole, rows, size, answers, chosen, with_answer=False)
             yield asker.ask("removed", size, SampledStore(asker.whole, part), question, {})
 
@@ -167,7 +166,7 @@ class _Asker:
         """Ask the whole index, of which a filter admits one project."""
         if project not in self._projects:
             everything, admitted = np.arange(len(self.whole.chunks)), self.whole.rows_of(project)
-            self._projects[project] = SampledStore(self.whole, everything, admitted, self.whole.remark)
+            self._projects[project] = SampledStore(self.whole, everything, admitted)
         return self.ask(kind, WHOLE, self._projects[project], question, gains)
 
     def ask(self, kind: str, size: int, store: Any, question: Question, gains: Mapping[str, float]) -> Example:
@@ -191,29 +190,28 @@ class _Asker:
                 for place in np.argsort(-scores)[:_READ_PER_LANE]
             }
         )
-        reader = CloseReader(terms, rarity, unread_share(question.text))
+        unread = unread_share(question.text)
+        reader = CloseReader(terms, rarity, unread)
         readings = [reader.read(self.whole.words[int(keys[place])]) for place in first]
         owners = [self.whole.documents[int(keys[place])] for place in first]
         mean, deviation = candidates._mean_and_deviation([score for _, score in dense])
-        others = _split_exact_words(question.text)[1]
+        exact, others = _split_exact_words(question.text)
+        plain = sum(word.lower() not in STOP_WORDS for word in others)
         return Example(
             kind,
             size,
             {
                 "full": candidates._FULL_TERM_SCORE * sum(rarity.values()),
                 "terms": len(rarity),
-                "unread": non_latin_share(" ".join(others)),
-                "foreign": foreign_share(others),
+                "unread": unread,
+                "literal": literalness(len(exact), len(exact) + plain),
                 "keywords": keyword_likeness(others, len(rarity)),
                 "best": float(by_words.max(initial=0.0)),
                 "lead": candidates._lead(dense, mean, deviation),
-                "known": model_fit(store),
-                "deviation": deviation,
                 "highest": float(own.max()),
                 "lowest": float(own.min()),
                 "mean_cosine": float(self._centre @ np.frombuffer(vector, "<f4")),
                 "chunks": store.lane_coverage(Filters()).chunks,
-                "length": candidates._median_length(around, lexical, dense),
             },
             by_words[first],
             by_vectors[first],

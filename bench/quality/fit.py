@@ -2,12 +2,12 @@
 
 python -m bench.quality.fit --data DIR --keep DIR [--vectors DIR] [--sets a,b] [--limit N] [--leave-out] [--write FILE]
 
-A part of each set is indexed (`--bytes`, `--limit`) and asked whole, stressed and in parts of several sizes (`examples`). A
-part of a set of long texts has few questions; if it has fewer than `MIN_QUESTIONS` and the set has more, questions are asked of
-the whole set instead, or else the ranking would be learned from the other sets only. `learning` says what is learned.
+A set, or a part of a large one (`--bytes`, `--limit`), is indexed and asked whole, stressed and in parts of several sizes (`examples`).
+`learning` says what is learned.
 
 The tables compare the better lane with the ranking, and what first hits claim with what they are. `--leave-out` learns
-once for each set without that set, which is what a set that nobody looked at would get. `--write` puts the numbers into a
+once for each family of sets without that family, and once without stressed questions: that is what a set would get that nobody looked at. The weights of
+readings are those of all sets. `--write` puts the numbers into a
 calibrations file (`src/lorelog/retrieval/calibrations.json`): those of this encoder, and with `--unmeasured` also those of
 encoders that nobody measured. `--keep` keeps indexes and examples, by encoder.
 """
@@ -18,20 +18,21 @@ import argparse
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench.quality import learning, tables
 from bench.quality.calibration import auroc, calibration_error
-from bench.quality.examples import SIZES, WHOLE, Example, examples_of, kept_examples, whole_examples
+from bench.quality.examples import SIZES, WHOLE, Example, examples_of, kept_examples
 from bench.quality.learning import Claimed, LaneModel, Sets, Unit
+from bench.quality.measuring import strangers_of
 from bench.quality.pipeline import Bench
 from bench.quality.samples import SAMPLE_BYTES, SAMPLE_QUESTIONS, sample_bytes
-from bench.quality.sets import JudgedSet, Question, load, names_in
+from bench.quality.sets import JudgedSet, Question, family_of, load, names_in
 from bench.quality.vectors import KeptEmbedder, VectorFolder
 from msgspec.structs import asdict
 
@@ -39,11 +40,11 @@ from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
 from lorelog.core.vectors import unit_vector
 from lorelog.models.embed.builtin import BuiltinEmbedder
-from lorelog.retrieval.relevance import UNMEASURED, RelevanceNumbers
+from lorelog.retrieval.relevance import CONFIDENCE_THRESHOLDS, UNMEASURED, RelevanceNumbers
 
 LEARNED_HITS = 4
-MIN_QUESTIONS = 60
-_WHOLE_QUESTIONS = 120
+STRESSED = "stressed"
+"""The family of all stressed questions."""
 BACKGROUND = Path(__file__).with_name("background.txt")
 Array = np.ndarray[Any, Any]
 
@@ -63,21 +64,21 @@ def main() -> int:
         given = load(args.data, name)
         part = sample_bytes(given, args.bytes, args.limit)
         asked += part.judged
-        sets[name] = _set_examples(given, part, _Kept(keep, vectors, codes * step), f"{args.bytes}-{args.limit}")
+        kept = _Kept(keep, vectors, codes * step)
+        sets[name] = kept.examples(part, strangers_of(args.data, name), f"{args.bytes}-{args.limit}")
         print(f"{name}: {len(part.texts):,} documents, {len(sets[name]):,} examples", file=sys.stderr, flush=True)
-    unit = _unit(sets, asked, background, VectorFolder(vectors, model))
+    unit = _unit(asked, background, VectorFolder(vectors, model))
     found = _learn(sets, unit, args)
     if args.write:
         known = json.loads(args.write.read_text("utf-8")) if args.write.exists() else {}
         known[model] = {
             "centre": base64.b64encode(codes.tobytes()).decode(),
             "step": step,
-            "level": unit.level,
             "spread": unit.spread,
             **found,
         }
         if args.unmeasured:
-            known[UNMEASURED] = {"centre": "", "step": 0.0, "level": 0.0, "spread": 0.0, **_learn(sets, Unit(), args)}
+            known[UNMEASURED] = {"centre": "", "step": 0.0, "spread": 0.0, **_learn(sets, Unit(), args)}
         args.write.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
     return 0
 
@@ -85,7 +86,10 @@ def main() -> int:
 def _learn(sets: Sets, unit: Unit, args: argparse.Namespace) -> dict[str, Any]:
     """Learn, print what comes of it, and return all numbers."""
     lanes = LaneModel(unit).learn(sets)
-    without = {name: LaneModel(unit).learn(_others(sets, name)) for name in sets} if args.leave_out else {}
+    without: dict[str, LaneModel] = {}
+    if args.leave_out:
+        readings = {name: getattr(lanes.numbers, name) for name in learning.READINGS}
+        without = {name: LaneModel(unit).learn(_others(sets, name), readings) for name in _families(sets)}
     print(
         f"\n{'Measured' if unit.spread else 'Unmeasured'} encoder: {lanes.numbers}\n\n{_lane_table(sets, lanes, without)}\n",
         flush=True,
@@ -104,51 +108,70 @@ def _learn(sets: Sets, unit: Unit, args: argparse.Namespace) -> dict[str, Any]:
     claimed = learning.claimed_relevance(ours, found["hybrid"])
     if args.leave_out:
         claimed = _claimed_without(ours)
-    print(f"\n{_relevance_table(ours, claimed)}\n", flush=True)
+    print(f"\n{_relevance_table(ours, claimed)}\n\n{_word_table(ours, claimed)}\n", flush=True)
     return {"lanes": asdict(lanes.numbers), **{form: _used(numbers) for form, numbers in found.items()}}
 
 
+def _families(sets: Sets) -> list[str]:
+    return [*dict.fromkeys(map(family_of, sets)), STRESSED]
+
+
 def _claimed_without(claims: Sequence[Claimed]) -> list[float]:
-    """Return what first hits claim if their set was not learned from."""
+    """Return what first hits claim if their family was not learned from."""
     numbers = {
-        name: learning.learn_relevance([item for item in claims if item.name != name], "hybrid")
-        for name in {item.name for item in claims}
+        family: learning.learn_relevance([item for item in claims if family_of(item.name) != family], "hybrid")
+        for family in {family_of(item.name) for item in claims}
     }
-    return [learning.claimed_relevance([item], numbers[item.name])[0] for item in claims]
+    return [learning.claimed_relevance([item], numbers[family_of(item.name)])[0] for item in claims]
 
 
 def _lane_table(sets: Sets, lanes: LaneModel, without: Mapping[str, LaneModel]) -> str:
-    rows = [["set", "questions", "chunks", "words", "vectors", "both", "both - better", "learned without it"]]
-    totals: dict[tuple[str, int], list[list[float]]] = {}
+    """Return the lanes and the ranking by set, and by family for parts of a size; the largest loss against the better lane first."""
+    cells: dict[tuple[str, str, int], list[list[float]]] = {}
     for name, examples in sets.items():
-        for kind, size in [(kind, size) for kind in ("judged", "stressed", "keywords") for size in (WHOLE, *SIZES)]:
-            found = [item for item in examples if (item.kind, item.size) == (kind, size)]
-            if not found:
-                continue
-            values = [
-                _mean(learning.ndcg(item, item.own_lexical, only=item.own_lexical > 0) for item in found),
-                _mean(learning.ndcg(item, item.own_cosine) for item in found),
-                _mean(learning.ndcg(item, lanes.scores(item)) for item in found),
-                _mean(learning.ndcg(item, without.get(name, lanes).scores(item)) for item in found),
-            ]
-            totals.setdefault((kind, size), []).append(values)
-            rows.append([name, f"{len(found)} {kind}", str(size or "all"), *_lane_cells(values)])
-    for (kind, size), lines in sorted(totals.items()):
-        means = [float(value) for value in np.mean(lines, axis=0)]
-        rows.append([f"mean of {len(lines)}", kind, str(size or "all"), *_lane_cells(means)])
+        asked = [item for item in examples if item.gains and item.kind in ("judged", "stressed", "keywords")]
+        gains = learning.DocumentGains(asked)
+        family, unstressed = without.get(family_of(name), lanes), without.get(STRESSED, lanes)
+        ranks = (learning.words_alone, attrgetter("own_cosine"), lanes.scores, family.scores, unstressed.scores)
+        rankings = [gains.of(np.concatenate([rank(item) for item in asked])) for rank in ranks]
+        for item, values in zip(asked, zip(*rankings, strict=True), strict=True):
+            cell = (name if item.size == WHOLE else family_of(name), item.kind, item.size)
+            cells.setdefault(cell, []).append([float(value) for value in values])
+    rows = [["of", "questions", "chunks", "words", "vectors", "both", "lost", "without its family", "without stressed"]]
+    means = {cell: [float(mean) for mean in np.mean(values, axis=0)] for cell, values in cells.items()}
+    for cell in sorted(means, key=lambda cell: means[cell][3] - max(means[cell][:2])):
+        name, kind, size = cell
+        rows.append([name, f"{len(cells[cell])} {kind}", str(size or "all"), *_lane_cells(means[cell])])
+    for kind, is_whole in learning.SHARES:
+        found = [value for (_, other, size), value in means.items() if other == kind and (size == WHOLE) == is_whole]
+        title = [f"mean of {len(found)}", kind, "all" if is_whole else "parts"]
+        rows.append([*title, *_lane_cells([float(mean) for mean in np.mean(found, axis=0)])])
     return tables.format_table(rows)
 
 
 def _lane_cells(values: Sequence[float]) -> list[str]:
-    words, vectors, both, without = values
+    words, vectors, *ours = values
     better = max(words, vectors)
-    return [
-        f"{words:.3f}",
-        f"{vectors:.3f}",
-        f"{both:.3f}",
-        f"{both - better:+.3f}",
-        f"{without:.3f} ({without - better:+.3f})",
-    ]
+    family, stressed = (f"{value:.3f} ({better - value:+.3f})" for value in ours[1:])
+    return [f"{words:.3f}", f"{vectors:.3f}", f"{ours[0]:.3f}", f"{better - ours[0]:+.3f}", family, stressed]
+
+
+def _word_table(claims: Sequence[Claimed], claimed: Sequence[float]) -> str:
+    """Return how many hits are relevant that each word is said of."""
+    rows = [["word", "first hits", "relevant", f"first {LEARNED_HITS} hits", "relevant"]]
+    above = 1.01
+    for word, lowest in CONFIDENCE_THRESHOLDS:
+        cells = []
+        for places in (1, LEARNED_HITS):
+            said = [
+                item.is_relevant
+                for item, value in zip(claims, claimed, strict=True)
+                if lowest <= value < above and item.place < places and item.example.kind != "stressed"
+            ]
+            cells += [f"{len(said):,}", f"{_mean(said or [False]):.3f}"]
+        rows.append([word, *cells])
+        above = lowest
+    return tables.format_table(rows)
 
 
 def _relevance_table(claims: Sequence[Claimed], claimed: Sequence[float]) -> str:
@@ -158,9 +181,9 @@ def _relevance_table(claims: Sequence[Claimed], claimed: Sequence[float]) -> str
         for item, value in zip(claims, claimed, strict=True)
         if item.example.kind != "stressed" and not item.place
     ]
-    titles = [*map(_size_title, (*SIZES, WHOLE)), *dict.fromkeys(item.name for item in claims)]
+    titles = ["all", *map(_size_title, (*SIZES, WHOLE)), *dict.fromkeys(item.name for item in claims)]
     for title in titles:
-        meant = [(item, value) for item, value in pairs if title in (item.name, _size_title(item.example.size))]
+        meant = [(item, value) for item, value in pairs if title in ("all", item.name, _size_title(item.example.size))]
         if not meant:
             continue
         values = [value for _, value in meant]
@@ -175,8 +198,11 @@ def _size_title(size: int) -> str:
     return f"{size} chunks" if size else "whole sets"
 
 
-def _others(sets: Sets, name: str) -> Sets:
-    return {other: examples for other, examples in sets.items() if other != name}
+def _others(sets: Sets, family: str) -> Sets:
+    """Return the sets without a family; that of the stressed questions is part of every set."""
+    if family == STRESSED:
+        return {name: [item for item in examples if item.kind != STRESSED] for name, examples in sets.items()}
+    return {name: examples for name, examples in sets.items() if family_of(name) != family}
 
 
 def _used(numbers: RelevanceNumbers) -> dict[str, float]:
@@ -196,32 +222,16 @@ class _Kept:
     vectors: Path
     centre: Array
 
-    def examples(
-        self,
-        name: str,
-        given: JudgedSet,
-        ask: Callable[[JudgedSet, Bench, Array], Iterable[Example]],
-        version: str = "",
-    ) -> list[Example]:
+    def examples(self, given: JudgedSet, strangers: Sequence[Question], version: str) -> list[Example]:
         """Return the examples of a set, which is indexed and asked if they are not kept."""
 
         def make() -> list[Example]:
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-            with Bench(given, self.folder / name, self.vectors) as bench:
+            (self.folder / given.name).mkdir(parents=True, exist_ok=True)
+            with Bench(given, self.folder / given.name, self.vectors) as bench:
                 bench.index()
-                return list(ask(given, bench, self.centre))
+                return list(examples_of(given, bench, self.centre, strangers))
 
-        return kept_examples(self.folder / "examples" / f"{name}{version}.pickle", make)
-
-
-def _set_examples(given: JudgedSet, part: JudgedSet, kept: _Kept, version: str) -> list[Example]:
-    """Return the examples of a part of a set; if it has few questions, with those of the whole set."""
-    examples = kept.examples(given.name, part, examples_of, f"-{version}")
-    if len(part.judged) >= min(MIN_QUESTIONS, len(given.judged)):
-        return examples
-    others = [item for item in examples if (item.kind, item.size) != ("judged", WHOLE)]
-    whole = partial(whole_examples, questions=_WHOLE_QUESTIONS)
-    return [*others, *kept.examples(f"{given.name}-whole", given, whole)]
+        return kept_examples(self.folder / "examples" / f"{given.name}-{version}.pickle", make)
 
 
 def embed_background(embedder: Embedder) -> Array:
@@ -237,15 +247,14 @@ def quantise(vector: Array) -> tuple[Array, float]:
     return np.round(vector / step).astype(np.int8), round(step, 8)
 
 
-def _unit(sets: Sets, questions: Sequence[Question], background: Array, vectors: VectorFolder) -> Unit:
-    """Return the usual deviation of a question's cosines with the background, and their usual mean."""
+def _unit(questions: Sequence[Question], background: Array, vectors: VectorFolder) -> Unit:
+    """Return the usual deviation of a question's cosines with the background."""
     deviations = []
     for question in questions:
         vector = vectors.get(f"query: {question.text}")
         if vector is not None:
             deviations.append(float((background @ np.frombuffer(unit_vector(vector), "<f4")).std()))
-    levels = [_mean(item.evidence["mean_cosine"] for item in examples) for examples in sets.values()]
-    return Unit(round(_mean(deviations), 5), round(_mean(levels), 5))
+    return Unit(round(_mean(deviations), 5))
 
 
 def _arguments() -> argparse.Namespace:
@@ -256,7 +265,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--vectors", type=Path, metavar="DIR", help="keep vectors here from run to run")
     parser.add_argument("--bytes", type=int, default=SAMPLE_BYTES, metavar="N", help="of a set's documents, about")
     parser.add_argument("--limit", type=int, default=SAMPLE_QUESTIONS, metavar="N", help="questions of a set, at most")
-    parser.add_argument("--leave-out", action="store_true", help="learn without each set in turn, too")
+    parser.add_argument("--leave-out", action="store_true", help="learn without each family of sets in turn, too")
     parser.add_argument("--unmeasured", action="store_true", help="learn the numbers of unmeasured encoders, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the numbers into this calibrations file")
     return parser.parse_args()

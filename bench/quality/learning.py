@@ -1,28 +1,36 @@
 """Learns the numbers of `retrieval/relevance.py` from examples.
 
-Lanes. The score of a candidate is a sum of features, each with a weight whose logarithm is linear in the evidence. What is
-learned maximises the probability that a softmax over the scores gives to relevant chunks; of that, the square root counts, because its
-logarithm would be about the questions that no mixture answers, and those want vectors in every language. The scale of all scores may
-depend on the evidence, too: it changes no ranking, and without it the numbers would have to say how sure a ranking is
-besides how it is mixed. Every set of a hundred questions or more counts alike; stressed questions and small indexes count
-for less.
+Lanes. The share of the vectors is a logistic function of the evidence of a question (`fusion.lane_features`). It is learned on
+nDCG@10 itself: each question is ranked with 17 shares, and between them its nDCG is interpolated and smoothed. What is
+maximised is the mean, less the squares of what is lost against the better lane, each over cells: a set with one kind of
+questions, or a family of sets in parts of one size. So a large loss in one cell outweighs many small gains. A cell of few questions loses some
+by chance, and so much is forgiven. The weights of readings are found by trying larger and smaller ones.
 
-Relevance. A logistic function of the features of first hits, with each set and each size counting alike; the hits after
-the first count for less together.
+Relevance. A logistic function of the features of first hits. Every set counts alike, and its parts half as much as the whole; in each,
+questions with and without an answer are as many as were asked, which is what a probability is about. The hits after the first count for
+less together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from math import exp, log, log2, log10
+from math import exp, log2
 from typing import Any
 
 import numpy as np
 from bench.quality.examples import WHOLE, Example
+from bench.quality.sets import FAMILIES, family_of
 
-from lorelog.retrieval.fusion import MAX_COVERAGE, MAX_HEIGHT, MIN_REACH, USUAL_RARITY, relative_length
+from lorelog.retrieval.fusion import (
+    MAX_COVERAGE,
+    MIN_COVERAGE,
+    SHARPNESS,
+    dense_share,
+    lane_features,
+    limit_dense,
+)
 from lorelog.retrieval.relevance import (
     RELEVANCE_FEATURES,
     LaneNumbers,
@@ -30,65 +38,39 @@ from lorelog.retrieval.relevance import (
     RelevanceNumbers,
     relevance_features,
 )
-from lorelog.retrieval.score_features import MatchFeatures
+from lorelog.retrieval.score_features import MatchFeatures, entry_mix
 
-FEATURES = ("words", "vectors", "proximity", "part_words", "entry")
-TIED = (
-    ("words", "rarity"),
-    ("words", "coverage"),
-    ("words", "length"),
-    ("words", "keywords"),
-    ("vectors", "known"),
-    ("vectors", "unread"),
-    ("vectors", "foreign"),
-    ("vectors", "height"),
-    ("vectors", "lead"),
-    ("vectors", "length"),
-    ("proximity", "known"),
-    ("entry", "long"),
-)
-SCALE = ("height", "lead", "coverage", "rarity", "unread", "known", "chunks")
-MEASURED = ("height", "foreign")
-"""Evidence that counts only for a measured encoder: nobody knows which languages another one reads."""
-SIGNS = {
-    ("words", "coverage"): 1,
-    ("vectors", "known"): 1,
-    ("vectors", "unread"): -1,
-    ("vectors", "foreign"): -1,
-    ("vectors", "lead"): 1,
-    ("words", "length"): 1,
-    ("words", "keywords"): 1,
-    ("vectors", "length"): -1,
-    ("entry", "long"): -1,
-}
+EVIDENCE = ("constant", "coverage", "terms", "lead", "keywords", "unread")
+SIGNS = {"coverage": -1, "lead": 1, "keywords": -1, "unread": -1}
 """Numbers whose sign is known: more of it never speaks against."""
-LEAST_KNOWN = 0.1
-"""How much the fit to the corpus counts at least for an encoder that was not measured: nobody knows what it reads."""
-MOST = {("entry", "one"): 2.0}
-"""Upper bounds. Where every entry is one chunk, its size changes no ranking, but would have most of the score."""
+READINGS = {"bm25_power": 0.75, "proximity": 2.0, "part_words": 1.0, "entry": 0.3}
+"""Where the search for the other numbers starts."""
+_STEPS = (0.75, 1.33)
 SHARES = {
     ("judged", True): 1.5,
     ("judged", False): 0.7,
     ("stressed", True): 0.6,
-    ("stressed", False): 0.2,
+    ("stressed", False): 0.3,
     ("keywords", True): 0.25,
     ("keywords", False): 0.1,
 }
-"""How much kinds of questions count, of a whole set and of its parts."""
-HOPELESS = 0.5
-"""How much less questions count whose answer is far down: 0 for the logarithm of its probability, 1 for the probability."""
-LATER = 0.5
-"""How much the hits after the first count, together."""
+"""How much kinds of questions count in the mean, of a whole set and of its parts."""
+REGRET = 30.0
+"""How much the squares of losses count against the mean."""
+_KEYWORDS_REGRET = 0.3
+_CHANCE = 0.0625
+"""Loss of a single question that is forgiven; of more, divided by the root of their number."""
 _ENOUGH = {True: 100, False: 40}
 """Questions from which on a set, or a part of one, counts in full."""
-_HEIGHT_STEP = 4.0
-"""Heights are learned in steps of so many deviations, so that all evidence is about as large as 1."""
-_START = {"words": 2.0, "vectors": 0.8, "proximity": 2.5, "part_words": 2.0, "entry": 1.0}
+PARTS, HARD, LATER = 0.5, 0.3, 0.5
+"""How much parts of sets, stressed questions, and hits after the first count, together."""
+_LOGITS = np.linspace(-6.0, 6.0, 17)
+_KERNEL = np.exp(-0.5 * np.arange(-3.0, 4.0) ** 2)
 _HARDLY_READ = 0.5
 _PENALTY = 1e-4
+_SHARE_PENALTY = 3e-4
 _ROUNDS = 300
 _PATIENCE = 4
-_RESTARTS = 3
 
 Array = np.ndarray[Any, Any]
 Sets = Mapping[str, Sequence[Example]]
@@ -96,153 +78,220 @@ Sets = Mapping[str, Sequence[Example]]
 
 @dataclass(frozen=True)
 class Unit:
-    """What cosines are counted in: deviations of an encoder (0 if it is not measured), and its usual mean cosine."""
+    """What cosines are counted in: deviations of an encoder; 0 if it is not measured."""
 
     spread: float = 0.0
-    level: float = 0.0
 
-    def of(self, example: Example) -> float:
-        """Return the unit in the index of an example."""
-        return self.spread or max(example.evidence["deviation"], 1e-6)
 
-    def evidence(self, example: Example) -> dict[str, float]:
-        """Return what the weights depend on."""
-        seen = example.evidence
-        height = (seen["highest"] - seen["mean_cosine"]) / self.spread if self.spread else 0.0
-        return {
-            "one": 1.0,
-            "rarity": log(max(seen["full"], 1.0) / USUAL_RARITY),
-            "coverage": min(seen["best"] / seen["full"], MAX_COVERAGE) if seen["full"] > 0 else 0.0,
-            "known": seen["known"],
-            "unread": seen["unread"],
-            "foreign": seen["foreign"],
-            "keywords": seen["keywords"],
-            "height": min(max(height, 0.0), MAX_HEIGHT) / _HEIGHT_STEP,
-            "lead": seen["lead"],
-            "chunks": log10(max(seen["chunks"], 1)) - 2.0,
-            "length": relative_length(seen["length"]),
-            "long": max(relative_length(seen["length"]), 0.0),
-        }
+def evidence(example: Example) -> tuple[float, ...]:
+    """Return what the share of the vectors depends on."""
+    seen = example.evidence
+    return lane_features(coverage(example), seen["terms"], seen["lead"], seen["keywords"], seen["unread"])
 
-    def features(self, example: Example) -> Array:
-        """Return the features of all candidates."""
-        words = example.lexical / max(example.evidence["full"], 1e-9)
-        vectors = (example.cosine - example.evidence["lowest"]) / self.of(example)
-        return np.column_stack([words, vectors, example.readings[:, 2:]])
+
+def coverage(example: Example) -> float:
+    """Return the best BM25 as a share of that of a text with every word, within limits."""
+    seen = example.evidence
+    found = seen["best"] / seen["full"] if seen["full"] > 0 else 0.0
+    return min(max(found, MIN_COVERAGE), MAX_COVERAGE)
+
+
+def lane_shares(example: Example) -> tuple[Array, Array]:
+    """Return the shares of all candidates in each lane."""
+    seen = example.evidence
+    reach = max(seen["highest"] - seen["lowest"], 1e-9)
+    return (
+        np.maximum(example.lexical / max(seen["best"], 1e-9), 0.0) ** SHARPNESS,
+        np.clip((example.cosine - seen["lowest"]) / reach, 0.0, 1.0) ** SHARPNESS,
+    )
+
+
+def sides(example: Example, readings: Mapping[str, float]) -> tuple[Array, Array]:
+    """Return the scores of all candidates by words and by vectors, each with the readings that go with it."""
+    words, vectors = lane_shares(example)
+    words = words * coverage(example) ** readings["bm25_power"]
+    words += readings["proximity"] * example.readings[:, 2] + readings["part_words"] * example.readings[:, 3]
+    sizes = example.readings[:, 4]
+    return words, vectors + readings["entry"] * entry_mix(list(sizes)) * sizes
 
 
 class LaneModel:
-    """The numbers of the lanes."""
+    """The numbers of the lanes. Nobody knows what an encoder reads that was not measured, so letters do not count for it."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, numbers: LaneNumbers | None = None) -> None:
         self.unit = unit
-        self._tied = [(name, "one") for name in FEATURES] + [
-            item for item in TIED if unit.spread or item[1] not in MEASURED
-        ]
-        self._tied += [("all", name) for name in SCALE if unit.spread or name != "height"]
-        self._touches = np.array([[float(name in (feature, "all")) for feature in FEATURES] for name, _ in self._tied])
-        self._numbers = np.array([_START.get(name, 0.0) if on == "one" else 0.0 for name, on in self._tied])
-        self._is_free = np.array([on == "one" for _, on in self._tied])
-
-    def _table(self, evidence: Sequence[Mapping[str, float]]) -> Array:
-        """Return the evidence that each number is tied to, a row for each question."""
-        return np.array([[item[on] for _, on in self._tied] for item in evidence])
-
-    def _weights(self, table: Array, numbers: Array) -> Array:
-        """Return the weight of each feature for each question."""
-        weights: Array = np.exp(np.clip((table * numbers) @ self._touches, -12.0, 6.0))
-        return weights
+        self.numbers = numbers or LaneNumbers()
 
     def scores(self, example: Example) -> Array:
-        """Return the scores of all candidates, between 0 and 1."""
-        weights = self._weights(self._table([self.unit.evidence(example)]), self._numbers)[0]
-        features = self.unit.features(example)
-        seen = example.evidence
-        coverage = seen["best"] / seen["full"] if seen["full"] > 0 else 0.0
-        reach = max((seen["highest"] - seen["lowest"]) / self.unit.of(example), MIN_REACH)
-        scores: Array = features @ weights / (weights @ np.array([coverage, reach, 1.0, 1.0, 1.0]))
+        """Return the scores of all candidates, between 0 and 1, as `fusion.weigh_lanes` weighs them."""
+        numbers = self.numbers
+        share = dense_share(evidence(example), numbers)
+        words, vectors = sides(example, {name: getattr(numbers, name) for name in READINGS})
+        best = coverage(example) ** numbers.bm25_power
+        scores: Array = (1 - share) * words + share * vectors
+        lanes = (1 - share) * best + share
+        moved = share - lanes * limit_dense(share / lanes, example.evidence["literal"])
+        if moved > 0.0:
+            by_words, by_vectors = lane_shares(example)
+            scores += moved * (by_words - by_vectors)
+        scores /= lanes + (1 - share) * (numbers.proximity + numbers.part_words) + share * numbers.entry
         return scores
 
-    def learn(self, sets: Sets) -> LaneModel:
-        """Learn from sets, and return itself."""
-        batch = _Batch(sets, self.unit)
-        table = self._table(batch.evidence)
-        low = np.array([0.0 if SIGNS.get(item) == 1 else -np.inf for item in self._tied])
-        if not self.unit.spread:
-            low[self._tied.index(("vectors", "known"))] = LEAST_KNOWN
-        high = np.array([0.0 if SIGNS.get(item) == -1 else MOST.get(item, np.inf) for item in self._tied])
-
-        def loss(numbers: Array) -> tuple[float, Array]:
-            value, slope = batch.loss(self._weights(table, numbers))
-            slope = ((slope @ self._touches.T) * table).sum(0)
-            tied = np.where(self._is_free, 0.0, numbers)
-            return value + _PENALTY * float(tied @ tied), slope + 2 * _PENALTY * tied
-
-        for _ in range(_RESTARTS):  # bounds make the curve that BFGS follows a wrong one
-            self._numbers = minimise(loss, self._numbers, lambda numbers: np.clip(numbers, low, high))
+    def learn(self, sets: Sets, readings: Mapping[str, float] | None = None) -> LaneModel:
+        """Learn from sets, and return itself. Weights of readings that are given are not tried."""
+        asked = Questions(sets)
+        tried = dict(readings or READINGS)
+        value, share = asked.learn_share(tried, is_read=bool(self.unit.spread))
+        for name in () if readings else READINGS:
+            for step in _STEPS:
+                other = {**tried, name: round(tried[name] * step, 3)}
+                new, found = asked.learn_share(other, is_read=bool(self.unit.spread))
+                if new < value:
+                    value, share, tried = new, found, other
+                    break
+        named = dict(zip(EVIDENCE, (round(float(number), 3) for number in share), strict=True))
+        self.numbers = LaneNumbers(**named, **tried)
         return self
 
-    @property
-    def numbers(self) -> LaneNumbers:
-        """The learned numbers, rounded."""
-        found = {
-            f"{name}_{on}" if on != "one" else name: round(float(value), 3)
-            for (name, on), value in zip(self._tied, self._numbers, strict=True)
-            if name != "all"
-        }
-        if "vectors_height" in found:
-            found["vectors_height"] = round(found["vectors_height"] / _HEIGHT_STEP, 4)
-        for name in FEATURES[2:]:
-            found[name] = round(exp(found[name]), 2)
-        return LaneNumbers(**found)
 
+class Questions:
+    """Questions with an answer, as arrays, and their cells."""
 
-class _Batch:
-    """Examples with a relevant and an irrelevant candidate, as arrays."""
-
-    def __init__(self, sets: Sets, unit: Unit) -> None:
-        chosen: list[tuple[Example, float]] = []
-        for examples in sets.values():
-            usable = [item for item in examples if item.relevant.any() and not item.relevant.all() and _teaches(item)]
-            parts = {key: list(found) for key, found in groupby(sorted(usable, key=_part_key), _part_key)}
-            for (kind, size), found in parts.items():
-                alike = sum(other == kind and (number == WHOLE) == (size == WHOLE) for other, number in parts)
-                share = SHARES[kind, size == WHOLE] / alike / len(found) * min(1.0, len(found) / _ENOUGH[size == WHOLE])
-                chosen += [(item, share) for item in found]
-        widest = max(len(item.relevant) for item, _ in chosen)
-        self.evidence = [unit.evidence(item) for item, _ in chosen]
-        self._shares = np.array([share for _, share in chosen])
+    def __init__(self, sets: Sets) -> None:
+        asked = [(name, item) for name, found in sets.items() for item in found if item.gains and _teaches(item)]
+        self._examples = [item for _, item in asked]
+        self._evidence = np.array([evidence(item) for item in self._examples])
+        cells = [_cell(name, item) for name, item in asked]
+        self._cells = list(dict.fromkeys(cells))
+        places = {cell: place for place, cell in enumerate(self._cells)}
+        self._cell_of = np.array([places[cell] for cell in cells])
+        self._counts = np.bincount(self._cell_of)
+        self._ndcg = DocumentGains(self._examples)
+        lanes = [
+            self._ndcg.of(np.concatenate([words_alone(item) for item in self._examples])),
+            self._ndcg.of(np.concatenate([item.own_cosine for item in self._examples])),
+        ]
+        self._better = np.max([self._means(lane) for lane in lanes], axis=0)
+        self._shares = np.array([_share(cell, count) for cell, count in zip(self._cells, self._counts, strict=True)])
         self._shares /= self._shares.sum()
-        self._features = np.zeros((len(chosen), widest, len(FEATURES)), np.float32)
-        self._relevant = np.zeros((len(chosen), widest), np.float32)
-        self._absent = np.full((len(chosen), widest), -1e9, np.float32)
-        for row, (item, _) in enumerate(chosen):
-            count = len(item.relevant)
-            self._features[row, :count] = unit.features(item)
-            self._relevant[row, :count] = item.relevant
-            self._absent[row, :count] = 0.0
 
-    def loss(self, weights: Array) -> tuple[float, Array]:
-        """Return the loss, and its slope by the logarithm of each weight."""
-        scores = np.matmul(self._features, weights.astype(np.float32)[:, :, None])[:, :, 0] + self._absent
-        likely = np.exp(scores - scores.max(1, keepdims=True))
-        right = np.maximum((likely * self._relevant).sum(1), 1e-30)
-        whole = likely.sum(1)
-        found = (right / whole) ** HOPELESS
-        pull = likely / whole[:, None] - likely * self._relevant / right[:, None]
-        pull *= (self._shares * found)[:, None]
-        slope = np.matmul(pull[:, None, :], self._features)[:, 0, :] * weights
-        return float((1.0 - found) @ self._shares) / HOPELESS, slope
+    def _means(self, values: Array) -> Array:
+        means: Array = np.bincount(self._cell_of, values) / self._counts
+        return means
+
+    def learn_share(self, readings: Mapping[str, float], *, is_read: bool) -> tuple[float, Array]:
+        """Return the loss and the numbers of the evidence."""
+        both = [sides(item, readings) for item in self._examples]
+        words, vectors = (np.concatenate([side[lane] for side in both]) for lane in (0, 1))
+        shares = 1.0 / (1.0 + np.exp(-_LOGITS))
+        curves = [self._ndcg.of((1 - share) * words + share * vectors) for share in shares]
+        smooth = _smoothed(np.array(curves).T)
+        deviations = self._evidence.std(0)
+        deviations[0] = 0.0
+        signs = [SIGNS.get(name, 0) for name in EVIDENCE]
+        low = np.array([0.0 if sign > 0 else -30.0 for sign in signs])
+        high = np.array([0.0 if sign < 0 else 30.0 for sign in signs])
+        if not is_read:
+            low[-1] = 0.0
+        kinds = np.array([_KEYWORDS_REGRET if cell[1] == "keywords" else 1.0 for cell in self._cells])
+        regrets = REGRET * kinds * np.minimum(self._counts / 60, 1.0) / len(self._cells)
+        forgiven = _CHANCE / np.sqrt(self._counts)
+
+        def loss(numbers: Array) -> tuple[float, Array]:
+            values, slopes = _interpolated(smooth, self._evidence @ numbers)
+            means = self._means(values)
+            lost = np.maximum(self._better - means - forgiven, 0.0)
+            scaled = numbers * deviations
+            value = -self._shares @ means + regrets @ lost**2 + _SHARE_PENALTY * scaled @ scaled
+            slope = (-self._shares - 2 * regrets * lost) / self._counts
+            pulled = self._evidence.T @ (slope[self._cell_of] * slopes)
+            return float(value), pulled + 2 * _SHARE_PENALTY * scaled * deviations
+
+        numbers = np.zeros(len(EVIDENCE))
+        for _ in range(2):  # bounds make the curve that BFGS follows a wrong one
+            numbers = minimise(loss, numbers, lambda found: np.clip(found, low, high))
+        return loss(numbers)[0], numbers
+
+
+class DocumentGains:
+    """Computes nDCG@10 of many questions at once. A document is as good as its best chunk."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        owners = [(row, name) for row, item in enumerate(examples) for name in item.documents]
+        groups: dict[tuple[int, str], int] = {}
+        self._document = np.array([groups.setdefault(owner, len(groups)) for owner in owners])
+        self._order = np.argsort(self._document, kind="stable")
+        self._starts = np.searchsorted(self._document[self._order], np.arange(len(groups)))
+        rows = np.array([row for row, _ in groups])
+        gains = np.array([examples[row].gains.get(name, 0.0) for row, name in groups])
+        self._relevant = np.flatnonzero(gains > 0)
+        self._gains = gains[self._relevant]
+        self._row = rows[self._relevant]
+        counts = np.bincount(rows, minlength=len(examples))
+        first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        beside = np.arange(counts.max())
+        self._others = np.minimum(first[self._row][:, None] + beside, len(rows) - 1)
+        self._is_other = beside < counts[self._row][:, None]
+        self._is_earlier = self._others < self._relevant[:, None]
+        self._ideal = np.array([_ideal(item.gains.values()) for item in examples])
+
+    def of(self, scores: Array) -> Array:
+        """Return nDCG@10 of each question for the scores of its candidates, those of all questions in a row."""
+        best = np.maximum.reduceat(scores[self._order], self._starts)
+        others, own = best[self._others], best[self._relevant]
+        ahead = (others > own[:, None]) | ((others == own[:, None]) & self._is_earlier)
+        ranks = (ahead & self._is_other).sum(1)
+        found = np.where((ranks < 10) & np.isfinite(own), self._gains / np.log2(ranks + 2), 0.0)
+        values: Array = np.bincount(self._row, found, minlength=len(self._ideal)) / self._ideal
+        return values
+
+
+def words_alone(example: Example) -> Array:
+    """Return the scores of the lexical lane, which does not find what shares no word."""
+    scores: Array = np.where(example.own_lexical > 0, example.own_lexical, -np.inf)
+    return scores
+
+
+def _ideal(gains: Iterable[float]) -> float:
+    return sum(gain / log2(rank + 2) for rank, gain in enumerate(sorted(gains, reverse=True)[:10]))
+
+
+def _smoothed(curves: Array) -> Array:
+    """Return curves in which a step of a rank is a slope."""
+    half = len(_KERNEL) // 2
+    padded = np.pad(curves, ((0, 0), (half, half)), "edge")
+    width = curves.shape[1]
+    smooth: Array = sum(weight * padded[:, at : at + width] for at, weight in enumerate(_KERNEL / _KERNEL.sum()))
+    return smooth
+
+
+def _interpolated(curves: Array, logits: Array) -> tuple[Array, Array]:
+    """Return the value and the slope of each curve at its logit."""
+    step = _LOGITS[1] - _LOGITS[0]
+    places = np.clip((logits - _LOGITS[0]) / step, 0.0, len(_LOGITS) - 1.001)
+    left = places.astype(int)
+    rows = np.arange(len(logits))
+    before, after = curves[rows, left], curves[rows, left + 1]
+    return before + (after - before) * (places - left), (after - before) / step * (np.abs(logits) < _LOGITS[-1])
+
+
+def _cell(name: str, example: Example) -> tuple[str, str, int]:
+    """Return the cell of an example: parts of a set are too few to count alone."""
+    return (name if example.size == WHOLE else family_of(name), example.kind, example.size)
+
+
+def _share(cell: tuple[str, str, int], count: int) -> float:
+    """Return how much a cell counts in the mean."""
+    name, kind, size = cell
+    sets = 1.0 if size == WHOLE else len(FAMILIES.get(name, (name,))) / 5
+    return SHARES[kind, size == WHOLE] * sets * min(1.0, count / _ENOUGH[size == WHOLE])
 
 
 def _teaches(example: Example) -> bool:
     """Return whether lanes are learned from an example; without its words, nothing answers a question that the encoder hardly reads."""
-    is_read = max(example.evidence["unread"], example.evidence["foreign"]) < _HARDLY_READ
-    return example.kind in ("judged", "keywords") or (example.kind == "stressed" and is_read)
-
-
-def _part_key(example: Example) -> tuple[str, int]:
-    return example.kind, example.size
+    return example.kind in ("judged", "keywords") or (
+        example.kind == "stressed" and example.evidence["unread"] < _HARDLY_READ
+    )
 
 
 def minimise(loss: Callable[[Array], tuple[float, Array]], start: Array, bound: Callable[[Array], Array]) -> Array:
@@ -280,21 +329,12 @@ def minimise(loss: Callable[[Array], tuple[float, Array]], start: Array, bound: 
     return numbers
 
 
-def ndcg(example: Example, scores: Array, *, only: Array | None = None) -> float:
-    """Return nDCG@10 of the documents in the order of the scores; `only` leaves candidates out."""
-    places = [place for place in np.argsort(-scores, kind="stable") if only is None or only[place]]
-    order = list(dict.fromkeys(example.documents[place] for place in places))[:10]
-    found = sum(example.gains.get(name, 0.0) / log2(rank + 2) for rank, name in enumerate(order))
-    ideal = sorted(example.gains.values(), reverse=True)[:10]
-    return found / sum(gain / log2(rank + 2) for rank, gain in enumerate(ideal))
-
-
 FORMS = {
     "hybrid": RELEVANCE_FEATURES,
-    "other": tuple(name for name in RELEVANCE_FEATURES if name not in ("score", "margin")),
-    "words": tuple(name for name in RELEVANCE_FEATURES if name not in ("score", "margin", "lead", "height", "level")),
+    "other": tuple(name for name in RELEVANCE_FEATURES if name != "margin"),
+    "words": tuple(name for name in RELEVANCE_FEATURES if name not in ("margin", "lead", "height")),
 }
-_RISING = ("coverage", "proximity", "part_words", "unread_coverage", "lead", "height", "score", "margin")
+_RISING = ("coverage", "proximity", "part_words", "lead", "height", "margin")
 """More of these never speaks against a hit."""
 
 
@@ -321,19 +361,16 @@ def first_hits(sets: Sets, unit: Unit, rank: Callable[[str, Example], Array], co
             for number, place in enumerate(order[:count]):
                 other = order[1 if number == 0 else 0] if len(order) > 1 else place
                 margin = float(scores[place] - scores[other])
-                features = _relevance_features(item, unit, place, float(scores[place]), margin)
+                features = _relevance_features(item, unit, place, margin)
                 found.append(Claimed(name, item, features, bool(item.relevant[place]), bool(item.gains), number))
     return found
 
 
-def _relevance_features(example: Example, unit: Unit, place: int, score: float, margin: float) -> dict[str, float]:
+def _relevance_features(example: Example, unit: Unit, place: int, margin: float) -> dict[str, float]:
     seen = example.evidence
     height = (float(example.own_cosine[place]) - seen["mean_cosine"]) / unit.spread if unit.spread else 0.0
-    level = (seen["mean_cosine"] - unit.level) / unit.spread if unit.spread else 0.0
-    unread = max(seen["unread"], seen["foreign"])
-    query = QueryFeatures(int(seen["terms"]), unread, int(seen["chunks"]), seen["lead"])
-    reading = MatchFeatures(*map(float, example.readings[place][:4]))
-    return relevance_features(query, reading, height=height, level=level, score=score, margin=margin)
+    query = QueryFeatures(int(seen["terms"]), int(seen["chunks"]), seen["lead"])
+    return relevance_features(query, MatchFeatures(*map(float, example.readings[place][:4])), height, margin)
 
 
 def learn_relevance(claims: Sequence[Claimed], form: str) -> RelevanceNumbers:
@@ -341,13 +378,16 @@ def learn_relevance(claims: Sequence[Claimed], form: str) -> RelevanceNumbers:
     columns = FORMS[form]
     features = np.array([[item.features[name] for name in columns] for item in claims])
     labels = np.array([float(item.is_relevant) for item in claims])
-    keys = [
-        (item.name, item.example.size, item.is_answerable, item.example.kind == "stressed", item.place > 0)
-        for item in claims
-    ]
-    counts = {key: keys.count(key) for key in set(keys)}
+    keys = [(item.name, item.example.size == WHOLE, item.example.kind == "stressed", item.place > 0) for item in claims]
+    counts = Counter(keys)
     shares = np.array(
-        [(0.3 if key[3] else 1.0) * (LATER if key[4] else 1.0) / max(counts[key], _ENOUGH[False]) for key in keys]
+        [
+            (1.0 if is_whole else PARTS)
+            * (HARD if is_hard else 1.0)
+            * (LATER if is_later else 1.0)
+            / max(counts[name, is_whole, is_hard, is_later], _ENOUGH[True])
+            for name, is_whole, is_hard, is_later in keys
+        ]
     )
     shares /= shares.sum()
     penalised = np.array([name != "base" for name in columns], float)

@@ -5,22 +5,28 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 from unittest import mock
 
+import numpy as np
 from bench.quality.calibration import Claim, claim, negatives, spread
+from bench.quality.examples import Example, examples_of_parts
+from bench.quality.learning import DocumentGains, LaneModel, Unit, words_alone
 from bench.quality.pipeline import RANKINGS, Bench, Place, parts_of
 from bench.quality.samples import keyword_questions, stressed
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
 from lorelog.retrieval.ranking_metrics import RANKING_DEPTH, measure_ranking
+from lorelog.retrieval.relevance import calibration_of
 from lorelog.retrieval.snippet import Snippet
 from lorelog.services.search import searcher
 
+PART_SIZES = (20, 60, 160)
 STRESSED = 200
 """Stressed questions and keywords of a set, at most, if there is no limit."""
 
@@ -60,6 +66,8 @@ class SetResult:
     """nDCG@10 of questions without the words of their answers, by ranking."""
     keywords: Mapping[str, Sequence[float]]
     """nDCG@10 of one to three words as people type them into a search box, by ranking."""
+    parts: Mapping[str, Mapping[str, Sequence[float]]]
+    """nDCG@10 of questions asked of parts of the set, by kind and number of chunks, and by ranking."""
     claims: Sequence[Claim]
     embedded: int
     index_s: float
@@ -98,7 +106,7 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
     notes = []
     made = [item for item in claims if item is not None]
     if job.calibration and made:
-        made += negatives(bench, given, _strangers(job))
+        made += negatives(bench, given, strangers_of(job.data, job.name))
     elif job.calibration:
         notes.append("hits say nothing of their own relevance yet: no calibration")
     return SetResult(
@@ -111,6 +119,7 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
         values=values,
         stressed=_measure(job, stressed(given, bench.analyser), bench) if job.stress else {},
         keywords=_measure(job, keyword_questions(given, job.limit or STRESSED), bench) if job.stress else {},
+        parts=_measure_parts(given, bench) if job.stress else {},
         claims=made if job.calibration else [],
         embedded=bench.embedder.asked,
         index_s=bench.seconds,
@@ -129,6 +138,27 @@ def _measure(job: Job, given: JudgedSet, bench: Bench) -> dict[str, list[float]]
             measured = measure_ranking([place.document for place in places[:RANKING_DEPTH]], gains)
             values[name].append(measured["nDCG@10"])
     return values
+
+
+def _measure_parts(given: JudgedSet, bench: Bench) -> dict[str, dict[str, Sequence[float]]]:
+    """Return nDCG@10 of questions asked of parts of a set; the parts are asked in memory (`sampled_store`)."""
+    calibration = calibration_of(f"{bench.embedder.provider}/{bench.embedder.model}")
+    model = LaneModel(Unit(calibration.spread), calibration.lanes)
+    centre = np.array(calibration.centre)
+    asked = [item for item in examples_of_parts(given, bench, centre, PART_SIZES) if item.gains]
+    found: dict[str, dict[str, Sequence[float]]] = {}
+    for kind, size in dict.fromkeys((item.kind, item.size) for item in asked):
+        meant = [item for item in asked if (item.kind, item.size) == (kind, size)]
+        gains = DocumentGains(meant)
+        ranks: dict[str, Callable[[Example], Any]] = {
+            "BM25": words_alone,
+            "dense": attrgetter("own_cosine"),
+            "ours": model.scores,
+        }
+        found[f"{kind} {size}"] = {
+            name: gains.of(np.concatenate([rank(item) for item in meant])).tolist() for name, rank in ranks.items()
+        }
+    return found
 
 
 def _row(
@@ -154,11 +184,11 @@ def _place(place: Place) -> dict[str, Any]:
     return {"id": place.document, "score": place.hit.score, **said, "parts": parts_of(place.hit)}
 
 
-def _strangers(job: Job) -> Sequence[Question]:
+def strangers_of(data: Path, name: str) -> Sequence[Question]:
     """Return the queries of another set: the opposite one in the list, so that it is not a translation."""
-    names = names_in(job.data)
-    other = names[(names.index(job.name) + len(names) // 2) % len(names)]
-    return load_questions(job.data, other) if other != job.name else ()
+    names = names_in(data)
+    other = names[(names.index(name) + len(names) // 2) % len(names)]
+    return load_questions(data, other) if other != name else ()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log1p
 from typing import Any
 
@@ -42,12 +42,13 @@ class IndexedSet:
     lengths: Array
     postings: Mapping[str, tuple[Array, Array]]
     """Rows and counts of each word."""
-    remark: str = ""
-    """What the store keeps of how well the model fits it."""
+    _rows: dict[str, Array] = field(default_factory=dict)
 
     def rows_of(self, project: str) -> Array:
         """Return the rows of a project."""
-        return np.array([row for row, stored in enumerate(self.chunks) if stored.project == project])
+        if project not in self._rows:
+            self._rows[project] = np.array([row for row, item in enumerate(self.chunks) if item.project == project])
+        return self._rows[project]
 
 
 def read_set(bench: Bench, name: str) -> IndexedSet:
@@ -75,14 +76,13 @@ def read_set(bench: Bench, name: str) -> IndexedSet:
             word: (np.array([row for row, _ in rows]), np.array([n for _, n in rows], float))
             for word, rows in found.items()
         },
-        bench.store.get_note("known"),
     )
 
 
 class SampledStore:
     """The part of a set that these rows are; a key is a row's number. `admitted` are those that the filters admit."""
 
-    def __init__(self, whole: IndexedSet, rows: Array, admitted: Array | None = None, remark: str = "") -> None:
+    def __init__(self, whole: IndexedSet, rows: Array, admitted: Array | None = None) -> None:
         self._whole = whole
         self._rows = rows
         self._admitted = rows if admitted is None else admitted
@@ -91,10 +91,6 @@ class SampledStore:
         self._is_admitted = np.zeros(len(whole.chunks), bool)
         self._is_admitted[self._admitted] = True
         self._damping = K1 * (1 - B + B * whole.lengths / max(whole.lengths[rows].mean(), 1.0))
-        self._remark = remark
-
-    def get_note(self, _: str) -> str:
-        return self._remark
 
     def lane_coverage(self, _: Filters) -> VectorCoverage:
         return VectorCoverage(len(self._admitted), len(self._admitted))

@@ -21,7 +21,7 @@ from bench.quality.sets import JudgedSet, Question, Text
 from lorelog.language.analyser import STOP_WORDS, WordAnalyser
 
 SEED = 20
-SAMPLE_BYTES, SAMPLE_QUESTIONS = 330_000, 150
+SAMPLE_BYTES, SAMPLE_QUESTIONS = 5_000_000, 1_000
 """The part of a set that the ranking is learned from, by default."""
 _WORD = re.compile(r"\S+")
 _MIN_WORDS = 2

@@ -20,6 +20,25 @@ UNANSWERABLE = ("abstention", "none", ADVERSARIAL)
 """Categories of queries without an answer, by their first word."""
 
 
+FAMILIES = {
+    "people talking": ("locomo_turn", "locomo_session"),
+    "assistant": ("longmemeval_turn",),
+    "long assistant": ("beam_100k",),
+    "issues": ("issue_to_file", "issue_to_commit", "issue_to_session"),
+    "commits": ("commit_to_agent_session", "commit_to_session_2"),
+    "other languages": ("cmrc2018_zh", "xquad_zh", "xquad_de", "xquad_more", "jaquad_ja", "piaf_fr"),
+    "code": ("cosqa", "memd_codesearchnet"),
+    "memd": ("memd_hybrid", "memd_true_semantic"),
+    "personal": ("companion_memory", "project_memory", "phone_memory"),
+}
+"""Sets with the same source or the same kind of questions and texts: what is learned from one must not be measured on another."""
+
+
+def family_of(name: str) -> str:
+    """Return the family of a set; a set that nobody named is one of its own."""
+    return next((family for family, names in FAMILIES.items() if name in names), name)
+
+
 class BadSet(Exception):
     """A set's folder is incomplete."""
 

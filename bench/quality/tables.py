@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from bench.quality.calibration import Calibration, calibrate
-from bench.quality.measuring import SetResult
+from bench.quality.measuring import PART_SIZES, SetResult
 from bench.quality.pipeline import RANKINGS
 from msgspec import structs
 
@@ -88,6 +88,29 @@ def summary(results: Sequence[SetResult]) -> str:
         ["average of sets", *map(_number, means.values()), f"{means['ours'] - better:+.3f}", "", "", "", "", ""]
     )
     return format_table(rows)
+
+
+def regret_table(results: Sequence[SetResult]) -> str:
+    """Return what is lost against the better lane, by set: as it is, stressed, and in parts of a size."""
+    titles = [f"{kind} {size}" for size in PART_SIZES for kind in ("judged", "stressed")]
+    rows = [["set", "lost", "stressed", *(title.replace("judged ", "") for title in titles)]]
+    found: list[list[float | None]] = []
+    for result in results:
+        whole = {name: result.values[name][NDCG] for name in RANKINGS}
+        cells = [whole, result.stressed, *(result.parts.get(title, {}) for title in titles)]
+        found.append([_lost(cell) for cell in cells])
+        rows.append([result.name, *("" if value is None else f"{value:+.3f}" for value in found[-1])])
+    columns = [[value for value in column if value is not None] for column in zip(*found, strict=True)]
+    for title, combine in (("largest", max), ("mean", _mean)):
+        rows.append([title, *(f"{combine(column):+.3f}" if column else "" for column in columns)])
+    return format_table(rows)
+
+
+def _lost(values: Mapping[str, Sequence[float]]) -> float | None:
+    """Return how far our ranking is below the better lane; None if nothing was asked."""
+    if not values.get("ours"):
+        return None
+    return max(_mean(values["BM25"]), _mean(values["dense"])) - _mean(values["ours"])
 
 
 def keyword_table(results: Sequence[SetResult]) -> str:
@@ -182,6 +205,9 @@ def _set_json(result: SetResult) -> dict[str, Any]:
         "verdict": verdict(rankings["ours"][NDCG]["mean"], bar),
         "stressed": {name: _mean(values) for name, values in result.stressed.items() if values},
         "keywords": {name: _mean(values) for name, values in result.keywords.items() if values},
+        "parts": {
+            title: {name: _mean(values) for name, values in found.items()} for title, found in result.parts.items()
+        },
         "calibration": asdict(calibrate(result.claims)) if result.claims else None,
         "questions": dict(zip(result.questions, result.values["ours"][NDCG], strict=True)),
         "notes": list(result.notes),

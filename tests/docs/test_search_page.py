@@ -49,25 +49,11 @@ def test_learned_numbers_are_documented() -> None:
     shown = [row[2] for row in rows(PAGE["Fusion"]) if len(row) > 2 and re.fullmatch(r"[+-]\d\.\d\d", row[2])]
 
     numbers = calibration_of(f"{BuiltinEmbedder.provider}/{MODEL_NAME}").lanes
-    learned = (
-        numbers.words,
-        numbers.words_rarity,
-        numbers.words_coverage,
-        numbers.words_length,
-        numbers.words_keywords,
-        numbers.vectors,
-        numbers.vectors_known,
-        numbers.vectors_unread,
-        numbers.vectors_foreign,
-        numbers.vectors_height,
-        numbers.vectors_lead,
-        numbers.vectors_length,
-        numbers.proximity_known,
-        numbers.entry_long,
-    )
+    learned = (numbers.constant, numbers.coverage, numbers.terms, numbers.lead, numbers.keywords, numbers.unread)
     assert shown == [f"{number:+.2f}" for number in learned]
-    fixed = f"Proximity has the weight {numbers.proximity:.2f}, part words {numbers.part_words:.2f} and the entry {numbers.entry:.2f}"
+    fixed = f"proximity has {numbers.proximity:.2f}, part words {numbers.part_words:.2f}, the entry {numbers.entry:.2f}"
     assert fixed in PAGE["Fusion"]
+    assert f"coverage to the power of {numbers.bm25_power:.2f}" in PAGE["Fusion"]
     assert f"{fusion.MAX_DENSE_WEIGHT_EXACT:.2f}" in PAGE["Fusion"]
     assert f"{score_features.LANES_WEIGHT:.2f} of the score" in PAGE["Fusion"]
 

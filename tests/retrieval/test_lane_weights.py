@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from lorelog.retrieval.fusion import (
     MAX_DENSE_WEIGHT_EXACT,
-    USUAL_LENGTH,
     LaneEvidence,
     foreign_share,
     keyword_likeness,
@@ -35,12 +34,8 @@ EVIDENCE = st.builds(
     coverage=st.floats(0.0, 2.0),
     terms=st.integers(0, 2_000),
     lead=st.floats(0.0, 5.0),
-    known=st.floats(-2.0, 2.0),
-    rarity=st.floats(0.0, 20_000.0),
-    reach=st.floats(0.0, 40.0),
-    height=st.floats(-10.0, 40.0),
-    length=st.floats(0.0, 1e6),
 )
+BUILTIN = load_calibrations()["builtin/lorelog-1"].lanes
 NUMBERS = st.sampled_from([found.lanes for found in load_calibrations().values()])
 HOSTILE = {
     "nothing": "",
@@ -69,9 +64,9 @@ def test_literal_questions(query: str) -> None:
 def test_unread_scripts(query: str) -> None:
     """A query in a script the built-in encoder does not support prefers the lexical lane more."""
     assert non_latin_share(query) == 1.0
-    weights = weigh_lanes(query, UNSURE)
-    assert weights.dense < weigh_lanes("how is caching done", UNSURE).dense
-    assert "Latin" in weights.reason
+    weights = weigh_lanes(query, UNSURE, BUILTIN)
+    assert weights.dense < weigh_lanes("how is caching done", UNSURE, BUILTIN).dense
+    assert "100% is in scripts or languages" in weights.reason
 
 
 def test_accents_are_latin() -> None:
@@ -84,10 +79,9 @@ def test_accents_are_latin() -> None:
 @pytest.mark.parametrize("query", ["Wie groß ist der Zwischenspeicher", "Quelle est la taille", "¿Cuál es el tamaño?"])
 def test_languages_that_the_encoder_hardly_knows(query: str) -> None:
     """A question in another language trusts the vectors of a measured encoder less than an English one, and says so."""
-    numbers = LaneNumbers(vectors_foreign=-0.7)
-    foreign = weigh_lanes(query, UNSURE, numbers)
-    assert foreign.dense < weigh_lanes("How large is the cache", UNSURE, numbers).dense
-    assert "another language" in foreign.reason
+    foreign = weigh_lanes(query, UNSURE, BUILTIN)
+    assert foreign.dense < weigh_lanes("How large is the cache", UNSURE, BUILTIN).dense
+    assert "languages" in foreign.reason
 
 
 @pytest.mark.parametrize("query", ["where is the MIT license", "who hat in Los Angeles", "sudo su", "parse_config", ""])
@@ -99,17 +93,15 @@ def test_english_is_not_another_language(query: str) -> None:
 def test_the_reason_names_the_evidence() -> None:
     """The reason names the coverage, the number of terms, and the lead of the best vector."""
     reason = weigh_lanes("how is caching done", LaneEvidence(coverage=0.25, terms=2, lead=1.5)).reason
-    assert reason == "words cover 25% of 2 terms; the best vector leads by 1.50; texts of about 400 characters"
+    assert reason == "words cover 25% of 2 terms; the best vector leads by 1.50"
 
 
 @given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 1.0), NUMBERS)
-@pytest.mark.parametrize(
-    "case", [("coverage", 2.0, -1), ("rarity", 20_000.0, -1), ("lead", 5.0, 1), ("reach", 40.0, 1)]
-)
+@pytest.mark.parametrize("case", [("coverage", 2.0, -1), ("lead", 5.0, 1)])
 def test_more_evidence_speaks_for_its_lane(
     case: tuple[str, float, int], words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers
 ) -> None:
-    """More coverage or rarer words never raise the dense lane's weight, a larger lead or reach never lowers it."""
+    """More coverage never raises the dense lane's weight, a larger lead never lowers it."""
     name, most, sign = case
     query, more_evidence = " ".join(words), replace(evidence, **{name: getattr(evidence, name) + more * most})
     assert sign * weigh_lanes(query, more_evidence, numbers).dense >= sign * weigh_lanes(query, evidence, numbers).dense
@@ -118,7 +110,7 @@ def test_more_evidence_speaks_for_its_lane(
 @pytest.mark.parametrize("terms", [2, 12])
 def test_words_that_say_little(terms: int) -> None:
     """If the best chunk holds almost none of the query, the vectors decide, however long the query is."""
-    evidence = LaneEvidence(coverage=0.02, terms=terms, lead=1.0, rarity=12.0 * terms)
+    evidence = LaneEvidence(coverage=0.02, terms=terms, lead=1.0)
     assert weigh_lanes("how do we ship it", evidence).dense > 0.8
 
 
@@ -129,9 +121,9 @@ def test_all_weights_are_one(evidence: LaneEvidence, numbers: LaneNumbers) -> No
     assert weights.lanes + weights.readings.total == pytest.approx(1.0)
 
 
-@given(st.lists(st.sampled_from(PROSE)), st.sampled_from(LITERAL), EVIDENCE)
+@given(st.lists(st.sampled_from(PROSE), max_size=7), st.sampled_from(LITERAL), EVIDENCE)
 def test_one_more_identifier(words: list[str], literal: str, evidence: LaneEvidence) -> None:
-    """One more identifier never raises the dense lane's weight, in any script."""
+    """One more identifier never raises the dense lane's weight in a short query, in any script."""
     assert weigh_lanes(" ".join([*words, literal]), evidence).dense <= weigh_lanes(" ".join(words), evidence).dense
 
 
@@ -152,10 +144,18 @@ def test_weight_is_a_share(query: str, evidence: LaneEvidence) -> None:
     assert weights.reason
 
 
+def test_a_report_is_not_meant_literally() -> None:
+    """A few identifiers in a long report of an error hardly change the weight of the vectors; a question of nothing else does."""
+    report = "the page stays empty after the second login and no error is shown, see {} in the log of the worker"
+    plain, mixed = (weigh_lanes(report.format(name), UNSURE).dense for name in ("that", "parse_config"))
+    assert mixed == pytest.approx(plain, abs=0.01)
+    assert weigh_lanes("parse_config", UNSURE).dense < plain / 2
+
+
 @pytest.mark.parametrize("query", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_questions(query: str) -> None:
     """No query fails, for any results of the lanes."""
-    for evidence in (LaneEvidence(), UNSURE, LaneEvidence(2.0, 10_000, 5.0, rarity=1e9, reach=1e9, height=1e9)):
+    for evidence in (LaneEvidence(), UNSURE, LaneEvidence(2.0, 10_000, 5.0)):
         assert 0.0 <= weigh_lanes(query, evidence).dense <= 1.0
 
 
@@ -163,22 +163,6 @@ def test_hostile_questions(query: str) -> None:
 def test_huge_questions(query: str) -> None:
     """A huge query is weighed by its beginning."""
     assert weigh_lanes(query, UNSURE) == weigh_lanes(query[:10_000], UNSURE)
-
-
-def test_long_texts_are_found_by_their_words() -> None:
-    """The longer the texts, the less the vectors count, and the size of an entry counts among short texts only."""
-    numbers = load_calibrations()["builtin/lorelog-1"].lanes
-    sure = LaneEvidence(coverage=0.4, terms=5, lead=1.2)
-    query = "how is the cache made"
-    short, usual, long, endless = (
-        weigh_lanes(query, replace(sure, length=length), numbers) for length in (60.0, USUAL_LENGTH, 1_500.0, 1e9)
-    )
-
-    assert short.dense > usual.dense > long.dense >= endless.dense
-    assert short.readings.entry / short.readings.part_words == pytest.approx(
-        usual.readings.entry / usual.readings.part_words
-    )
-    assert usual.readings.entry / usual.readings.part_words > 2 * long.readings.entry / long.readings.part_words
 
 
 @pytest.mark.parametrize(
@@ -197,9 +181,8 @@ def test_keywords_are_told_from_questions(query: str, terms: int, likeness: floa
 
 def test_keywords_are_meant_as_they_are_typed() -> None:
     """A word alone gives the lexical lane more than the same word in a question, and ten words no more than a question does."""
-    numbers = load_calibrations()["builtin/lorelog-1"].lanes
-    alone, asked = (weigh_lanes(query, UNSURE, numbers).dense for query in ("webhooks", "what are webhooks"))
-    many = weigh_lanes("webhooks " * 10, replace(UNSURE, terms=10), numbers).dense
+    alone, asked = (weigh_lanes(query, UNSURE, BUILTIN).dense for query in ("webhooks", "what are webhooks"))
+    many = weigh_lanes("webhooks " * 10, replace(UNSURE, terms=10), BUILTIN).dense
 
     assert alone < asked / 2
-    assert many == pytest.approx(weigh_lanes("what are webhooks", replace(UNSURE, terms=10), numbers).dense, abs=0.02)
+    assert many == pytest.approx(weigh_lanes("what are webhooks", replace(UNSURE, terms=10), BUILTIN).dense, abs=0.02)

@@ -152,6 +152,14 @@ def held(question: str, text: str) -> tuple[int, int]:
     return quoted.matched, quoted.total
 
 
+def test_a_long_report_quotes_nothing() -> None:
+    """Messages and code in a long report are not phrases to be found; a short question, or a long one that is mostly quotations, has some."""
+    report = 'the worker stops with "red fox" when the second page is opened, ' + "and nothing helps; " * 20
+    assert held(report, "red fox") == (0, 0)
+    assert held(report[:100], "red fox") == (1, 1)
+    assert held(report + f'"{"the whole message " * 8}"', "red fox") == (1, 2)
+
+
 @pytest.mark.parametrize(
     "text", ["the red fox ran", "The Red\n  Fox ran", "(red fox)", "a red fox, and more", "red fox"]
 )

@@ -833,23 +833,6 @@ def test_chunks_with_both_vectors(store: Store) -> None:
     assert max(int(pair.stored.chunk.text[1:]) for pair in few) > 12
 
 
-def test_a_sample_comes_from_all_over_and_has_vectors(store: Store) -> None:
-    """A sample has only chunks with vectors, has at most the requested size, and is stable."""
-    names = [f"w{number}" for number in range(40)]
-    put(store, update("/a.md", names))
-    embed(store, **{name: (1, number) for number, name in enumerate(names) if number % 2})
-
-    found = [stored.chunk.text for stored in store.sample(10)]
-
-    assert 5 <= len(found) <= 10
-    assert all(int(name[1:]) % 2 for name in found)
-    assert any(int(name[1:]) < 15 for name in found)
-    assert any(int(name[1:]) > 25 for name in found)
-    assert [stored.chunk.text for stored in store.sample(10)] == found
-    assert len(store.sample(1000)) == 20
-    assert store.sample(0) == []
-
-
 def test_a_remark_is_kept_and_changes_the_revision(store: Store) -> None:
     """A remark is visible to every reader and changes the revision."""
     put(store, update("/a.md", ["alpha"]))

@@ -416,9 +416,6 @@ class Catalog(Protocol):
     def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
         """Return the chunks that still exist under these keys."""
 
-    def sample(self, count: int) -> list[StoredChunk]:
-        """Return at most `count` chunks with vectors, spread over the index; the same ones until something changes."""
-
     def get_note(self, name: str) -> str:
         """Return the note under this name and the current model; empty if there is none."""
 

@@ -1,22 +1,21 @@
 """Combines the scores of the two lanes into one, with named parts.
 
 Weights. No fixed weight is right: Chinese needs words, questions about code need vectors, and one index can hold
-both. What a lane says is counted in its own absolute unit, so that a lane that found little has little to say:
+both. The share of the vectors is a logistic function of what this question found, and of nothing else: not of the index, its size or
+the length of its texts.
 
-- words: BM25 of the best chunk as a share of what a chunk with every word would have (`coverage`), times the rarity of
-  all words of the query. One of three words in common says little; four rare ones of ten say much. Coverage and the
-  number of words act together. One to three words without small ones are keywords: who types them wants the texts that have them;
-- vectors: the range of the candidates' cosines, in units of the encoder's usual deviation (`reach`). It counts for more the
-  further the best cosine is ahead of the others (`lead`: an encoder that knows the subject is sure of it) and the better
-  the encoder knows the corpus, which was probed with its own sentences when it was indexed (`known`); for less the
-  more of the letters and of the small words are of scripts and languages it was not trained on. How far the best cosine is
-  above those with texts about anything (`height`) speaks for some encoders and against others.
+- `coverage`: BM25 of the best chunk as a share of what a chunk with every word would have. One of three words in common says little.
+- `terms`: of a long question, some words are in every text. Those that are count for more.
+- `lead`: how far the best cosine is ahead of the others. An encoder that knows the subject is sure of it.
+- keywords: who types one to three words without small ones wants the texts that have them.
+- unread: the share of letters and small words of scripts and languages that the encoder was not trained on.
 
-The longer the candidates' texts, the less their vectors say and the more their words do: one vector cannot hold all that a long text is
-about. Close reading has the rest: how close together the words are counts for less where the encoder knows the corpus, and
-the size of an entry counts among short texts, not among long ones. The numbers are learned for each encoder on all sets at once (`calibration`). Last, the share of
-literal words (identifiers, paths, codes, quoted phrases) lowers the weight of the vectors in proportion, so that one more
-identifier never raises it.
+Where the lanes agree says nothing more: with their first hits' places in each other's lists, nothing that was left out of the learning
+got better. What helps is that both shares are cubed (`SHARPNESS`): what a lane puts first by a clear margin is not buried by what is
+in the middle of both, as words are that every entry shares. BM25 is counted less the less of the question it covers, for what is
+best among accidental matches is no match. The numbers are learned on all sets at once (`relevance`), first for the largest loss
+against the better lane, then for the mean. Last, a question of a few literal words only (identifiers, paths, codes,
+quoted phrases) is for the lexical lane, and in a short question one more identifier never raises the weight of the vectors.
 
 Neighbours. A turn of a dialogue or a line of a journal says little by itself: "Yes, on Friday" answers a question
 only next to the turn that asks it. So a short chunk borrows from its neighbours in the file, the more the shorter it
@@ -40,10 +39,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp, inf, isfinite, log
-from operator import add, itemgetter
+from operator import add, itemgetter, mul
 from typing import overload
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from lorelog.core.document import ChunkKey
 from lorelog.core.ports import ChunkNeighbours
@@ -58,14 +58,14 @@ MAX_DENSE_WEIGHT_EXACT = 0.15
 
 _MAX_QUERY_CHARS = 4_000
 _MAX_EXACT_CHARS = 200
-USUAL_RARITY = 40.0
-USUAL_REACH = 4.0
-USUAL_LENGTH = 400.0
-MAX_LENGTH_LOGARITHM = 1.5
-MAX_COVERAGE = 1.5
-MIN_REACH = 0.5
-MAX_HEIGHT = 12.0
-_MAX_LOGARITHM = 12.0
+SHARPNESS = 3.0
+"""Power of both lanes' shares of their best, where both lanes are weighed."""
+MIN_COVERAGE, MAX_COVERAGE = 0.01, 2.0
+USUAL_TERMS = 6.0
+_EXACT_POWER = 8.0
+_FEW_EXACT = 8
+"""How soon literal words count, and of how many words at most: a report of an error has many, and is about something."""
+_MAX_LOGIT = 6.0
 _FEW_TERMS = 3
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
 QUOTED_PATTERN = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
@@ -88,16 +88,6 @@ class LaneEvidence(Struct, frozen=True):
     """How far the best cosine is above the mean of the dense candidates, in standard deviations, divided by the
     expected maximum of as many random numbers.
     """
-    known: float = 0.0
-    """How much better or worse than usual the encoder knows the corpus, probed with the corpus's own sentences."""
-    rarity: float = USUAL_RARITY
-    """BM25 of a chunk with every term."""
-    reach: float = USUAL_REACH
-    """Difference of the highest and the lowest cosine of the candidates, in deviations."""
-    height: float = 0.0
-    """How far the best cosine is above the mean cosine with texts about anything, in deviations; 0 if not known."""
-    length: float = USUAL_LENGTH
-    """Median length of the first candidates' texts, in characters."""
 
 
 class LaneWeights(Struct, frozen=True):
@@ -114,57 +104,49 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
     numbers = numbers or calibration_of(UNMEASURED).lanes
     exact, others = _split_exact_words(query[:_MAX_QUERY_CHARS])
     words = len(exact) + sum(word.lower() not in STOP_WORDS for word in others)
-    exact_share = len(exact) / words if words else 0.0
     # Only in the other words: the Latin letters of an identifier must not make Chinese look readable.
-    unread_share = non_latin_share(" ".join(others))
-    foreign = foreign_share(others)
-    length = relative_length(evidence.length)
+    unread = max(non_latin_share(" ".join(others)), foreign_share(others))
     likeness = keyword_likeness(others, evidence.terms)
-    lexical = evidence.coverage * _weight(
-        numbers.words
-        + numbers.words_rarity * log(max(evidence.rarity, 1.0) / USUAL_RARITY)
-        + numbers.words_coverage * min(evidence.coverage, MAX_COVERAGE)
-        + numbers.words_length * length
-        + numbers.words_keywords * likeness
-    )
-    vectors = max(evidence.reach, MIN_REACH) * _weight(
-        numbers.vectors
-        + numbers.vectors_known * evidence.known
-        + numbers.vectors_unread * unread_share
-        + numbers.vectors_foreign * foreign
-        + numbers.vectors_height * min(max(evidence.height, 0.0), MAX_HEIGHT)
-        + numbers.vectors_lead * evidence.lead
-        + numbers.vectors_length * length
-    )
-    proximity = numbers.proximity * _weight(numbers.proximity_known * evidence.known)
-    entry = numbers.entry * _weight(numbers.entry_long * max(length, 0.0))
-    read = ReadingWeights(0.0, 0.0, proximity, numbers.part_words, entry)
-    dense = vectors / (lexical + vectors)
-    dense -= max(dense - MAX_DENSE_WEIGHT_EXACT, 0.0) * exact_share
-    lanes = (lexical + vectors) / (lexical + vectors + read.total)
+    coverage = min(max(evidence.coverage, MIN_COVERAGE), MAX_COVERAGE)
+    share = dense_share(lane_features(coverage, evidence.terms, evidence.lead, likeness, unread), numbers)
+    rest = 1.0 - share
+    lexical = rest * coverage**numbers.bm25_power
+    read = ReadingWeights(0.0, 0.0, rest * numbers.proximity, rest * numbers.part_words, share * numbers.entry)
+    whole = lexical + share + read.total
+    dense = limit_dense(share / (lexical + share), literalness(len(exact), words))
     reasons = [
         f"words cover {evidence.coverage:.0%} of {evidence.terms} terms",
         f"the best vector leads by {evidence.lead:.2f}",
-        f"texts of about {evidence.length:.0f} characters",
     ]
     if likeness == 1.0:
         reasons.append("taken for keywords")
-    if unread_share > 0.0:
-        reasons.append(f"{unread_share:.0%} of the letters are outside Latin script")
-    if foreign > 0.0:
-        reasons.append(f"{foreign:.0%} of the small words are of another language")
+    if unread > 0.0:
+        reasons.append(f"{unread:.0%} is in scripts or languages that the built-in model hardly reads")
     if exact:
         reasons.append(f"{len(exact)} of {words} words are meant literally")
-    return LaneWeights(round(dense, 4), "; ".join(reasons), lanes, read.scaled((1.0 - lanes) / read.total))
+    return LaneWeights(round(dense, 4), "; ".join(reasons), (lexical + share) / whole, read.scaled(1.0 / whole))
 
 
-def relative_length(length: float) -> float:
-    """Return the logarithm of a length divided by the usual one, within limits."""
-    return min(max(log(max(length, 1.0) / USUAL_LENGTH), -MAX_LENGTH_LOGARITHM), MAX_LENGTH_LOGARITHM)
+def literalness(exact: int, words: int) -> float:
+    """Return how far a query of so many words, some of them literal, is meant literally."""
+    return float((exact / words) ** _EXACT_POWER * min(1.0, _FEW_EXACT / words) ** 2) if words else 0.0
 
 
-def _weight(logarithm: float) -> float:
-    return exp(min(max(logarithm, -_MAX_LOGARITHM), _MAX_LOGARITHM))
+def limit_dense(dense: float, literal: float) -> float:
+    """Return the dense lane's share for a query that is meant literally so far."""
+    return dense - max(dense - MAX_DENSE_WEIGHT_EXACT, 0.0) * literal
+
+
+def lane_features(coverage: float, terms: float, lead: float, likeness: float, unread: float) -> tuple[float, ...]:
+    """Return what the share of the vectors depends on, in the order of `LaneNumbers`. `bench.quality` learns from the same."""
+    coverage = min(max(coverage, MIN_COVERAGE), MAX_COVERAGE)
+    return (1.0, log(coverage), log(max(terms, 1) / USUAL_TERMS), lead, likeness, unread)
+
+
+def dense_share(features: Sequence[float], numbers: LaneNumbers) -> float:
+    """Return the share of the vectors before the rest is weighed: a logistic function."""
+    logit = sum(map(mul, features, astuple(numbers)))
+    return 1.0 / (1.0 + exp(-min(max(logit, -_MAX_LOGIT), _MAX_LOGIT)))
 
 
 def _split_exact_words(text: str) -> tuple[list[str], list[str]]:
@@ -362,10 +344,11 @@ class FusedRanking(Sequence[FusedCandidate]):
 
 
 class LaneMix(Struct, frozen=True):
-    """How two lanes are mixed: the dense lane's share, and the maximum of both together."""
+    """How two lanes are mixed: the dense lane's share, the maximum of both together, and the power of each lane's shares."""
 
     dense: float
     whole: float = 1.0
+    power: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.dense <= 1.0:
@@ -390,7 +373,7 @@ def fuse_convex(
     mix: LaneMix,
     support: NeighbourSupport = NO_SUPPORT,
 ) -> FusedRanking:
-    """Rank the union of both lanes by `(1 - w) * lexical + w * dense`, each normalised to 0..1.
+    """Rank the union of both lanes by `(1 - w) * lexical + w * dense`, each normalised to 0..1 and raised to a power.
 
     `similarities` are the cosines of all candidates with a vector, from either lane; a dense candidate that is not
     among them keeps its own cosine.
@@ -404,8 +387,8 @@ def fuse_convex(
     cosines = _finite_scores({**proposed.by_key, **similarities})
     faulty = cosines.faulty | proposed.faulty.difference(cosines.by_key)
     convex = _ConvexScorer(
-        _LexicalShare(words, mix.whole * (1.0 - mix.dense), support.lexical),
-        _DenseShare(_LaneScores(cosines.by_key, faulty), mix.whole * mix.dense, support.dense),
+        _LexicalShare(words, mix.whole * (1.0 - mix.dense), support.lexical, mix.power),
+        _DenseShare(_LaneScores(cosines.by_key, faulty), mix.whole * mix.dense, support.dense, mix.power),
     )
     return FusedRanking(keys, convex.scores(keys), convex.parts)
 
@@ -440,27 +423,30 @@ def rank_single(candidates: Sequence[Candidate], lane: Lane) -> FusedRanking:
 
 
 class _LexicalShare:
-    """BM25 divided by the best BM25; 0 without common words."""
+    """BM25 divided by the best BM25, to a power; 0 without common words."""
 
-    def __init__(self, scores: _LaneScores, weight: float, supported: Mapping[ChunkKey, float]) -> None:
+    def __init__(
+        self, scores: _LaneScores, weight: float, supported: Mapping[ChunkKey, float], power: float = 1.0
+    ) -> None:
         self._scores = scores
         self.weight = weight
         self.supported = supported
+        self._power = power
         self._best = max((*scores.by_key.values(), *supported.values()), default=0.0)
 
     def ratio(self, key: ChunkKey) -> float:
         score = self._scores.by_key.get(key, 0.0)
-        return score / self._best if score > 0.0 else 0.0
+        return (score / self._best) ** self._power if score > 0.0 else 0.0
 
     def ratios(self, keys: Sequence[ChunkKey]) -> list[float]:
         """Return `ratio` of many scores at once: this runs for every candidate of every search."""
-        get, best = self._scores.by_key.get, self._best
-        return [score / best if (score := get(key, 0.0)) > 0.0 else 0.0 for key in keys]
+        get, best, power = self._scores.by_key.get, self._best, self._power
+        return [(score / best) ** power if (score := get(key, 0.0)) > 0.0 else 0.0 for key in keys]
 
     def neighbour_share(self, key: ChunkKey) -> float:
         """Return the neighbours' addition."""
         score = self.supported.get(key, 0.0)
-        return self.weight * (score / self._best - self.ratio(key)) if score > 0.0 else 0.0
+        return self.weight * ((score / self._best) ** self._power - self.ratio(key)) if score > 0.0 else 0.0
 
     def value(self, key: ChunkKey, _: float = 0.0) -> float:
         return self.weight * self.ratio(key)
@@ -477,12 +463,15 @@ class _LexicalShare:
 
 
 class _DenseShare:
-    """A cosine's position between the lowest and the highest of the candidates."""
+    """A cosine's position between the lowest and the highest of the candidates, to a power."""
 
-    def __init__(self, cosines: _LaneScores, weight: float, supported: Mapping[ChunkKey, float]) -> None:
+    def __init__(
+        self, cosines: _LaneScores, weight: float, supported: Mapping[ChunkKey, float], power: float = 1.0
+    ) -> None:
         self._cosines = cosines
         self.weight = weight
         self.supported = supported
+        self._power = power
         self._low = min(cosines.by_key.values(), default=0.0)
         self._high = max(cosines.by_key.values(), default=0.0)
         self._half = self._high / 2 - self._low / 2  # halves, so that the widest range of floats does not overflow
@@ -497,14 +486,14 @@ class _DenseShare:
         cosine = self._cosines.by_key.get(key)
         if cosine is None or key not in self.supported:
             return 0.0
-        return self.weight * (max(self._ratio(self.supported[key]), 0.0) - self._ratio(cosine))
+        return self.weight * (self._ratio(self.supported[key]) - self._ratio(cosine))
 
     def added(self, keys: Sequence[ChunkKey], ratios: Sequence[float], weight: float) -> list[float]:
         """Return the sums of lexical and dense shares of many candidates; the lexical share replaces a missing dense
         one.
         """
         cosines, low, half, high, own = self._cosines.by_key, self._low / 2, self._half, self._high, self.weight
-        get = cosines.get
+        get, power = cosines.get, self._power
         if half <= 0.0:
             return [
                 weight * ratio + own * (1.0 if key in cosines else ratio)
@@ -512,7 +501,14 @@ class _DenseShare:
             ]
         return [
             weight * ratio
-            + own * (ratio if (cosine := get(key)) is None else (cosine / 2 - low) / half if cosine < high else 1.0)
+            + own
+            * (
+                ratio
+                if (cosine := get(key)) is None
+                else ((cosine / 2 - low) / half) ** power
+                if cosine < high
+                else 1.0
+            )
             for key, ratio in zip(keys, ratios, strict=True)
         ]
 
@@ -530,7 +526,8 @@ class _DenseShare:
         return ScorePart(Lane.DENSE.value, self.value(key, stand_in), note)
 
     def _ratio(self, cosine: float) -> float:
-        return min((cosine / 2 - self._low / 2) / self._half, 1.0) if self._half > 0.0 else 1.0
+        ratio = min(max((cosine / 2 - self._low / 2) / self._half, 0.0), 1.0) if self._half > 0.0 else 1.0
+        return float(ratio**self._power)
 
 
 class _ConvexScorer(Struct, frozen=True):

@@ -1,7 +1,6 @@
 """What was learned of an encoder: where its cosines lie, how far to trust it, and what its hits are worth.
 
-`python -m bench.quality.fit --write FILE` learns these numbers on judged sets and writes `calibrations.json`. One number of
-lorelog-1 is set by hand: `unread` of hybrid hits (docs/decisions/retrieval.md).
+`python -m bench.quality.fit --write FILE` learns these numbers on judged sets and writes `calibrations.json`.
 
 A cosine says nothing by itself: each encoder has its own range, and each question its own level (short and common
 questions are near everything). In a large index the other candidates give the level; in one of ten notes there are none.
@@ -18,8 +17,11 @@ probability, calibrated on questions with and without an answer, in indexes of 5
 function of:
 
 - the words of the query in the hit, and how far its cosine is above those of texts about anything (`calibration`);
-- its score and its margin over the best other hit: a hit that stands alone is more often right;
+- the margin of its score over the best other hit: a hit that stands alone is more often right;
 - how far the best cosine is ahead of the others, and the number of chunks: among many, one looks like an answer by accident.
+
+Its score itself, the language and the level of the question's cosines are left out: they made families of sets worse that were not learned
+from.
 
 Along a list of hits it never rises: a hit is not more likely relevant than one that ranks before it. Where nothing is
 known it is 0 and has no word: a hit without a word of the query, by an encoder that was not measured, in an index too small
@@ -46,35 +48,25 @@ UNMEASURED = "unmeasured"
 
 
 class LaneNumbers(Struct, frozen=True):
-    """Weights of the lanes: logarithms, and how evidence changes them; the weights of readings are plain numbers, and how evidence
-    changes their logarithms.
-    """
+    """Weights of the lanes. The first six give the log-odds of the vectors' share, in the order of `fusion.lane_features`."""
 
-    words: float = 2.0
-    words_rarity: float = 1.0
-    words_coverage: float = 0.0
-    words_length: float = 0.0
-    words_keywords: float = 0.0
-    vectors: float = 1.0
-    vectors_known: float = 0.0
-    vectors_unread: float = 0.0
-    vectors_foreign: float = 0.0
-    vectors_height: float = 0.0
-    vectors_lead: float = 0.0
-    vectors_length: float = 0.0
+    constant: float = 0.0
+    coverage: float = 0.0
+    terms: float = 0.0
+    lead: float = 0.0
+    keywords: float = 0.0
+    unread: float = 0.0
+    bm25_power: float = 1.0
+    """Power of the coverage that BM25 is multiplied by."""
     proximity: float = 1.0
-    proximity_known: float = 0.0
+    """Weights of readings beside the best chunk of their lane: of the words, and of the size of an entry beside the vectors."""
     part_words: float = 1.0
-    entry: float = 1.0
-    entry_long: float = 0.0
+    entry: float = 0.0
 
 
 RelevanceNumbers = Mapping[str, float]
 """Weights of a hit's features on the log-odds scale; all of `RELEVANCE_FEATURES`."""
-RELEVANCE_FEATURES = (
-    *("base", "terms", "coverage", "proximity", "part_words", "unread", "unread_coverage"),
-    *("chunks", "lead", "height", "level", "score", "margin"),
-)
+RELEVANCE_FEATURES = (*("base", "terms", "coverage", "proximity", "part_words", "chunks", "lead", "height", "margin"),)
 
 
 class EncoderCalibration(Struct, frozen=True):
@@ -82,8 +74,6 @@ class EncoderCalibration(Struct, frozen=True):
 
     centre: tuple[float, ...] = ()
     """Mean vector of texts about anything; empty if the encoder was not measured."""
-    level: float = 0.0
-    """The mean cosine of questions with the centre."""
     spread: float = 0.0
     """Standard deviation of a question's cosines with such texts."""
     lanes: LaneNumbers = field(default_factory=LaneNumbers)
@@ -130,7 +120,6 @@ def _read_calibration(found: dict[str, object]) -> EncoderCalibration:
     codes = array("b", base64.b64decode(values["centre"]))
     return EncoderCalibration(
         centre=tuple(values["step"] * code for code in codes),
-        level=values["level"],
         spread=values["spread"],
         lanes=LaneNumbers(**values["lanes"]),
         hybrid={**none, **values["hybrid"]},
@@ -142,7 +131,6 @@ def _read_calibration(found: dict[str, object]) -> EncoderCalibration:
 _MAX_TERMS = 40
 _MAX_CHUNKS = 10_000
 _MIN_HEIGHT, _MAX_HEIGHT = -4.0, 12.0
-_MAX_LEVEL = 4.0
 UNKNOWN_RELEVANCE = 0.0
 _MIN_RELEVANCE = 0.0001
 MIN_CHUNKS_TO_COMPARE = 200
@@ -153,8 +141,6 @@ class QueryFeatures(Struct, frozen=True):
     """Features that all hits of a query share."""
 
     terms: int
-    unread: float
-    """Share of its letters or small words that the encoder was not trained on; lexical matches then count for more."""
     chunks: int = 1_000
     """Number of chunks that were searched."""
     lead: float = 0.0
@@ -168,37 +154,32 @@ def relevance_probability(
     reading: MatchFeatures,
     calibration: EncoderCalibration,
     *,
-    score: float | None = None,
-    margin: float = 0.0,
+    margin: float | None = None,
     cosine: float | None = None,
 ) -> float:
     """Return the probability that a hit is relevant; `UNKNOWN_RELEVANCE` if nothing is known of it.
 
-    `score` is that of the fused lanes and the match features, and None for other rankings; `margin` is how far it is above that
-    of the best other hit. `cosine` is None if the hit has no vector, or no vectors were searched.
+    `margin` is how far its score, that of the fused lanes and the match features, is above that of the best other hit; None for
+    other rankings. `cosine` is None if the hit has no vector, or no vectors were searched.
     """
-    height, level = 0.0, 0.0
+    height = 0.0
     if cosine is None:
         numbers = calibration.words
     else:
-        numbers = calibration.other if score is None else calibration.hybrid
+        numbers = calibration.other if margin is None else calibration.hybrid
         if calibration.is_measured:
             height = (cosine - query.mean_cosine) / calibration.spread
-            level = (query.mean_cosine - calibration.level) / calibration.spread
         elif query.chunks < MIN_CHUNKS_TO_COMPARE and reading.coverage + reading.part_words <= 0.0:
             return UNKNOWN_RELEVANCE
-    ranked = (0.0, 0.0) if score is None else (score, margin)
-    features = relevance_features(query, reading, height=height, level=level, score=ranked[0], margin=ranked[1])
+    features = relevance_features(query, reading, height, margin or 0.0)
     logit = sum(numbers[name] * value for name, value in features.items())
     return max(round(1.0 / (1.0 + exp(-min(max(logit, -30.0), 30.0))), 4), _MIN_RELEVANCE)
 
 
-def relevance_features(
-    query: QueryFeatures, reading: MatchFeatures, *, height: float, level: float, score: float, margin: float
-) -> dict[str, float]:
+def relevance_features(query: QueryFeatures, reading: MatchFeatures, height: float, margin: float) -> dict[str, float]:
     """Return the features of a hit by the names of `calibration.RELEVANCE_FEATURES`. `bench.quality` learns from the same.
 
-    `height` and `level` are in deviations of the encoder, and 0 if it was not measured.
+    `height` is in deviations of the encoder, and 0 if it was not measured.
     """
     return {
         "base": 1.0,
@@ -206,19 +187,15 @@ def relevance_features(
         "coverage": reading.coverage,
         "proximity": reading.proximity,
         "part_words": reading.part_words,
-        "unread": query.unread,
-        "unread_coverage": query.unread * reading.coverage,
         "chunks": log10(min(max(query.chunks, 1), _MAX_CHUNKS)) - 2.0,
         "lead": query.lead,
         "height": min(max(height, _MIN_HEIGHT), _MAX_HEIGHT),
-        "level": min(max(level, -_MAX_LEVEL), _MAX_LEVEL),
-        "score": min(max(score, 0.0), 1.0),
         "margin": min(max(margin, -1.0), 1.0),
     }
 
 
-CONFIDENCE_THRESHOLDS = (("strong", 0.6), ("likely", 0.2), ("weak", 0.0))
-"""Each word with the lowest relevance it stands for."""
+CONFIDENCE_THRESHOLDS = (("strong", 0.8), ("likely", 0.5), ("weak", 0.0))
+"""Each word with the lowest relevance it stands for: of strong hits nine in ten are relevant, of likely ones seven."""
 
 
 def never_rising(relevances: Sequence[float]) -> tuple[float, ...]:

@@ -11,8 +11,8 @@ alone; with vectors the weights depend on the query (`fusion.weigh_lanes`).
 Entry size. A long entry is split into many chunks, and each is another chance to look like the answer: the best of
 ten draws says less than a single one. So a chunk counts for more the fewer chunks its entry has, up to
 `MAX_ENTRY_CHUNKS`. An entry is an outermost section of its file (a note, a page under one title) or a turn of a
-journal (`is_entry_path`). Measured with the set itself held out (nDCG@10): turns between a person and an agent .439
-to .511 and .530 to .565, sessions .558 to .568, nothing lower by more than .004.
+journal (`is_entry_path`). It counts as far as short and long entries are mixed among the candidates (`entry_mix`): where nearly all
+are alike, the few others are long for a reason.
 
 Commands. A captured entry lists the commands of its turn. A word that only the commands have counts for less than one of the outcome:
 the list repeats names of programs and files, whatever the turn was about.
@@ -218,6 +218,12 @@ def entry_share(size: int) -> float:
     return 1.0 - log(min(max(size, 1), MAX_ENTRY_CHUNKS)) / log(MAX_ENTRY_CHUNKS)
 
 
+def entry_mix(shares: Sequence[float]) -> float:
+    """Return how far short and long entries are mixed: 1 if half are of each kind, 0 if all are alike and their sizes say nothing."""
+    mean = sum(shares) / len(shares) if shares else 0.0
+    return 4.0 * mean * (1.0 - mean)
+
+
 def entry_score(size: int, weight: float = ENTRY_WEIGHT) -> float:
     """Return the addition to the score for an entry of this size."""
     return weight * entry_share(size)
@@ -238,6 +244,8 @@ QUOTED_WEIGHT = 1.0
 
 _MAX_QUESTION_CHARS = 4_000
 _MAX_PHRASES = 8
+_MAX_QUOTING_CHARS, _MIN_QUOTED_SHARE = 300, 0.2
+"""A longer text with few quotations is a report, whose code and messages have quotation marks; it asks for none of them."""
 _QUOTE_PATTERN = re.compile(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
 _QUOTE_MARKS = frozenset('"“„«「')
 """Every quoted phrase begins with one. Most queries have none, and the pattern is slow to compile."""
@@ -266,6 +274,8 @@ def find_quoted_phrases(question: str) -> list[re.Pattern[str]]:
         return []
     found = ("".join(match.groups("")) for match in _QUOTE_PATTERN.finditer(question[:_MAX_QUESTION_CHARS]))
     phrases = dict.fromkeys(_normalize_phrase(phrase) for phrase in found if any(map(str.isalnum, phrase)))
+    if len(question) > _MAX_QUOTING_CHARS and sum(map(len, phrases)) < _MIN_QUOTED_SHARE * len(question):
+        return []
     # A phrase begins and ends at word borders; symbols and scripts without spaces have none.
     borders = [
         (r"(?<!\w)" if _is_word_edge(phrase[0]) else "", phrase, r"(?!\w)" if _is_word_edge(phrase[-1]) else "")

@@ -39,14 +39,6 @@ def part_note(hit: Hit, name: str) -> str:
 # -- breadth and fusion ------------------------------------------------------------------------------------------------
 
 
-def test_the_first_texts_of_each_lane_say_how_long_texts_are(shelf: Shelf) -> None:
-    """The median length is that of the texts which are ranked first, not that of all that match."""
-    shelf.put((f"otter {'x' * 94} n{n}", away(0.01 * n)) for n in range(9))
-    shelf.put((f"pelican {'y' * 5_000} n{n}", away(1.0)) for n in range(30))
-
-    assert "texts of about 103 characters" in shelf.search("otter").weighing
-
-
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize(
     ("fusion", "better", "far"),

@@ -31,7 +31,6 @@ from lorelog.core.query import Filters
 from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import ScanResult, read_text, scan
 from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation, utc_now
-from lorelog.services.indexing.model_fit import refresh_model_fit
 from lorelog.services.indexing.reembed import PreviousEmbedder, compare_and_switch, explain_kept_vectors, is_reembed_due
 from lorelog.services.memory_state.tombstones import Tombstones, apply_missed_deletions, is_in_sync
 from lorelog.services.places.roots import Root, find_innermost_root
@@ -259,8 +258,6 @@ class IndexRun:
             if self._counters.changed or self._counters.removed or self._counters.embedded:
                 with self._writer() as writer:
                     writer.sweep()
-            if self._embedder is not None and self._vectors.error is None:
-                refresh_model_fit(self._store, self._embedder)
         return self._counters.report(started, self._waiting())
 
     def over_files(self, files: Sequence[SourceFile], gone: Sequence[str] = ()) -> IndexReport:

@@ -11,7 +11,6 @@ from math import fsum, isfinite, log, sqrt
 from operator import attrgetter
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey
 from lorelog.core.options import SearchOptions
@@ -20,8 +19,9 @@ from lorelog.core.query import Candidate, Fusion, Lane, Term
 from lorelog.retrieval import score_features
 from lorelog.retrieval.fusion import (
     MAX_BORROWER_CHARS,
+    MAX_COVERAGE,
     NO_SUPPORT,
-    USUAL_LENGTH,
+    SHARPNESS,
     FusedRanking,
     LaneEvidence,
     LaneMix,
@@ -34,8 +34,7 @@ from lorelog.retrieval.fusion import (
     weigh_lanes,
 )
 from lorelog.retrieval.relevance import UNMEASURED, EncoderCalibration, calibration_of
-from lorelog.retrieval.score_features import LANES_WEIGHT
-from lorelog.services.indexing.model_fit import model_fit
+from lorelog.retrieval.score_features import LANES_WEIGHT, entry_mix, entry_share
 
 MAX_HITS = 10_000
 _MIN_CANDIDATES = 200
@@ -44,8 +43,6 @@ _SUPPORTED_PER_LANE = 60
 _SCORE = attrgetter("score")
 _MEASURED_PER_HIT = 4
 _MIN_MEASURED = 80
-_MEASURED_PER_LANE = 10
-"""Candidates of each lane whose lengths say how long the texts are."""
 _FULL_TERM_SCORE = 2.2
 """BM25 of one term of rarity 1 in a chunk that consists of it: k1 + 1."""
 
@@ -109,12 +106,10 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     around = _look_around(store, lexical, dense)
     support = _find_support(store, question.vector, around, lexical, cosines)
     best = max(filter(isfinite, (*map(_SCORE, lexical), *support.lexical.values())), default=0.0)
-    evidence = _gather_evidence(rarity, best, list(filter(isfinite, cosines.values())), question, deviation)
-    length = _median_length(around, lexical, dense)
-    evidence = replace(evidence, lead=lead, known=model_fit(store), length=length)
+    evidence = LaneEvidence(_coverage(rarity, best), len(rarity), lead)
     weights = weigh_lanes(question.text, evidence, question.calibration.lanes)
-    ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, weights.lanes), support)
-    ranked = _weigh_entry_sizes(store, ranked, options.k, weights.readings.entry)
+    ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, weights.lanes, SHARPNESS), support)
+    ranked = _weigh_entry_sizes(store, ranked, options.k, weights)
     return CandidateSet(ranked, rarity, lexical, cosines, mean, deviation, weights, lead)
 
 
@@ -124,12 +119,13 @@ def weigh_terms(store: Store, terms: Sequence[Term]) -> dict[str, float]:
     return {term.text: term.weight * rarity[term.text] for term in terms if term.text in rarity}
 
 
-def _weigh_entry_sizes(
-    store: Store, ranked: FusedRanking, k: int, weight: float = score_features.ENTRY_WEIGHT
-) -> FusedRanking:
+def _weigh_entry_sizes(store: Store, ranked: FusedRanking, k: int, weights: LaneWeights | None = None) -> FusedRanking:
     """Add the score of the entry's size to the first candidates; the others stay behind them."""
     measured = max(_MIN_MEASURED, _MEASURED_PER_HIT * min(k, MAX_HITS))
     sizes = store.entry_sizes(ranked.first_keys(measured), score_features.MAX_ENTRY_CHUNKS)
+    weight = score_features.ENTRY_WEIGHT
+    if weights is not None:
+        weight = weights.readings.entry * entry_mix([entry_share(size) for size in sizes.values()])
     scores = {size: score_features.entry_score(size, weight) for size in set(sizes.values())}
     return ranked.plus_first(
         measured,
@@ -161,32 +157,9 @@ def _find_support(
     return support_from_neighbours(around, dict(lexical), cosines)
 
 
-def _gather_evidence(
-    rarity: Mapping[str, float], best: float, cosines: Sequence[float], question: SearchQuestion, deviation: float
-) -> LaneEvidence:
+def _coverage(rarity: Mapping[str, float], best: float) -> float:
     full_score = _FULL_TERM_SCORE * fsum(rarity.values())
-    calibration = question.calibration
-    unit = calibration.spread if calibration.is_measured else deviation
-    highest = max(cosines, default=0.0)
-    height = 0.0
-    if calibration.is_measured and question.vector is not None:
-        height = (highest - calibration.mean_cosine(question.vector)) / unit
-    return LaneEvidence(
-        coverage=min(best / full_score, 2.0) if full_score > 0.0 else 0.0,
-        terms=len(rarity),
-        rarity=full_score,
-        reach=(highest - min(cosines, default=0.0)) / unit if unit > 0.0 else 0.0,
-        height=height,
-    )
-
-
-def _median_length(
-    around: Mapping[ChunkKey, ChunkNeighbours], lexical: Sequence[Candidate], dense: Sequence[Candidate]
-) -> float:
-    """Return the median length of the texts that either lane ranks first."""
-    first = (candidate.key for lane in (lexical, dense) for candidate in lane[:_MEASURED_PER_LANE])
-    found = sorted(around[key].length for key in first if key in around)
-    return float(found[len(found) // 2]) if found else USUAL_LENGTH
+    return min(best / full_score, MAX_COVERAGE) if full_score > 0.0 else 0.0
 
 
 def _lead(dense: Sequence[Candidate], mean: float, deviation: float) -> float:

@@ -111,11 +111,9 @@ class HitBuilder:
         self._question = question
         self._options = options
         self._candidates = candidates
-        foreign = unread_share(question.text)
-        self._reader = CloseReader(question.terms, candidates.rarity, foreign)
+        self._reader = CloseReader(question.terms, candidates.rarity, unread_share(question.text))
         self._query_features = QueryFeatures(
             len(question.terms),
-            foreign,
             question.chunks,
             candidates.lead,
             0.0 if question.vector is None else question.calibration.mean_cosine(question.vector),
@@ -286,14 +284,13 @@ class HitBuilder:
     def _relevance(self, key: ChunkKey) -> float:
         """Return the probability that a chunk is relevant."""
         score = self._plain_scores.get(key)
-        margin = 0.0
+        margin = None if score is None else 0.0
         if score is not None and len(self._best_scores) > 1:
             margin = score - self._best_scores[score == self._best_scores[0]]
         return relevance_probability(
             self._query_features,
             self._readings[key],
             self._question.calibration,
-            score=score,
             margin=margin,
             cosine=self._candidates.cosines.get(key),
         )

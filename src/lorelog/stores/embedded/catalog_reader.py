@@ -365,13 +365,6 @@ class CatalogReader:
             self._project_counts = counts
         return counts
 
-    def sample(self, count: int) -> list[StoredChunk]:
-        """Return chunks with vectors, spread over the index."""
-        if not self.is_current_space():
-            return []
-        chunks = self.fetch(sorted({row for _, row in self._spread(count, "embedded", ())}))
-        return [chunks[row] for row in sorted(chunks, key=int)]
-
     def _spread(self, count: int, condition: str, values: Sequence[object]) -> list[tuple[str, int]]:
         """Return vector key and row of the first live chunk that matches a condition at each of `count` evenly spaced rows."""
         first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()

@@ -138,7 +138,6 @@ class CatalogStore(ABC):
     pending_of = _reads(CatalogReader.pending_of, list)
     find = _reads(CatalogReader.find, list)
     fetch = _reads(CatalogReader.fetch, dict)
-    sample = _reads(CatalogReader.sample, list)
     get_note = _reads(CatalogReader.get_note, str)
     chunk_neighbours = _reads(CatalogReader.chunk_neighbours, dict)
     entry_sizes = _reads(CatalogReader.entry_sizes, dict)
