@@ -63,6 +63,7 @@ FAILURE_TYPE = "failure"
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _CUE_FIELDS = ("id", "type", "text", "date", "origin", "own", "expires", "verdict", "session", "reason", "writer")
+_ACTS = frozenset({CueKind.COMMAND, CueKind.EVENT, CueKind.SYMBOL})
 MAX_STANDING = 2_000
 _MIN_COUNTED_TURNS, _MAX_COUNTED_TURNS = 30, 200
 _MAX_TURN_SHARE = 0.03
@@ -418,12 +419,18 @@ def _encode_standing(memory: StandingMemory) -> str:
 @lru_cache(maxsize=MAX_MEMORIES)
 def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
     """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
-    entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
-    # Whoever writes a name is seldom at what was decided about it.
-    cues = [cue for cue in read_cues(memory.cues) if not (memory.reason and cue.kind is CueKind.SYMBOL)]
+    cues, entry = read_cues(memory.cues), memory.cue_entry()
+    if memory.reason:
+        # Where and what: a filed rule about commits of some files is about neither all commits nor all that is done with them.
+        kinds = {cue.kind for cue in cues}
+        if CueKind.PATH not in kinds:  # whoever writes a name is seldom at what was decided about it
+            cues = tuple(cue for cue in cues if cue.kind is not CueKind.SYMBOL)
+        elif kinds & _ACTS:
+            entry["both"] = True
+    encoded = json.dumps(entry, ensure_ascii=False)
     lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in cues]
     return tuple(
-        (kind + key, _encode_line(kind + key, hint, rank, value, entry)) for kind, key, hint, value in lines if kind
+        (kind + key, _encode_line(kind + key, hint, rank, value, encoded)) for kind, key, hint, value in lines if kind
     )
 
 
