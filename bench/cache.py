@@ -1,6 +1,6 @@
 """Measures whether the caches pay off: a mix of new, repeated and similar queries, with and without each cache.
 
-Responsible for the defaults of `cache.answers`, `cache.similar` and `cache.hot`. One embedded store of made-up rows
+Responsible for the defaults of `cache.answers` and `cache.similar`. One embedded store of made-up rows
 (those of the scale run) is asked the same questions by the public `Searcher` in several arrangements, which take turns
 question by question, so that a noisy minute falls on all. Times are processor time, in one thread, because what shares
 the machine would drown the differences. A question's vector is given, as in the scale run, so they are times beyond the
@@ -9,8 +9,7 @@ model's own; `--model-ms` adds what a model takes to every question that would h
     python -m bench.cache [--size 5000] [--questions 400] [--model-ms 0]
 
 Half of the questions are new, 35 of 100 repeat one of the last fifty to the letter, 15 of 100 repeat one but for an
-article or the end mark. New questions are about few memories and many: half of them about twenty rows, the others about
-any.
+article or the end mark. Half of the new questions are about twenty rows, the others about any.
 """
 
 from __future__ import annotations
@@ -55,11 +54,9 @@ _MOST_LOSS = 0.05
 """Share of time that other queries may lose."""
 
 ARRANGEMENTS = {
-    "no cache": CacheOptions(answers=False, hot=False),
-    "answers": CacheOptions(answers=True, hot=False),
-    "answers, near ones too": CacheOptions(answers=True, similar=_SIMILAR, hot=False),
-    "hot tier": CacheOptions(answers=False, hot=True),
-    "both": CacheOptions(answers=True, hot=True),
+    "no cache": CacheOptions(answers=False),
+    "answers": CacheOptions(answers=True),
+    "answers, near ones too": CacheOptions(answers=True, similar=_SIMILAR),
 }
 
 
@@ -172,12 +169,9 @@ def tables(ways: Mapping[str, Arrangement]) -> list[str]:
         medians = " | ".join(f"{statistics.median(way.times[kind]):.2f}" for kind in SHARES)
         every = way.all_times
         counts = way.caches.counters()
-        found = [f"{counts.exact} same, {counts.near} near of {counts.lookups}"] if counts.lookups else []
-        if counts.hot_lookups:
-            found.append(f"{counts.hot_hits / counts.hot_lookups:.0%} of chunks, {counts.hot_bytes / 1e6:.1f} MB")
+        found = f"{counts.exact} same, {counts.near} near of {counts.lookups}" if counts.lookups else "nothing"
         lines.append(
-            f"| {name} | {medians} | {statistics.median(every):.2f} | {statistics.fmean(every):.2f} | "
-            f"{'; '.join(found) or 'nothing'} |"
+            f"| {name} | {medians} | {statistics.median(every):.2f} | {statistics.fmean(every):.2f} | {found} |"
         )
     lines += ["", "| cache | saves | others lose | pays |", "|---|---|---|---|"]
     return [*lines, *verdicts(ways)]
@@ -201,7 +195,6 @@ def verdicts(ways: Mapping[str, Arrangement]) -> list[str]:
             -against("answers, near ones too", [NEW], "answers"),
             "nearly repeated",
         ),
-        ("hot tier", against("hot tier", [NEW]), -against("hot tier", [REPEATED, NEAR]), "new"),
     )
     return [
         f"| {name} | {gain:.0%} of {which} questions | {max(loss, 0.0):.0%} | "

@@ -274,8 +274,8 @@ def test_a_project_may_set_nothing_else() -> None:
     opened = {setting.key for setting in SETTINGS if setting.project_allowed}
 
     assert {setting for setting in opened if not setting.startswith(("chunking.", "search."))} == {
-        *("index.paths", "index.exclude", "index.ignore_files", "index.max_file_bytes", "embedding.batch_size"),
-        *("rerank.candidates", "rerank.timeout_s", "capture.skip", "capture.session_headings"),
+        *("index.paths", "index.exclude", "index.extensions", "index.ignore_files", "index.max_file_bytes"),
+        *("embedding.batch_size", "rerank.candidates", "rerank.timeout_s", "capture.skip", "capture.session_headings"),
     }
     assert "search.all_projects" not in opened
 

@@ -61,6 +61,26 @@ def test_underlined_headings() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "text", "found"),
+    [
+        ("a.txt", "Title\n=====\nx\n\nSub\n---", [(1, 1, "Title"), (5, 2, "Sub")]),
+        (
+            "a.rst",
+            "=====\nTitle\n=====\n\n1. Sub\n------\n\nDeep\n~~~~\nx",
+            [(1, 3, "Title"), (5, 4, "1. Sub"), (8, 5, "Deep")],
+        ),
+        ("a.rst", "====  ===\na     b\n====  ===\n\nLong line\n---\n# no\n\n-----\n", []),
+        ("A.ADOC", "= Doc\n\n== Sub\n[source]\n----\nx\n----\n====\nx\n====\n* item", [(1, 1, "Doc"), (3, 2, "Sub")]),
+        ("a.org", "#+TITLE: x\n* Plan\n** Step\n * item\n*bold*\n# no\n-----", [(2, 1, "Plan"), (3, 2, "Step")]),
+    ],
+)
+def test_headings_of_plain_text(source: str, text: str, found: list[tuple[int, int, str]]) -> None:
+    """The suffix of a file decides what a heading is; the edges of blocks and tables are none."""
+    outline = read_outline(text, source=source)
+    assert [(heading.first + 1, heading.level, heading.title) for heading in outline.headings] == found
+
+
+@pytest.mark.parametrize(
     "above",
     [
         "",

@@ -30,6 +30,15 @@ def test_suffixes_of_any_case_are_found(plant: Plant) -> None:
     assert result.roots == (str(root),)
 
 
+def test_plain_text_is_counted_or_read_as_the_setting_says(plant: Plant) -> None:
+    """Text files that are not ignored are counted by suffix; those of `extensions` are read."""
+    root = plant({"a.md": "", "b.TXT": "", "c.txt": "", "d.rst": "", "e.py": "", "README": "", "x/f.txt": ""})
+    plant({".gitignore": "x/"})
+    assert scan_one(root).passed_over == {".txt": 2, ".rst": 1}
+    result = scan_one(root, extensions=(".txt",))
+    assert (relative_names(result, root), result.passed_over) == (["a.md", "b.TXT", "c.txt"], {".rst": 1})
+
+
 def test_a_stamp_has_size_time_and_inode(plant: Plant) -> None:
     """A file's stamp is its size, modification time and inode."""
     root = plant({"a.md": "five!"})
@@ -246,6 +255,12 @@ def test_ignore_files_have_the_names_that_were_chosen(plant: Plant) -> None:
     assert scan_names(root) == ["c.md"]
     assert scan_names(root, ignore_files=()) == ["a.md", "b.md", "c.md"]
     assert scan_names(root, ignore_files=(".otherignore",)) == ["a.md", "b.md"]
+
+
+@pytest.mark.parametrize(("names", "found"), [((".a", ".b"), ["x.md"]), ((".b", ".a"), [])])
+def test_of_two_ignore_files_the_later_name_decides(plant: Plant, names: tuple[str, str], found: list[str]) -> None:
+    """Ignore files of a directory apply in the order of the setting, not of their names."""
+    assert scan_names(plant({".a": "*.md", ".b": "!x.md", "x.md": ""}), ignore_files=names) == found
 
 
 def test_exclude_has_the_last_word_over_ignore_files(plant: Plant) -> None:

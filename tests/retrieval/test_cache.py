@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from threading import Thread
 
 import pytest
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.examples import examples
-from tests.stores.making import TemporaryStore, chunk, update, vector
+from tests.stores.making import TemporaryStore, update, vector
 
-from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import Explanation, Filters, Hit, Lane, SearchReply, VectorCoverage
 from lorelog.language.analyser import WordAnalyser
@@ -22,10 +20,7 @@ from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.retrieval.cache import (
     AnswerCache,
     AnswerKey,
-    CacheCounters,
-    CachedChunk,
     Caches,
-    HotChunkCache,
     normalize_spaces,
     normalize_wording,
 )
@@ -236,84 +231,6 @@ def test_what_was_dropped_is_not_near_either() -> None:
     assert kept.get_near(near, "r1", EAST) is None
 
 
-# -- hot memories ------------------------------------------------------------------------------------------------------
-
-
-def memory(key: ChunkKey, length: int = 100) -> CachedChunk:
-    one = chunk("/a.md", f"{key} ".ljust(length, "x"), 1)
-    return CachedChunk(StoredChunk(key, f"id{key}", one, "/p", has_vector=True), ("word",) * 3)
-
-
-BYTES = 1_500
-"""Enough for one such chunk and not for two."""
-
-
-def tier(memories: int) -> HotChunkCache:
-    made = HotChunkCache(memories * BYTES)
-    assert made.get_many([], "r1") == {}
-    return made
-
-
-def test_memories_come_back_as_they_went_in() -> None:
-    """Cached chunks are returned by key; others are left out."""
-    hot = tier(9)
-    hot.put_many([memory(1), memory(2)], "r1")
-
-    assert hot.get_many([2, 3, 1], "r1") == {1: memory(1), 2: memory(2)}
-    used = hot.counters().hot_bytes
-    assert hot.counters() == CacheCounters(hot_lookups=3, hot_hits=2, hot_chunks=2, hot_bytes=used)
-    assert used > 200
-
-
-def test_memories_that_are_used_often_outlast_a_sweep() -> None:
-    """A query that reads more than the capacity evicts no chunk that was requested twice."""
-    hot = tier(10)
-    hot.put_many([memory(key) for key in range(4)], "r1")
-    hot.get_many(range(4), "r1")
-
-    for key in range(100, 150):
-        hot.put_many([memory(key)], "r1")
-
-    assert set(hot.get_many(range(4), "r1")) == {0, 1, 2, 3}
-    assert 149 in hot.get_many([149], "r1")
-
-
-def test_memories_once_used_often_leave_in_the_end() -> None:
-    """Chunks that are no longer requested are evicted in the end."""
-    hot = tier(10)
-    for start in (0, 10, 20):
-        for _ in range(3):
-            hot.put_many([memory(key) for key in range(start, start + 4)], "r1")
-            hot.get_many(range(start, start + 4), "r1")
-
-    assert set(hot.get_many(range(20, 24), "r1")) == {20, 21, 22, 23}
-    assert len(hot.get_many(range(4), "r1")) < 3
-
-
-def test_a_memory_larger_than_the_tier_is_not_held() -> None:
-    """A chunk larger than the capacity is not stored."""
-    hot = tier(2)
-    hot.put_many([memory(1), memory(2, length=10 * BYTES)], "r1")
-
-    assert set(hot.get_many([1, 2], "r1")) == {1}
-
-
-@given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 30), max_size=8), st.sampled_from("ab"))))
-def test_the_hot_tier_is_bounded_and_true(steps: list[tuple[bool, list[int], str]]) -> None:
-    """Any sequence of calls stays within the size limit, with consistent keys and counters."""
-    hot = HotChunkCache(6 * BYTES)
-    for is_put, keys, revision in steps:
-        if is_put:
-            hot.put_many([memory(key, 100 + 40 * key) for key in keys], revision)
-        else:
-            found = hot.get_many(keys, revision)
-            assert found == {key: memory(key, 100 + 40 * key) for key in keys if key in found}
-        counts = hot.counters()
-        assert 0 <= counts.hot_bytes <= 6 * BYTES
-        assert (counts.hot_bytes == 0) == (counts.hot_chunks == 0)
-        assert counts.hot_hits <= counts.hot_lookups
-
-
 # -- never stale -------------------------------------------------------------------------------------------------------
 
 WORDS = ("otter", "river", "stone", "sleep", "bridge", "not")
@@ -328,30 +245,15 @@ OPTIONS = st.builds(
 )
 
 
-class HeatedStore(TemporaryStore):
-    """A store with a hot cache in front; `under` is the revision of this search."""
-
-    tier: HotChunkCache | None = None
-    under = ""
-
-    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
-        if self.tier is None:
-            return super().fetch(keys)
-        found = {key: kept.stored for key, kept in self.tier.get_many(keys, self.under).items()}
-        fetched = super().fetch([key for key in keys if key not in found])
-        self.tier.put_many([CachedChunk(stored, ()) for stored in fetched.values()], self.under)
-        return found | fetched
-
-
 class CacheComparison:
     """A store, and searches over it with caches and without."""
 
     def __init__(self, options: CacheOptions) -> None:
         analyser = WordAnalyser()
         self.model = FakeEmbedder()
-        self.store = HeatedStore(analyser, provider="fake", model="fake-64")
+        self.store = TemporaryStore(analyser, provider="fake", model="fake-64")
         self.searcher = Searcher(self.store, self.model, analyser)
-        self.caches = Caches(AnswerCache(options, StoppedClock()), HotChunkCache(12 * BYTES))
+        self.caches = Caches(AnswerCache(options, StoppedClock()))
 
     def plain(self, query: str, options: SearchOptions) -> SearchReply:
         return self.searcher.search(normalize_spaces(query), options)
@@ -369,20 +271,13 @@ class CacheComparison:
             self.put("/a.md", write)
         if found is not None:
             return found
-        with self._heated(revision):
-            made = self.plain(query, options)
+        made = self.plain(query, options)
         answers.put(asked, revision, made, vector)
         return made
 
     def put(self, source: str, texts: Sequence[str]) -> None:
         with self.store.writer() as writer:
             writer.put([update(source, texts)])
-
-    @contextmanager
-    def _heated(self, revision: str) -> Iterator[None]:
-        self.store.tier, self.store.under = self.caches.hot, revision
-        yield
-        self.store.tier = None
 
 
 class CachedSearch(RuleBasedStateMachine):
@@ -428,7 +323,6 @@ class CachedSearch(RuleBasedStateMachine):
         counts = self.desk.caches.counters()
         assert counts.answers <= self.options.answers_entries
         assert counts.exact + counts.near <= counts.lookups
-        assert counts.hot_bytes <= 12 * BYTES
 
 
 class NearlyCachedSearch(CachedSearch):
@@ -456,14 +350,11 @@ TestCachedSearch.settings = TestNearlyCachedSearch.settings = settings(
 
 
 def test_threads_share_the_caches() -> None:
-    """Threads with different revisions never get a reply or a chunk of another revision."""
-    caches = Caches(AnswerCache(CacheOptions(answers_entries=4, similar=0.5)), HotChunkCache(4 * BYTES))
+    """Threads with different revisions never get a reply of another revision."""
+    answers = AnswerCache(CacheOptions(answers_entries=4, similar=0.5))
     wrong: list[object] = []
 
     def work(own: int) -> None:
-        answers, hot = caches.answers, caches.hot
-        assert answers is not None
-        assert hot is not None
         for turn in range(300):
             asked, revision = inquiry(f"question {turn % 7}"), f"r{(turn // 10 + own) % 3}"
             found = answers.get(asked, revision)
@@ -472,10 +363,6 @@ def test_threads_share_the_caches() -> None:
             if found is not None and found.weighing != revision:
                 wrong.append(found)
             answers.put(asked, revision, replace(reply(), weighing=revision), EAST)
-            memories = hot.get_many([turn % 9], revision)
-            wrong.extend(kept for kept in memories.values() if kept.stored.project != revision)
-            one = memory(turn % 9)
-            hot.put_many([one._replace(stored=replace(one.stored, project=revision))], revision)
 
     threads = [Thread(target=work, args=(own,)) for own in range(4)]
     for thread in threads:
@@ -484,4 +371,4 @@ def test_threads_share_the_caches() -> None:
         thread.join()
 
     assert wrong == []
-    assert caches.counters().answers <= 4
+    assert answers.counters().answers <= 4

@@ -35,7 +35,7 @@ def test_langchain_retrieves_hits_as_documents(memory: Lorelog, tmp_path: Path) 
     assert (document.metadata["source"], document.metadata["start_line"]) == (str(tmp_path / "notes" / "a.md"), 1)
     assert asyncio.run(retriever.ainvoke("redis prices")) == [document]
     (decision,) = LorelogRetriever(memory=memory, options={"types": ["decision"]}).invoke("redis")
-    assert decision.metadata["type"] == "decision"
+    assert (decision.metadata["type"], "<!--" in decision.page_content) == ("decision", False)
 
     async def retrieve() -> list[str]:
         async with AsyncLorelog(tmp_path, settings=FAKE) as other:
@@ -59,4 +59,4 @@ def test_llamaindex_retrieves_hits_as_nodes(memory: Lorelog, tmp_path: Path) -> 
     assert found.score == memory.search("redis prices", k=1)[0].relevance
     assert [node.node.node_id for node in asyncio.run(retriever.aretrieve("redis prices"))] == [found.node.node_id]
     (decision,) = LorelogNodeRetriever(memory, types="decision").retrieve("redis")
-    assert decision.node.metadata["type"] == "decision"
+    assert (decision.node.metadata["type"], "<!--" in decision.node.get_content()) == ("decision", False)

@@ -189,6 +189,10 @@ FOUND = [
         *({"guide.md", "draft.md", "scratch.tmp.md"}, {"guide.md", "draft.md"}),
     ),
     SettingEffect(
+        *("index.extensions", (".txt",), _documents("more", **{"more/a.txt": "otters\n", "more/b.md": "otters\n"})),
+        *({"b.md"}, {"a.txt", "b.md"}),
+    ),
+    SettingEffect(
         *("index.ignore_files", (".passover",)),
         _documents("docs", **{"docs/.gitignore": "guide.md\n", "docs/.passover": "drafts/\n"}),
         *({"draft.md", "scratch.tmp.md"}, {"guide.md", "scratch.tmp.md"}),
@@ -333,11 +337,6 @@ def _near_repeats(otters: OtterProject) -> object:
     return _cached("otter number", "Otter number?").near
 
 
-def _hot_hits(otters: OtterProject) -> object:
-    otters.index("notes")
-    return _cached("otter", "otter number").hot_hits
-
-
 def _session_headings(otters: OtterProject) -> object:
     """Return how many sessions have a heading in the journal, after two of them."""
     otters.capture()
@@ -397,7 +396,6 @@ SHOWN = [
     SettingEffect("cache.answers_entries", 1, lambda otters: _repeats(otters, "otter", "number", "otter"), 1, 0),
     SettingEffect("cache.answers_ttl_s", 60.0, _repeats, 2, 0),
     SettingEffect("cache.similar", 0.9, _near_repeats, 0, 1),
-    SettingEffect("cache.hot", True, _hot_hits, 0, 7),
     SettingEffect("capture.enabled", False, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.skip", True, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.session_headings", True, _session_headings, 0, 2),

@@ -103,8 +103,8 @@ def test_roots_are_added_listed_and_removed(project: Path, notes: Path, shell: S
 
 
 def test_an_empty_directory_is_not_remembered(project: Path, notes: Path, shell: Shell) -> None:
-    """A directory without Markdown is named in one line and does not become a root, but one that lost its files stays."""
-    (project / "empty").mkdir()
+    """A directory without Markdown does not become a root, which a note says, and another what was passed over; one that lost its files stays."""
+    write(project / "empty" / "a.txt", "text")
     shell("index", "notes")
 
     done = shell("index", "empty/")
@@ -112,7 +112,10 @@ def test_an_empty_directory_is_not_remembered(project: Path, notes: Path, shell:
     shell("index", "notes")
 
     assert (done.status, done.out) == (0, "")
-    assert done.err == "note: no Markdown below empty/; it is not remembered\n"
+    assert done.err.splitlines() == [
+        "note: no Markdown below empty/; it is not remembered",
+        "note: passed over: 1 .txt file; to index them: lorelog config set index.extensions '[\".txt\"]', and index again",
+    ]
     assert [root["path"] for root in shell("index", "--list", "--json").json["roots"]] == [str(notes)]
 
 

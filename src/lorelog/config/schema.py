@@ -469,9 +469,17 @@ SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
+        "index.extensions",
+        (),
+        "Plain text that is read besides Markdown: `.txt`, `.rst`, `.adoc` and `.org` files, as far as they are named here.",
+        pattern=r"\.(txt|rst|adoc|org)",
+        expected="a list of some of .txt, .rst, .adoc and .org",
+        project_allowed=True,
+    ),
+    Setting(
         "index.ignore_files",
         (".gitignore", ".lorelogignore"),
-        "Names of the files in which such patterns are looked up, in every directory.",
+        "Names of the files in which such patterns are looked up, in every directory; of two that contradict each other, the later name decides.",
         pattern=r"(?!\.{1,2}$)[^/\\]+",
         expected="a list of file names without slashes",
         project_allowed=True,
@@ -606,7 +614,6 @@ SETTINGS: tuple[Setting, ...] = (
         " note; .985 is usual. 0 disables it: the order of hits may differ from a search of its own.",
         limits=(0, 1),
     ),
-    Setting("cache.hot", False, "Keep frequently found memories, with their words, in memory until the next write."),
     # A long-running process that listens and watches is the user's choice, too.
     Setting(
         "daemon.warm",

@@ -28,8 +28,16 @@ class ChunkOptions(Struct, frozen=True):
         return f"3 {self.max_chunk_size} {self.overlap_lines}"
 
 
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+TEXT_SUFFIXES = (".txt", ".rst", ".adoc", ".org")
+"""Plain text that is read only if `index.extensions` names it."""
+
+
 class ScanOptions(Struct, frozen=True):
     """Which files under the roots are read."""
+
+    extensions: tuple[str, ...] = ()
+    """Of `TEXT_SUFFIXES`, those that are read besides Markdown."""
 
     exclude: tuple[str, ...] = ()
     """gitignore-style patterns, relative to each root."""
@@ -41,6 +49,10 @@ class ScanOptions(Struct, frozen=True):
     """Further patterns for single roots, by real path."""
     roots_without_ignore_files: frozenset[str] = frozenset()
     """Roots where ignore files do not apply: journals are indexed even if Git ignores them."""
+
+    def reads(self, name: str) -> bool:
+        """Return whether a file is read, by its name or path."""
+        return name.lower().endswith((*MARKDOWN_SUFFIXES, *self.extensions))
 
 
 EMBEDDING_PROVIDERS = tuple("builtin openai google voyage jina mistral ollama local onnx fake none".split())
@@ -179,7 +191,6 @@ class CacheOptions(Struct, frozen=True):
     answers_ttl_s: float = 2700.0
     similar: float = 0.0
     """Minimum cosine to reuse the reply of a query with the same wording; 0 requires the identical query."""
-    hot: bool = False
 
 
 WARM_MODES = ("auto", "off", "required")

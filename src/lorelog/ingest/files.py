@@ -1,4 +1,4 @@
-"""Find the Markdown files under the roots, and read a found file as text.
+"""Find the files to index under the roots, and read a found file as text.
 
 Scanning is confined to the roots. A root may be a symbolic link and is resolved; below it directory links are not
 followed, so there are no loops. A file link adds nothing: its target is either found at its real path, under the rules
@@ -34,7 +34,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -43,7 +44,7 @@ from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import SourceError, UsageError
 from lorelog.core.ids import sha256
 from lorelog.core.memory import FileProblem
-from lorelog.core.options import ScanOptions
+from lorelog.core.options import TEXT_SUFFIXES, ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.ingest.gitignore import (
     MAX_IGNORE_FILE_BYTES,
@@ -118,9 +119,6 @@ def real_paths(paths: Sequence[str]) -> frozenset[str]:
     return frozenset(os.path.realpath(path) for path in paths)
 
 
-MARKDOWN_SUFFIXES = (".md", ".markdown")
-
-
 class ScanResult(Struct, frozen=True, kw_only=True):
     """The result of a scan. Paths are real paths; each tuple is sorted."""
 
@@ -134,6 +132,8 @@ class ScanResult(Struct, frozen=True, kw_only=True):
     """Directories that could not be listed."""
     outside_links: tuple[str, ...] = ()
     """File links to targets outside the roots, which were not followed."""
+    passed_over: Mapping[str, int] = {}
+    """How many files of plain text were not read, by suffix."""
 
     def may_exist(self, path: str) -> bool:
         """Return True if a file that is not among `files` may still exist."""
@@ -141,7 +141,7 @@ class ScanResult(Struct, frozen=True, kw_only=True):
 
 
 def scan(roots: Sequence[str], options: ScanOptions) -> ScanResult:
-    """Find the Markdown files at and under the roots. Raise UsageError only for a malformed exclude pattern."""
+    """Find the files to read at and under the roots. Raise UsageError only for a malformed exclude pattern."""
     return _Scanner(options).run(roots)
 
 
@@ -149,7 +149,7 @@ class _Scanner:
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
         self._excluded = real_paths(options.exclude_paths)
-        self._ignore_names = frozenset(options.ignore_files)
+        self._passed_over: Counter[str] = Counter()
         self._directories: set[str] = set()
         self._explicit: set[str] = set()
         self._files: dict[str, SourceFile] = {}
@@ -184,6 +184,7 @@ class _Scanner:
             unreadable=frozenset(self._unreadable),
             unreadable_directories=tuple(sorted(self._unreadable_directories)),
             outside_links=tuple(sorted(outside)),
+            passed_over=dict(self._passed_over.most_common()),
         )
 
     def _resolve(self, root: str) -> None:
@@ -203,10 +204,14 @@ class _Scanner:
             self._excluded_roots.add(real)
         elif stat.S_ISDIR(mode):
             self._directories.add(real)
-        elif real.lower().endswith(MARKDOWN_SUFFIXES):
+        elif self._options.reads(real):
             self._explicit.add(real)
         else:
-            self._report(root, "is not a Markdown file", "only .md and .markdown files are indexed")
+            self._report(
+                root,
+                "is not a Markdown file",
+                "index.extensions adds .txt, .rst, .adoc or .org; others are not indexed",
+            )
 
     def _owner(self, path: str) -> str:
         """Return the innermost directory root above a file root, else the file itself."""
@@ -215,14 +220,15 @@ class _Scanner:
     def _walk(self, root: str) -> None:
         patterns = (*self._options.exclude, *self._options.exclude_in.get(root, ()))
         pending = [(root, root_ignore_rules(root, patterns))]
-        ignore_names = frozenset() if root in self._options.roots_without_ignore_files else self._ignore_names
+        ignore_names = () if root in self._options.roots_without_ignore_files else self._options.ignore_files
         while pending:
             directory, rules = pending.pop()
             try:
                 with os.scandir(directory) as listing:
                     entries = list(listing)
                 own = [entry for entry in entries if entry.name in ignore_names]
-                for name in sorted(entry.name for entry in own if entry.is_file(follow_symlinks=False)):
+                there = {entry.name for entry in own if entry.is_file(follow_symlinks=False)}
+                for name in filter(there.__contains__, ignore_names):  # in this order: the last one decides
                     patterns_here = read_ignore_file(Path(directory, name), self._pattern_problems)
                     rules = rules.with_ignore_file(directory, patterns_here)
             except (FileNotFoundError, NotADirectoryError):
@@ -243,11 +249,14 @@ class _Scanner:
             if name.startswith("."):
                 continue
             is_directory = _is_directory(entry)
-            if not is_directory and not name.lower().endswith(MARKDOWN_SUFFIXES):
+            is_read = is_directory or self._options.reads(name)
+            if not is_read and not name.lower().endswith(TEXT_SUFFIXES):
                 continue
             if path in self._excluded or path in self._directories or rules.excludes(path, is_directory=is_directory):
                 continue
-            if not is_unicode(name):
+            if not is_read:
+                self._passed_over[Path(name).suffix.lower()] += 1
+            elif not is_unicode(name):
                 self._report_name(path)
             elif is_directory:
                 yield path

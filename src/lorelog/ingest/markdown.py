@@ -317,6 +317,7 @@ def chunk_markdown(
     start = resume or _START
     outline = read_outline(
         text[start.offset :] if start.offset else text,
+        source=source,
         max_headings=heading_limit(source) - start.headings,
         timer=timer,
     )

@@ -12,6 +12,8 @@ CommonMark's except where following them would lose a memory or produce an unusa
 - A fence inside a list item (indented by four or more, or after a list marker) ends at the latest before a line that
   is not indented. Lists are not parsed, and an unclosed fence must not swallow the headings after it.
 - A setext heading needs a paragraph of exactly one line above its underline.
+- Plain text (`index.extensions`) is read like Markdown. Where the suffix says that it is another language, only the headings of that
+  one count, and no fences.
 - With a limit of headings, neighbouring sections from the first one beyond it on are merged into sections without a heading: a file
   of 100,000 headings is still found by every word in it, and costs no more than its size. What is before the limit stays as it is, so
   that a journal that grows beyond it keeps its memories.
@@ -26,6 +28,7 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from msgspec import Struct
 
@@ -135,7 +138,8 @@ MERGED_CHARS = 1_000
 """Sections beyond the limit are merged until they have so many characters."""
 
 _FENCE_START_CHARS = frozenset("`~-+*0123456789")
-_BLOCK_START_CHARS = _FENCE_START_CHARS | frozenset("#=")
+_HEADING_SIGNS = {".rst": ("", "#*=-~^\"'+"), ".adoc": ("=", ""), ".org": ("*", "")}
+"""The sign before a heading, and those of lines below one in the order of their levels, by suffix; others are as in Markdown."""
 _LINES_PER_CHECK = 1_024
 _FENCE = re.compile(r"[ \t]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*)(`{3,}|~{3,})")
 _NOT_A_TITLE = re.compile(
@@ -148,7 +152,7 @@ _THEMATIC_BREAK = re.compile(r"[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 
 
 class Heading(Struct, frozen=True):
-    """A heading and its lines: one, or two if it is underlined. Level 0 begins merged sections, and has no line."""
+    """A heading and its lines: one, or more if it is underlined. Level 0 begins merged sections, and has no line."""
 
     first: int
     last: int
@@ -207,9 +211,12 @@ def heading_limit(source: str) -> int:
     return MAX_JOURNAL_HEADINGS if is_journal else MAX_HEADINGS
 
 
-def read_outline(text: str, *, max_headings: int = sys.maxsize, timer: ParseTimer | None = None) -> Outline:
-    """Classify the lines of a text; raise SourceError if `timer` runs out."""
-    return _OutlineParser(text.split("\n"), max_headings).parse(timer)
+def read_outline(
+    text: str, *, source: str = "", max_headings: int = sys.maxsize, timer: ParseTimer | None = None
+) -> Outline:
+    """Classify the lines of a text; raise SourceError if `timer` runs out. The suffix of `source` tells what a heading is."""
+    signs = _HEADING_SIGNS.get(PurePath(source).suffix.lower(), ("#", "=-"))
+    return _OutlineParser(text.split("\n"), max_headings, *signs).parse(timer)
 
 
 def is_blank(line: str) -> bool:
@@ -219,11 +226,14 @@ def is_blank(line: str) -> bool:
 class _OutlineParser:
     """Classifies the lines in one pass. `_barrier` is the last line that cannot belong to a paragraph."""
 
-    def __init__(self, lines: list[str], max_headings: int) -> None:
+    def __init__(self, lines: list[str], max_headings: int, sign: str, underlines: str) -> None:
         self._lines = lines
+        self._sign, self._underlines = sign, underlines
+        self._is_markdown = sign == "#"
+        self._block_chars = _FENCE_START_CHARS.union(sign, underlines)
         self._headings: list[Heading] = []
         self._max_headings = max_headings
-        self._start_chars = _BLOCK_START_CHARS
+        self._start_chars = self._block_chars
         self._next_merged = 0
         self._atomic_blocks: dict[int, int] = {}
         self._comments = CommentReader(lines)
@@ -245,7 +255,7 @@ class _OutlineParser:
                 next_check = number + _LINES_PER_CHECK
             line = self._lines[number]
             if self._next_merged and number >= self._next_merged:
-                self._start_chars = _BLOCK_START_CHARS
+                self._start_chars = self._block_chars
             bare = line.lstrip(" \t")
             if (bare and bare[0] in self._start_chars) or COMMENT_OPEN in line:
                 number = self._classify(number, line, bare)
@@ -262,13 +272,14 @@ class _OutlineParser:
 
     def _classify(self, number: int, line: str, bare: str) -> int:
         """Classify the block that begins on a line; return its last line."""
-        if ("```" in line or "~~~" in line) and (end := self._fence_end(number, line)) >= 0:
+        may_fence = self._is_markdown and ("```" in line or "~~~" in line)
+        if may_fence and (end := self._fence_end(number, line)) >= 0:
             self._atomic_blocks[number] = self._barrier = end
             return end
-        shallow = self._start_chars is _BLOCK_START_CHARS and _indent(line, bare) <= 3
-        if shallow and bare[0] == "#" and self._parse_atx_heading(number, bare):
+        shallow = self._start_chars is self._block_chars and _indent(line, bare) <= (3 if self._is_markdown else 0)
+        if shallow and bare[0] == self._sign and self._parse_atx_heading(number, bare):
             return number
-        if shallow and bare[0] in "=-" and self._parse_setext_heading(number, bare):
+        if shallow and bare[0] in self._underlines and self._parse_setext_heading(number, bare):
             return number
         if COMMENT_OPEN not in line:
             return number
@@ -301,12 +312,14 @@ class _OutlineParser:
         return len(self._lines) - 1
 
     def _parse_atx_heading(self, number: int, bare: str) -> bool:
-        level = len(bare) - len(bare.lstrip("#"))
+        level = len(bare) - len(bare.lstrip(self._sign))
         if level > 6 or (len(bare) > level and not bare[level].isspace()) or not _may_be_title(bare):
             return False
         self._comments.read(number, one_line=True)
-        title = self._title(number).lstrip("#").strip()
-        unclosed = title.rstrip("#")
+        title = self._title(number).lstrip(self._sign).strip()
+        if not title and not self._is_markdown:  # the edge of a block
+            return False
+        unclosed = title.rstrip(self._sign)
         if unclosed != title and (not unclosed or unclosed[-1].isspace()):
             title = unclosed.rstrip()
         # The last line may be continued by text that is appended.
@@ -325,9 +338,17 @@ class _OutlineParser:
             return False
         before = self._lines[above - 1] if above - 1 > self._barrier else ""
         opens_paragraph = is_blank(before) or _THEMATIC_BREAK.match(before) is not None
-        if _NOT_A_TITLE.match(title) or _THEMATIC_BREAK.match(title) or not opens_paragraph:
+        if self._is_markdown:
+            is_title = opens_paragraph and not _NOT_A_TITLE.match(title) and not _THEMATIC_BREAK.match(title)
+        else:
+            is_overlined = not is_blank(before) and not before.strip().strip(bare[0])
+            is_title = (opens_paragraph or is_overlined) and len(title.rstrip()) <= len(bare.rstrip())
+            is_title = is_title and any(map(str.isalnum, title))
+            above -= is_overlined
+        if not is_title:
             return False
-        self._add_heading(Heading(above, number, 1 if bare[0] == "=" else 2, self._title(above)))
+        level = min(self._underlines.index(bare[0]) + 1, 6)
+        self._add_heading(Heading(above, number, level, self._title(number - 1)))
         return True
 
     def _add_heading(self, heading: Heading) -> None:
@@ -420,7 +441,7 @@ def section_bounds(text: str, source: str, line: int, level: int) -> tuple[int, 
 
     Level 0 is the text before the first heading or beyond the limit of headings.
     """
-    return outline_section_bounds(read_outline(text, max_headings=heading_limit(source)), line, level)
+    return outline_section_bounds(read_outline(text, source=source, max_headings=heading_limit(source)), line, level)
 
 
 def outline_section_bounds(outline: Outline, line: int, level: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field
 from lorelog.core.query import Hit, SearchReply
 from lorelog.surfaces.python.async_client import AsyncLorelog
 from lorelog.surfaces.python.client import Lorelog
+from lorelog.surfaces.text import without_comments
 
 
 class LorelogRetriever(BaseRetriever):  # type: ignore[misc]
@@ -48,8 +49,8 @@ def _documents(reply: SearchReply) -> list[Document]:
 
 
 def _text(hit: Hit) -> str:
-    """Return the text of a hit: under a token budget the part that fits."""
-    return hit.content if hit.packed is None else hit.packed.text
+    """Return the text of a hit without comments: under a token budget the part that fits."""
+    return without_comments(hit.content if hit.packed is None else hit.packed.text)
 
 
 def _metadata(hit: Hit) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from lorelog.core.query import SearchReply
 from lorelog.surfaces.python.async_client import AsyncLorelog
 from lorelog.surfaces.python.client import Lorelog
+from lorelog.surfaces.text import without_comments
 
 
 class LorelogNodeRetriever(BaseRetriever):  # type: ignore[misc]
@@ -42,7 +43,7 @@ def _nodes(reply: SearchReply) -> list[NodeWithScore]:
     for hit in reply:
         fields = hit.to_dict()
         metadata = {name: value for name, value in fields.items() if isinstance(value, str | int | float)}
-        text = hit.content if hit.packed is None else hit.packed.text
+        text = without_comments(hit.content if hit.packed is None else hit.packed.text)
         for name in ("id", "content", "snippet"):
             metadata.pop(name, None)
         # A model reads the text; embeddings are ours. The place is enough for both.

@@ -1,6 +1,6 @@
-"""Caches of a long-running process: replies to queries, and chunks with their words.
+"""Caches of a long-running process: replies to queries, and what reading their hits costs.
 
-Both are valid for one revision of the store. Revisions are opaque and never come back, so they are not ordered: a
+Replies are valid for one revision of the store. Revisions are opaque and never come back, so they are not ordered: a
 caller with another revision clears the cache, and a reply made under another revision is not stored. A caller reads
 the revision before it searches; a write in between makes the reply unusable, never stale.
 
@@ -11,19 +11,15 @@ the revision before it searches; a write in between makes the reply unusable, ne
   queries reach .996 ("convert csv to json" and back), all Chinese queries of one length 1.0, and paraphrases are
   between .91 and .99. Of 112 pairs of judged Latin-script queries at .985 and more, one in five wants the same
   documents; the few with the same wording all ask the same thing.
-- `HotChunkCache` keeps chunks with their words, so that frequent memories are not read from disk. It has two
-  segments: chunks requested twice are protected from chunks requested once, so one unusual query, which reads forty
-  chunks, does not evict those that every other query needs.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from operator import mul
 from struct import unpack
-from sys import getsizeof
 from threading import Lock
 from time import monotonic
 from typing import NamedTuple, Protocol
@@ -31,7 +27,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from lorelog.core.document import ChunkKey, FileStamp, StoredChunk
+from lorelog.core.document import FileStamp
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.ports import Vector
 from lorelog.core.query import SearchReply
@@ -41,11 +37,6 @@ Clock = Callable[[], float]
 
 _MEAN_HITS_PER_ANSWER = 16
 """Average hits per reply: replies with a thousand hits are large, and fewer of them are kept."""
-_PROTECTED_SHARE = 0.8
-"""Share of the hot cache for chunks requested more than once."""
-_BYTES_PER_CHUNK = 1_200
-_BYTES_PER_WORD = 9
-"""A slot in the tuple, and a little for words held only here: most are shared with the analyser's cache."""
 _ARTICLES = frozenset({"a", "an", "the"})
 _END_MARKS = re.compile(r"(?<=[\w)\]}\"'`”’»])(?:[?!.…。？！]+|\s[?!]+)$")
 _MAX_QUERY_SHOWN = 80
@@ -64,15 +55,6 @@ class CacheCounters(NamedTuple):
     """Replies evicted."""
     answers: int = 0
     """Replies held now."""
-    hot_lookups: int = 0
-    """Chunks requested."""
-    hot_hits: int = 0
-    hot_stale: int = 0
-    hot_evicted: int = 0
-    hot_chunks: int = 0
-    """Chunks held now."""
-    hot_bytes: int = 0
-    """Their estimated size."""
 
 
 class AnswerKey(NamedTuple):
@@ -261,97 +243,6 @@ def _cosine(one: Vector, other: Vector | None) -> float:
     return float(sum(map(mul, unpack(f"<{len(one) // 4}f", one), unpack(f"<{len(other) // 4}f", other))))
 
 
-# -- memories ----------------------------------------------------------------------------------------------------------
-
-
-class CachedChunk(NamedTuple):
-    """A chunk as the store returned it, and the words of its text in order."""
-
-    stored: StoredChunk
-    words: Sequence[str]
-
-
-class HotChunkCache:
-    """Frequent chunks, in two segments: requested once, and more than once. Threads may share it.
-
-    Both are in order of last use, so recent chunks stay, and those both recent and frequent stay longest.
-    """
-
-    def __init__(self, max_bytes: int = 16_000_000) -> None:
-        register_cache(self)
-        self._max_bytes = max_bytes
-        self._lock = Lock()
-        self._revision = ""
-        self._once: OrderedDict[ChunkKey, tuple[CachedChunk, int]] = OrderedDict()
-        self._often: OrderedDict[ChunkKey, tuple[CachedChunk, int]] = OrderedDict()
-        self._bytes = 0
-        self._often_bytes = 0
-        self._counts: Counter[str] = Counter()
-
-    def get_many(self, keys: Iterable[ChunkKey], revision: str) -> dict[ChunkKey, CachedChunk]:
-        """Return those of these chunks that are cached under this revision."""
-        cached: dict[ChunkKey, CachedChunk] = {}
-        requested = 0
-        with self._lock:
-            self._use_revision(revision)
-            for key in keys:
-                requested += 1
-                entry = self._often.get(key)
-                if entry is not None:
-                    self._often.move_to_end(key)
-                elif (entry := self._once.pop(key, None)) is not None:
-                    self._often[key] = entry
-                    self._often_bytes += entry[1]
-                else:
-                    continue
-                cached[key] = entry[0]
-            while self._often_bytes > _PROTECTED_SHARE * self._max_bytes:
-                key, entry = self._often.popitem(last=False)
-                self._often_bytes -= entry[1]
-                self._once[key] = entry  # one last chance as the newest of the other segment
-            self._counts.update(hot_lookups=requested, hot_hits=len(cached))
-        return cached
-
-    def put_many(self, chunks: Iterable[CachedChunk], revision: str) -> None:
-        """Store chunks that were fetched after this revision was read."""
-        with self._lock:
-            if revision != self._revision:
-                return
-            for kept in chunks:
-                key, chunk = kept.stored.key, kept.stored.chunk
-                size = _BYTES_PER_CHUNK + getsizeof(chunk.content) + _BYTES_PER_WORD * len(kept.words)
-                size += 0 if chunk.text is chunk.content else getsizeof(chunk.text)
-                if key not in self._once and key not in self._often and size <= self._max_bytes:
-                    self._once[key] = (kept, size)
-                    self._bytes += size
-            evicted = 0
-            while self._bytes > self._max_bytes:  # there is one: the protected segment alone never reaches the limit
-                _, (_, size) = self._once.popitem(last=False)
-                self._bytes -= size
-                evicted += 1
-            self._counts.update(hot_evicted=evicted)
-
-    def counters(self) -> CacheCounters:
-        with self._lock:
-            return CacheCounters(**self._counts, hot_chunks=len(self._once) + len(self._often), hot_bytes=self._bytes)
-
-    def clear(self) -> None:
-        """Drop all chunks."""
-        with self._lock:
-            self._clear()
-
-    def _use_revision(self, revision: str) -> None:
-        if revision != self._revision:
-            self._counts.update(hot_stale=len(self._once) + len(self._often))
-            self._clear()
-            self._revision = revision
-
-    def _clear(self) -> None:
-        self._once.clear()
-        self._often.clear()
-        self._bytes = self._often_bytes = 0
-
-
 _MAX_COSTS = 4_096
 
 
@@ -382,7 +273,6 @@ class Caches(NamedTuple):
     """The caches of one store; None is disabled."""
 
     answers: AnswerCache | None = None
-    hot: HotChunkCache | None = None
     costs: CostCache | None = None
 
     @classmethod
@@ -390,21 +280,12 @@ class Caches(NamedTuple):
         """Return the caches that the options enable."""
         return cls(
             AnswerCache(options) if options.answers else None,
-            HotChunkCache() if options.hot else None,
-            CostCache() if options.answers or options.hot else None,
+            CostCache() if options.answers else None,
         )
 
-    @property
-    def enabled(self) -> bool:
-        """True if any cache is enabled: only then must the store's revision be read."""
-        return self.answers is not None or self.hot is not None
-
     def counters(self) -> CacheCounters:
-        counts = self.answers.counters() if self.answers is not None else CacheCounters()
-        if self.hot is None:
-            return counts
-        hot = self.hot.counters()
-        return CacheCounters(*(count + other for count, other in zip(counts, hot, strict=True)))
+        """Return the counters of the replies."""
+        return self.answers.counters() if self.answers is not None else CacheCounters()
 
 
 def clear_all_caches() -> None:

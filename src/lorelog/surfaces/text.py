@@ -100,8 +100,16 @@ def format_freshness(freshness: Mapping[str, Any] | None, *, verdict: bool = Tru
 
 
 def format_date(item: Mapping[str, Any]) -> str:
-    """Return a day or minute; `undated` if the text has no date, so that the file's last change is not taken for one."""
-    return "undated" if item.get("date_source") == "file" or not item["date"] else item["date"].replace("T", " ")
+    """Return a day or minute; nothing if the text has no date: the file's last change is not taken for one."""
+    return str(item.get("undated", "") if item.get("date_source") == "file" else item["date"].replace("T", " "))
+
+
+def mark_undated(items: Sequence[dict[str, Any]]) -> None:
+    """Let `format_date` return `undated` for those without a date, if others of a list have one."""
+    without = [item.get("date_source") == "file" or not item["date"] for item in items]
+    for item, is_undated in zip(items, without, strict=True):
+        if is_undated and not all(without):
+            item |= {"date_source": "file", "undated": "undated"}
 
 
 def align(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[list[str]]:
@@ -380,10 +388,11 @@ MAX_QUOTE_CHARS = 40_000
 """Maximum characters of one quote; hosts truncate or reject results of more than about 25,000 tokens."""
 
 
-def render_short_hits(hits: Sequence[Mapping[str, Any]], more: str, shorten: Callable[[str], str] | None = None) -> str:
+def render_short_hits(hits: Sequence[dict[str, Any]], more: str, shorten: Callable[[str], str] | None = None) -> str:
     """Return search hits as entries. `more` is the command before an id; `shorten` shortens a path."""
     if not hits:
         return NOTHING_FOUND
+    mark_undated(hits)
     entries = [_render_hit(number, hit, shorten) for number, hit in enumerate(hits, 1)]
     return "\n".join([f"{NOTICE} The whole entry: {more} ID", *entries])
 

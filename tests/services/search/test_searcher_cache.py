@@ -55,7 +55,7 @@ class CachedSearches:
         analyser = WordAnalyser()
         self.store = TemporaryStore(analyser, provider="directed", model="directed-2")
         self.write("one otter sleeps", "another otter swims in the river")
-        self.caches = Caches.from_options(CacheOptions(similar=similar, hot=True))
+        self.caches = Caches.from_options(CacheOptions(similar=similar))
         judges = SearchDeps(self.judge, RerankOptions(model="judge"), lambda: self.today)
         self.searcher = Searcher(self.store, self.model, analyser, judges, self.caches)
 
@@ -130,13 +130,3 @@ def test_a_near_question_names_the_other() -> None:
 
     assert (near.hits, near.query) == (first.hits, "Where is the otter?")
     assert near.notes == (*first.notes, "answered from the cache: the same question as 'where is the otter'")
-
-
-def test_memories_that_come_up_again_are_not_fetched_again() -> None:
-    """Another question with the same candidates takes them from the hot tier, and the hits are the same."""
-    desk = CachedSearches()
-    plain = Searcher(desk.store, desk.model, WordAnalyser(), desk.searcher._context.deps)
-    desk.ask("otter")
-
-    assert desk.ask("river otter") == plain.search("river otter", SearchOptions())
-    assert desk.caches.counters().hot_hits == 2

@@ -98,7 +98,7 @@ class _CodeIgnoreRules:
 
     def __init__(self, root: str, options: ScanOptions, names: Collection[str], problems: list[FileProblem]) -> None:
         self._root = root
-        self._ours = sorted(names)
+        self._ours = [name for name in options.ignore_files if name in names]
         self._excluded = real_paths(options.exclude_paths)
         self._top = root_ignore_rules(root, (*options.exclude, *options.exclude_in.get(root, ())))
         self._rules: dict[str, IgnoreRules | None] = {}

@@ -32,7 +32,7 @@ class FileChanges(Struct):
     roots: set[str] = field(default_factory=set)
     """Roots to scan."""
     files: set[str] = field(default_factory=set)
-    """Markdown files that were added, changed or deleted."""
+    """Files that were added, changed or deleted, and may be read."""
     gone: set[str] = field(default_factory=set)
     """Deleted paths that may have been directories."""
     suspected: set[str] = field(default_factory=set)
@@ -64,7 +64,7 @@ class IncrementalIndexer:
         gone: list[str] = []
         for path in changes.files:
             root = find_innermost_root(path, self._roots)
-            if root is None or root.path in wide:
+            if root is None or root.path in wide or not self._job.scan.reads(path):
                 continue
             document = self._store.document(path)
             file = _source_file_at(path, root, self._job.scan.max_file_bytes)

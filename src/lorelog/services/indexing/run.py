@@ -11,6 +11,7 @@ stop the run: it is found by keywords, and its file is reported.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from lorelog.core.document import Document, FileStamp, SourceFile
-from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
+from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError, plural
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport, count_failed
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.paths import is_below
@@ -243,6 +244,12 @@ class IndexRun:
                 more = f" and {len(result.outside_links) - 1} more" if len(result.outside_links) > 1 else ""
                 self._counters.notes.append(
                     f"links that lead out of the indexed paths were not followed: {result.outside_links[0]}{more}"
+                )
+            if result.passed_over and self._job.named:
+                counts = ", ".join(plural(count, f"{suffix} file") for suffix, count in result.passed_over.items())
+                wanted = json.dumps(sorted({*self._job.scan.extensions, *result.passed_over}))
+                self._counters.notes.append(
+                    f"passed over: {counts}; to index them: lorelog config set index.extensions {wanted!r}, and index again"
                 )
             self._index_words(result.files, documents)
             self._remove(self._vanished(documents, result))
@@ -493,7 +500,7 @@ class IndexRun:
             yield
 
     def _empty_roots(self, result: ScanResult) -> frozenset[str]:
-        """Return directories that were named for the first time and have no Markdown files, with a note for each."""
+        """Return directories that were named for the first time and have no files to read, with a note for each."""
         if not self._job.named or self._job.keep_empty:
             return frozenset()
         known = {root.path for root in self._job.known_roots}

@@ -22,9 +22,10 @@ from msgspec import Struct
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.core.options import MARKDOWN_SUFFIXES
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
-from lorelog.ingest.files import MARKDOWN_SUFFIXES, is_unicode
+from lorelog.ingest.files import is_unicode
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Project, Workspace, find_project
 

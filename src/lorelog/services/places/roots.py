@@ -19,6 +19,7 @@ from msgspec import Struct, to_builtins
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import StoreError, StoreUnwritable
+from lorelog.core.options import MARKDOWN_SUFFIXES, TEXT_SUFFIXES
 from lorelog.core.paths import is_below
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import Serializable
@@ -44,8 +45,8 @@ class Root(Serializable, Struct, frozen=True):
 
     def is_gone_file(self) -> bool:
         """Return whether this was a single file that has been deleted, not a directory that may come back."""
-        markdown = self.path.lower().endswith((".md", ".markdown"))
-        return markdown and not self.exists() and os.path.isdir(os.path.dirname(self.path))
+        may_be_file = self.path.lower().endswith((*MARKDOWN_SUFFIXES, *TEXT_SUFFIXES))
+        return may_be_file and not self.exists() and os.path.isdir(os.path.dirname(self.path))
 
 
 class RootStatus(Serializable, Struct, frozen=True):

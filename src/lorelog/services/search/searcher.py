@@ -34,7 +34,7 @@ from lorelog.core.query import (
 )
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
-from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
+from lorelog.retrieval.cache import AnswerKey, Caches, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, unread_share
 from lorelog.retrieval.relevance import (
@@ -93,7 +93,6 @@ class RankingContext(Struct, frozen=True):
     store: Store
     analyser: WordAnalyser
     deps: SearchDeps
-    hot: HotChunkCache | None = None
 
 
 class HitBuilder:
@@ -105,7 +104,6 @@ class HitBuilder:
         question: SearchQuestion,
         options: SearchOptions,
         candidates: CandidateSet,
-        revision: str = "",
     ) -> None:
         self.notes: list[str] = []
         self.transient_notes: list[str] = []
@@ -113,8 +111,6 @@ class HitBuilder:
         self._store = context.store
         self._analyser = context.analyser
         self._deps = context.deps
-        self._hot = context.hot
-        self._revision = revision
         self._question = question
         self._options = options
         self._candidates = candidates
@@ -201,14 +197,15 @@ class HitBuilder:
         return distinct
 
     def _read(self, candidates: Sequence[FusedCandidate]) -> list[tuple[FusedCandidate, StoredChunk]]:
-        chunks = self._load_chunks([candidate.key for candidate in candidates])
+        chunks = self._store.fetch([candidate.key for candidate in candidates])
         lifecycle = self._deps.lifecycle
         read = []
         for candidate in candidates:
-            chunk = chunks.get(candidate.key)
-            if chunk is None:
+            shown = chunks.get(candidate.key)
+            if shown is None:
                 continue
-            shown, words = chunk.stored, chunk.words
+            words = self._analyser.words(shown.chunk.matched_text)
+            self._readings[candidate.key] = self._reader.read(words)
             # Filter before deduplication: a visible chunk may duplicate a hidden one.
             if lifecycle is not None and lifecycle.hides(shown, self._options):
                 newer = self._find_successor(shown, lifecycle)
@@ -216,7 +213,6 @@ class HitBuilder:
                     continue
                 self._replaced[candidate.key] = shown.chunk.date[:10]
                 shown, words = newer, self._analyser.words(newer.chunk.matched_text)
-            self._readings[candidate.key] = self._reader.read(chunk.words)
             self._words[candidate.key] = words
             read.append((candidate, shown))
         if not self._uses_own_ranking:
@@ -238,16 +234,6 @@ class HitBuilder:
 
         is_shown = seen and not lifecycle.hides(stored, self._options)
         return stored if is_shown and matches_filters(self._options.filters, stored) else None
-
-    def _load_chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, CachedChunk]:
-        """Return chunks with their words, from the hot cache or the store, and cache them."""
-        cached = self._hot.get_many(keys, self._revision) if self._hot is not None else {}
-        fetched = self._store.fetch([key for key in keys if key not in cached])
-        words = self._analyser.words
-        new = {key: CachedChunk(stored, words(stored.chunk.matched_text)) for key, stored in fetched.items()}
-        if self._hot is not None:
-            self._hot.put_many(new.values(), self._revision)
-        return cached | new
 
     def _find_time(self, stored: Sequence[StoredChunk]) -> TimeHint | None:
         """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
@@ -418,7 +404,7 @@ class Searcher:
         self._embedder = embedder
         self._analyser = analyser
         self._caches = caches or Caches()
-        self._context = RankingContext(store, analyser, deps or SearchDeps(), self._caches.hot)
+        self._context = RankingContext(store, analyser, deps or SearchDeps())
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Return the hits for a query, best first."""
@@ -431,7 +417,8 @@ class Searcher:
         is_cut = len(query) > MAX_QUERY_CHARS
         query = normalize_spaces(limit_query(query).encode("utf-8", "replace").decode())  # replaces lone surrogates
         # The revision before anything else is read: a later write then invalidates the reply.
-        revision, answers = self._revision() if self._caches.enabled else "", self._caches.answers
+        answers = self._caches.answers
+        revision = self._revision() if answers is not None else ""
         key = (
             AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
             if answers is not None
@@ -458,7 +445,7 @@ class Searcher:
             if near is not None:
                 return near
         candidates = self._find(question, options, troubles)
-        builder = HitBuilder(self._context, question, options, candidates, revision)
+        builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()
         if UNKNOWN_RELEVANCE < max((hit.relevance for hit in hits), default=1.0) < _UNLIKELY_RELEVANCE:
             builder.notes.append("probably nothing relevant: even the best match is weak")

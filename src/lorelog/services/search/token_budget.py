@@ -110,7 +110,7 @@ def _read_sections(source: str, hits: Sequence[Hit], store: Store) -> Iterator[t
         text, _ = read_current_text(hit, Root(document.root, document.project), document.file_hash)
         if text is None:
             continue
-        outline = outline or read_outline(text, max_headings=heading_limit(source))
+        outline = outline or read_outline(text, source=source, max_headings=heading_limit(source))
         start, end = outline_section_bounds(outline, hit.start_line, hit.heading_level)
         content = "\n".join(outline.lines[start - 1 : end])
         yield hit.id, _SectionText(source, (start, end), content, estimate_tokens(content))

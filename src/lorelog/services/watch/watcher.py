@@ -30,11 +30,10 @@ from msgspec import Struct, field
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.memory import IndexReport
-from lorelog.core.options import WatchOptions
+from lorelog.core.options import MARKDOWN_SUFFIXES, TEXT_SUFFIXES, WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
-from lorelog.ingest.files import MARKDOWN_SUFFIXES
 from lorelog.services.indexing.incremental import FileChanges, merge_reports
 from lorelog.services.places.root_selection import WatchScope
 from lorelog.services.places.roots import Root, Roots
@@ -548,7 +547,9 @@ class Watcher:
             return
         if name in self._watch_set.ignore_files and path != root.path:
             self._pending_for(target).roots.add(root.path)
-        elif path == root.path or (not name.startswith(".") and name.lower().endswith(MARKDOWN_SUFFIXES)):
+        elif path == root.path or (
+            not name.startswith(".") and name.lower().endswith((*MARKDOWN_SUFFIXES, *TEXT_SUFFIXES))
+        ):
             self._pending_for(target).files.add(path)
         elif name.startswith("."):
             return

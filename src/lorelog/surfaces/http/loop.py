@@ -26,9 +26,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from lorelog.core.atomic_file import AtomicFile
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.options import HttpOptions
+from lorelog.core.options import MARKDOWN_SUFFIXES, HttpOptions
 from lorelog.core.processes import acquire_file_lock
-from lorelog.ingest.files import MARKDOWN_SUFFIXES
 from lorelog.operations.dispatch import BoundCall
 from lorelog.surfaces.http.calls import HttpRefusalError, OperationEndpoints, json_response, read_body
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_GAUGES = {"answers", "hot_chunks", "hot_bytes"}
+_GAUGES = {"answers"}
 """Cache counters that hold a current value; the others only grow."""
 _QUANTILES = (("0.5", "p50_ms"), ("0.9", "p90_ms"), ("0.99", "p99_ms"))
 

@@ -61,7 +61,7 @@ ARGUMENTS = {
 def run_index(args: argparse.Namespace) -> int:
     """Index Markdown files, and list or remove what is indexed.
 
-    Reads .md and .markdown files below the given paths, and remembers the paths: the daemon watches them from then on. Only files
+    Reads .md and .markdown files below the given paths (and what index.extensions names), and remembers the paths: the daemon watches them from then on. Only files
     whose size, time or inode changed are read again; deleted and excluded files are removed from the index. Without paths it
     refreshes this project's journals, the paths in index.paths, and everything indexed for this project before.
 

@@ -15,6 +15,7 @@ from lorelog.surfaces.text import (
     join_fields,
     known_width,
     link_file,
+    mark_undated,
     one_line,
     printable,
     render_short_hits,
@@ -109,6 +110,7 @@ def _show_in_full(reply: Json, *, explain: bool) -> None:
         show_code_answer(reply["code"])
     elif not hits and not (packing and packing["dropped"]):
         print("Nothing found.")
+    mark_undated(hits)
     records, ids = _record_ids(hits), shorten_ids((hit["id"] for hit in hits), _MIN_ID_CHARS)
     numbers = {hit["id"]: f"hit {number}" for number, hit in enumerate(hits, 1)}
     for number, hit in enumerate(hits, 1):
@@ -212,6 +214,7 @@ def show_list(reply: Json, args: argparse.Namespace) -> None:
       lorelog list --all-projects -n 100 --json
     """
     is_filtered = any((args.source, args.since, args.until, args.types, args.tags))
+    mark_undated([*reply["documents"], *reply["memories"]])
     for document in reply["documents"]:
         place, count = short_path(document["source"]), plural(document["chunks"], "chunk")
         link = link_file(document["source"], stylize(place, "cyan"))
@@ -262,6 +265,7 @@ def show_duplicates(reply: Json, args: argparse.Namespace) -> None:
     """
     for number, group in enumerate(reply["groups"], 1):
         print(stylize(f"{number}. {plural(len(group), 'memory')}", "bold"))
+        mark_undated(group)
         ids = shorten_ids((memory["id"] for memory in group), _MIN_ID_CHARS)
         for memory in group:
             similarity = "keep" if memory["keep"] else f"{memory['similarity']:.2f}"
