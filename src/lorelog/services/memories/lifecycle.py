@@ -110,7 +110,8 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
     def mark_reviewed(self, identity: str, *, cue_only: bool = False) -> None:
         """Note that a person left a memory as it is, or `cue_only`, so that nobody is asked about it again."""
         memory = self._own_id(find_memory(identity, self.store), "reviewed")
-        tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, reviewed=True, cue_only=cue_only))
+        dates = MemoryDates(memory, reviewed=True, at_start=False if cue_only else None)
+        tenant_state(self.workspace.tenant_folder).expiry.record(dates)
         if cue_only:
             self.refresh()
 

@@ -90,8 +90,8 @@ class MemoryDates(Struct, frozen=True):
     at: str = ""
     reviewed: bool = False
     """True if a person approved a summary or an import, or left a correction as it is."""
-    cue_only: bool = False
-    """True if a person wants to see it only when a call or a prompt is about it."""
+    at_start: bool | None = None
+    """False if a person wants to see it only when a call or a prompt is about it, True if the user had to say it again."""
 
     def __post_init__(self) -> None:
         for day in filter(None, (self.expires, self.review_after)):
@@ -105,7 +105,7 @@ class MemoryDates(Struct, frozen=True):
             before.review_after if self.review_after is None else self.review_after,
             self.at,
             self.reviewed or before.reviewed,
-            self.cue_only or before.cue_only,
+            before.at_start if self.at_start is None else self.at_start,
         )
 
 
@@ -134,8 +134,8 @@ class MemoryDateTable:
     def record(self, days: MemoryDates) -> None:
         """Record dates; they are on disk when this returns."""
         fields = {"memory": days.memory, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        more = {"expires": days.expires, "review_after": days.review_after, "reviewed": days.reviewed or None}
-        more["cue_only"] = days.cue_only or None
+        more: dict[str, str | bool | None] = {"expires": days.expires, "review_after": days.review_after}
+        more |= {"reviewed": days.reviewed or None, "at_start": days.at_start}
         self._file.append([fields | {name: value for name, value in more.items() if value is not None}])
 
     def due(self, today: str) -> list[str]:
@@ -372,10 +372,10 @@ class LifecycleIndex:
         """Return the ids of memories due for review, the longest due first."""
         return self._expiry.due(self._today)
 
-    def is_cue_only(self, memory: str) -> bool:
-        """Return whether a person took a memory off the list at the start of a session."""
+    def is_at_start(self, memory: str) -> bool | None:
+        """Return whether a memory is listed at the start of a session; None if nothing speaks for or against it."""
         dates = self._days.get(memory)
-        return dates is not None and dates.cue_only
+        return None if dates is None else dates.at_start
 
     def is_reviewed(self, memory: str) -> bool:
         """Return whether a person left a memory of the inbox as it is."""

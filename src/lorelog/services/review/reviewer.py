@@ -23,6 +23,7 @@ from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, guard
 from lorelog.services.guards.replay import PastCall, ReplaySources, quote_words, replay
 from lorelog.services.llm.receipts import OUTCOME_DONE, OUTCOME_STARTED, CallUsage, Receipts
 from lorelog.services.memories.lifecycle import AddMemories
+from lorelog.services.memory_state.lifecycle_index import MemoryDates, tenant_state
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import (
     FILED,
@@ -240,13 +241,14 @@ class Reviewer:
 
     def filing(self, judge: str) -> Filing:
         """Return what files the verdicts of a model, or of a person; `note_waiting` is called after the last ones."""
-        filed = self.log.by_memory()
+        filed, dates = self.log.by_memory(), tenant_state(self._workspace.tenant_folder).expiry
         return Filing(
             judge=judge,
             log=self.log,
             add=self._add,
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
+            list_at_start=lambda memory: dates.record(MemoryDates(memory, at_start=True)),
         )
 
     def note_waiting(self) -> None:

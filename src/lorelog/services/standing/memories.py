@@ -31,6 +31,7 @@ from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import (
+    FILED_BY,
     MIN_SINK_DELIVERIES,
     RULE_TYPES,
     STANDING_TYPES,
@@ -265,6 +266,9 @@ def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts
         if memory is None or state.superseded_by or (state.expired and not memory.edited):
             continue
         is_own = memory.edited or memory.id in own_ids
+        at_start = source.lifecycle.is_at_start(memory.id)
+        # What a model filed comes with its cues, and is listed only once it was said again.
+        is_filed = bool(memory.cues) and FILED_BY in memory.reason
         yield replace(
             memory,
             own=is_own,
@@ -272,7 +276,7 @@ def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts
             writer="" if is_own else writers.get(memory.id, ""),
             verdict=verdicts.get(memory.id, memory.verdict),
             unused=unused.get(memory.id, 0),
-            cue_only=source.lifecycle.is_cue_only(memory.id),
+            cue_only=is_filed if at_start is None else not at_start,
         )
 
 
