@@ -115,6 +115,11 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
         if cue_only:
             self.refresh()
 
+    def list_at_start(self, memory: str) -> None:
+        """List a memory that the user had to say again at the start of every session."""
+        tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, at_start=True))
+        self.refresh()
+
     def judge(self, query: str, identity: str, relevance: str) -> FeedbackReply:
         """Record whether a memory answers a question."""
         if not query.strip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -23,7 +23,6 @@ from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, guard
 from lorelog.services.guards.replay import PastCall, ReplaySources, quote_words, replay
 from lorelog.services.llm.receipts import OUTCOME_DONE, OUTCOME_STARTED, CallUsage, Receipts
 from lorelog.services.memories.lifecycle import AddMemories
-from lorelog.services.memory_state.lifecycle_index import MemoryDates, tenant_state
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import (
     FILED,
@@ -119,9 +118,17 @@ def tokens_per_statement(runs: Sequence[JudgeRun]) -> int:
 class Reviewer:
     """Reviews the statements of one project."""
 
-    def __init__(self, workspace: Workspace, source: StatementSource, calls: ReplaySources, add: AddMemories) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        source: StatementSource,
+        calls: ReplaySources,
+        add: AddMemories,
+        list_at_start: Callable[[str], None],
+    ) -> None:
         self.log = ReviewLog(workspace.tenant_folder)
-        self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
+        self._workspace, self._source, self._calls = workspace, source, calls
+        self._add, self._list_at_start = add, list_at_start
 
     def statements(
         self, projects: tuple[str, ...] | None, limit: int, only: Container[str] | None = None, *, unasked: bool = False
@@ -241,14 +248,14 @@ class Reviewer:
 
     def filing(self, judge: str) -> Filing:
         """Return what files the verdicts of a model, or of a person; `note_waiting` is called after the last ones."""
-        filed, dates = self.log.by_memory(), tenant_state(self._workspace.tenant_folder).expiry
+        filed = self.log.by_memory()
         return Filing(
             judge=judge,
             log=self.log,
             add=self._add,
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
-            list_at_start=lambda memory: dates.record(MemoryDates(memory, at_start=True)),
+            list_at_start=self._list_at_start,
         )
 
     def note_waiting(self) -> None:
