@@ -133,6 +133,8 @@ class HitBuilder:
         self._reading_weights = WORDS_READING_WEIGHTS if weights is None else weights.readings
         self._replaced: dict[ChunkKey, str] = {}
         """Days of the superseded memories in whose place their successors are shown."""
+        self._left_out = ""
+        """Id of the best successor that the filters exclude."""
         self._rerank_reason = ""
         self._timing: TimeHint | None = None
         self._is_timed = False
@@ -146,6 +148,8 @@ class HitBuilder:
         hits = sorted((self._hit(ranked) for ranked in chosen), key=lambda hit: -hit.score)
         replaced = ((item.stored.id, self._replaced.get(item.fused.key)) for item in chosen)
         self.notes += [f"{newer} replaces an older one of {day}, which matches" for newer, day in replaced if day]
+        if self._left_out and not hits:
+            self.notes.append(f"{self._left_out} replaces an older one, which matches, but the filters leave it out")
         relevances = never_rising([hit.relevance for hit in hits])
         hits = [replace(hit, relevance=relevance) for hit, relevance in zip(hits, relevances, strict=True)]
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
@@ -224,7 +228,10 @@ class HitBuilder:
         newer = lifecycle.find_successor(stored)
         if newer is None or lifecycle.hides(newer, self._options):
             return None
-        return newer if matches_filters(self._options.filters, newer) else None
+        if not matches_filters(self._options.filters, newer):
+            self._left_out = self._left_out or newer.id
+            return None
+        return newer
 
     def _find_time(self, stored: Sequence[StoredChunk]) -> TimeHint | None:
         """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
