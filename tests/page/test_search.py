@@ -62,6 +62,19 @@ def test_the_parts_of_a_score_add_up(page: PageWorld) -> None:
     assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.01)
 
 
+def test_weak_matches_are_behind_a_click(page: PageWorld) -> None:
+    """If nothing is likely, the page says so, and the weak matches are listed after a click, with bars as short as their relevance."""
+    tab = page.open(
+        "#/search?q=cache%20shipment%20marmalade%20giraffes%20juggle%20purple%20quantum%20sourdough%20bread"
+    )
+    tab.wait_text("Probably nothing relevant.")
+    assert tab.run("document.querySelectorAll('.hit').length") == 0
+    tab.click(".notice .unfold", "weak match")
+    tab.wait("document.querySelector('.hit .score-bar')")
+    assert tab.run("parseFloat(document.querySelector('.hit .score-bar').style.width)") < 20
+    assert tab.run("document.querySelector('.count').innerText.includes('+')") is False
+
+
 def test_filters_are_set_and_removed_by_click(page: PageWorld) -> None:
     """Clicking a type shows memories of that type only; clicking the filter shows all again."""
     tab = page.open("#/search")

@@ -30,15 +30,6 @@ DAY = "2026-03-05"
 EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)
 
 
-class StoppedClock:
-    """A clock that moves only when set."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def inquiry(query: str = "where do otters sleep", **more: object) -> AnswerKey:
     given: dict[str, object] = {"options": SearchOptions(), "model": "fake/fake-64", "day": DAY}
     return AnswerKey(query, **(given | more))  # type: ignore[arg-type]
@@ -55,8 +46,8 @@ def hit(number: int) -> Hit:
     return Hit(f"id{number}", 1.0, *where, "text", "hash", "text", (), None, Explanation(()))
 
 
-def cache(clock: StoppedClock | None = None, **more: object) -> AnswerCache:
-    made = AnswerCache(CacheOptions(**more), clock or StoppedClock())  # type: ignore[arg-type]
+def cache(**more: object) -> AnswerCache:
+    made = AnswerCache(CacheOptions(**more))  # type: ignore[arg-type]
     assert made.get(inquiry(), "r1") is None
     return made
 
@@ -84,19 +75,6 @@ def test_everything_that_decides_an_answer_is_in_its_key(other: AnswerKey) -> No
     kept.put(inquiry(), "r1", reply())
 
     assert kept.get(other, "r1") is None
-
-
-def test_an_answer_ends_with_its_time() -> None:
-    """A reply expires exactly at its time limit, regardless of its use."""
-    clock = StoppedClock()
-    kept = cache(clock, answers_ttl_s=60.0)
-    kept.put(inquiry(), "r1", reply())
-
-    clock.now = 59.9
-    assert kept.get(inquiry(), "r1") == reply()
-    clock.now = 60.0
-    assert kept.get(inquiry(), "r1") is None
-    assert (kept.counters().expired, kept.counters().answers) == (1, 0)
 
 
 def test_the_answer_unused_for_longest_makes_room() -> None:
@@ -218,17 +196,11 @@ def test_nearness_does_not_wander() -> None:
 
 
 def test_what_was_dropped_is_not_near_either() -> None:
-    """An expired or evicted reply answers no near-repeat."""
-    clock = StoppedClock()
-    kept = cache(clock, similar=0.98, answers_entries=1, answers_ttl_s=60.0)
-    near = inquiry("Where do otters sleep?")
-    kept.put(inquiry(), "r1", reply(), EAST)
-    clock.now = 60.0
-    assert kept.get_near(near, "r1", EAST) is None
-
+    """An evicted reply answers no near-repeat."""
+    kept = cache(similar=0.98, answers_entries=1)
     kept.put(inquiry(), "r1", reply(), EAST)
     kept.put(inquiry("other"), "r1", reply("other"), EAST)
-    assert kept.get_near(near, "r1", EAST) is None
+    assert kept.get_near(inquiry("Where do otters sleep?"), "r1", EAST) is None
 
 
 # -- never stale -------------------------------------------------------------------------------------------------------
@@ -253,7 +225,7 @@ class CacheComparison:
         self.model = FakeEmbedder()
         self.store = TemporaryStore(analyser, provider="fake", model="fake-64")
         self.searcher = Searcher(self.store, self.model, analyser)
-        self.caches = Caches(AnswerCache(options, StoppedClock()))
+        self.caches = Caches(AnswerCache(options))
 
     def plain(self, query: str, options: SearchOptions) -> SearchReply:
         return self.searcher.search(normalize_spaces(query), options)

@@ -10,6 +10,7 @@ from tests.surfaces.conftest import write
 from tests.surfaces.otter_project import OtterProject, git_init, otters
 
 from lorelog.surfaces.cli.parser import command_parser
+from lorelog.surfaces.mcp.calls import render_search
 
 __all__ = ["otters"]
 
@@ -212,3 +213,23 @@ def test_every_option_is_typed_by_a_test(command: str) -> None:
     options = {option for action in command_parser(command)._actions for option in action.option_strings}
 
     assert {option for option in options if f'"{option}"' not in texts} <= {"-h"}
+
+
+def test_that_nothing_is_relevant_is_said_everywhere(otters: OtterProject) -> None:
+    """Weak matches are folded behind one line in the shell and for agents, JSON has the sentence, and a limit leaves none."""
+    otters.index("notes")
+    words = ("search", "otter marmalade giraffes juggle purple quantum sourdough", "--lane", "lexical", "-k", "2")
+    said = "Probably nothing relevant."
+
+    shown, reply = otters.shell(*words), otters.shell(*words, "--json").json
+
+    assert [hit["confidence"] for hit in reply["hits"]] == ["weak", "weak"]
+    assert (reply["nothing_relevant"], otters.search().json["nothing_relevant"]) == (said, "")
+    assert shown.out.startswith(f"{said} Weak matches:\n   notes/")
+    assert len(shown.out.splitlines()) == 4
+    assert otters.shell(*words, "--short").out.startswith(f"{said}\n")
+    assert render_search(reply).text.startswith(f"{said}\n")
+    assert otters.shell(*words, "--format", "tsv").err == f"note: {said}\n"
+    assert "●○○ weak" in otters.shell(*words, "--min-relevance", "0").out
+    limited = otters.shell(*words, "--min-relevance", "0.2", "--format", "tsv")
+    assert (limited.status, limited.out) == (0, "")

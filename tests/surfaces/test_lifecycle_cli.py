@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,10 @@ def test_supersede_says_how_to_take_it_back(shell: Shell, identity: str) -> None
     assert done.out.startswith("Remembered in .lorelog/memory/")
     assert "seven" not in shell("search", "otters").out
     hidden = shell("search", "otters", "--include-superseded").out
-    assert "superseded by 01" in hidden
-    assert "superseded by 01" in shell("show", identity).out
+    words = ("search", "otters", "--include-superseded")
+    shown = (hidden, shell("show", identity).out, shell(*words, "--short").out, shell(*words, "--format", "tsv").out)
+    for text in shown:
+        assert re.search(r"superseded by 01\S+: eight otters in the river", text)
     command = done.err.split("'")[1].split()
     assert shell(*command[1:]).status == 0
     assert "seven" in shell("search", "otters").out

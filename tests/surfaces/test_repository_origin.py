@@ -86,6 +86,20 @@ def test_text_is_labelled_wherever_it_is_shown(shell: Shell, clone: Path) -> Non
     assert "repository" not in tool(clone, "get_memory", id=own)
 
 
+def test_what_was_changed_here_did_not_come_with_the_repository(shell: Shell, project: Path) -> None:
+    """An own memory that was edited in its file, and text written into a journal that Git ignores, are labelled as changed."""
+    added = shell("add", "Walrus deploys go out on Tuesdays.", "--json").json
+    journal = Path(added["source"])
+    write(journal, journal.read_text("utf-8").replace("Tuesdays", "Fridays") + "\n### 14:32\nWalrus text by hand.\n")
+    shell("index")
+
+    hits = shell("search", "walrus", "--json").json["hits"]
+
+    assert [hit["origin"] for hit in hits] == ["changed", "changed"]
+    assert shell("search", "walrus").out.count("changed outside lorelog") == 2
+    assert tool(project, "search_memory", query="walrus").count("Changed outside lorelog, quoted:\n>") == 2
+
+
 def test_a_registry_that_cannot_be_read_ends_no_search(shell: Shell, clone: Path, home: Path) -> None:
     """Then nothing is known to be one's own, and everything is still found."""
     (registry,) = home.rglob("authored.jsonl")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import socket
@@ -326,8 +325,6 @@ def _cached(*questions: str) -> CacheCounters:
 
 
 def _repeats(otters: OtterProject, *questions: str) -> object:
-    minutes = itertools.count(step=100)  # between two looks at the clock
-    otters.monkeypatch.setattr("lorelog.retrieval.cache.monotonic", lambda: float(next(minutes)))
     otters.index("notes")
     return _cached(*questions or ("otter", " otter  ", "otter")).exact
 
@@ -394,7 +391,6 @@ _THREE: dict[str, SettingValue] = {"session.hits": 3}
 SHOWN = [
     SettingEffect("cache.answers", False, _repeats, 2, 0),
     SettingEffect("cache.answers_entries", 1, lambda otters: _repeats(otters, "otter", "number", "otter"), 1, 0),
-    SettingEffect("cache.answers_ttl_s", 60.0, _repeats, 2, 0),
     SettingEffect("cache.similar", 0.9, _near_repeats, 0, 1),
     SettingEffect("capture.enabled", False, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.skip", True, lambda otters: "We take Redis" in otters.capture(), True, False),

@@ -602,12 +602,6 @@ SETTINGS: tuple[Setting, ...] = (
         limits=(1, 100_000),
     ),
     Setting(
-        "cache.answers_ttl_s",
-        2700.0,
-        "Seconds after which a cached reply expires even if nothing was written.",
-        limits=(1, 604_800),
-    ),
-    Setting(
         "cache.similar",
         0.0,
         "Minimum cosine to reuse the reply of a query that differs only in case, articles or its end mark, with a"

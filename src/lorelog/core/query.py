@@ -195,6 +195,8 @@ class LifecycleState(Serializable, Struct, frozen=True):
 
     superseded_by: str = ""
     """Id of the memory that replaces it."""
+    successor: str = ""
+    """First words of the memory in force that replaces it, where it is shown."""
     expires: str = ""
     """Last ISO day it is shown."""
     review_after: str = ""
@@ -284,6 +286,10 @@ class BudgetReport(Serializable, Struct, frozen=True):
     """Best first."""
 
 
+NOTHING_RELEVANT = "Probably nothing relevant."
+"""What all surfaces say if no hit is likely to be relevant."""
+
+
 class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     """The hits, best first, and notes for the reader about the search."""
 
@@ -300,3 +306,5 @@ class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     """True if the JSON of each hit has the parts of its score."""
     code: CodeReply | None = None
     """What the code says to a question that is about it; None for any other."""
+    nothing_relevant: str = ""
+    """`NOTHING_RELEVANT` if there is no hit, or all are weak; then surfaces show them folded. Empty if the code answers."""

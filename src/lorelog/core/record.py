@@ -30,9 +30,10 @@ DIGEST_MARK = "<!-- lorelog:digest"
 
 ORIGINS = ("user", "agent", "tool", "import")
 UNTRUSTED_ORIGINS = frozenset({"tool", "import"})
-REPOSITORY_ORIGIN = "repository"
-"""Origin that is shown for a memory that was not written on this machine, whatever its anchor claims."""
 """Origins of text that nobody here has vouched for."""
+REPOSITORY_ORIGIN, CHANGED_ORIGIN = FOREIGN_ORIGINS = "repository", "changed"
+"""Origins that are shown, whatever an anchor claims, for a memory that lorelog did not write on this machine: because it came with
+a repository, or because somebody wrote or changed it here outside lorelog."""
 
 MAX_NESTING = 50
 """Maximum nesting of a record's fields."""

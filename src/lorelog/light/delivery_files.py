@@ -341,7 +341,8 @@ def foreign_label(memory: Mapping[str, Any]) -> str:
 def foreign_origin_label(origin: str) -> str:
     """Return the label of text from an untrusted origin; empty for other text."""
     sources = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}
-    source = FOREIGN_LABEL if origin == "repository" else sources.get(origin, "")
+    sources |= {"repository": FOREIGN_LABEL, "changed": "changed outside lorelog"}
+    source = sources.get(origin, "")
     return f"{source}, quoted" if source else ""
 
 

@@ -136,6 +136,7 @@ class SearchJson(OperationReply, frozen=True, kw_only=True):
     packing: BudgetReport | None
     notes: tuple[str, ...]
     code: CodeReply | None
+    nothing_relevant: str
 
 
 _SEARCH_OPTIONS = tuple(field.name for field in fields(SearchOptions) if field.name in SearchRequest.__struct_fields__)

@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from operator import mul
 from struct import unpack
 from threading import Lock
-from time import monotonic
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -32,8 +30,6 @@ from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.ports import Vector
 from lorelog.core.query import SearchReply
 from lorelog.language.analyser import find_spans
-
-Clock = Callable[[], float]
 
 _MEAN_HITS_PER_ANSWER = 16
 """Average hits per reply: replies with a thousand hits are large, and fewer of them are kept."""
@@ -50,7 +46,6 @@ class CacheCounters(NamedTuple):
     near: int = 0
     stale: int = 0
     """Replies dropped because the index was written."""
-    expired: int = 0
     evicted: int = 0
     """Replies evicted."""
     answers: int = 0
@@ -114,7 +109,6 @@ def register_cache(cache: TextCache) -> None:
 class _CachedAnswer(NamedTuple):
     reply: SearchReply
     vector: Vector | None
-    ends: float
     kin: AnswerKey | None
     """The part of its key that near-repeats share, if they are found."""
 
@@ -122,10 +116,9 @@ class _CachedAnswer(NamedTuple):
 class AnswerCache:
     """Replies of one store, in order of last use. Threads may share it."""
 
-    def __init__(self, options: CacheOptions, clock: Clock | None = None) -> None:
+    def __init__(self, options: CacheOptions) -> None:
         register_cache(self)
         self._options = options
-        self._clock = clock or monotonic
         self._lock = Lock()
         self._revision = ""
         self._answers: OrderedDict[AnswerKey, _CachedAnswer] = OrderedDict()
@@ -142,7 +135,7 @@ class AnswerCache:
         with self._lock:
             self._counts.update(lookups=1)
             self._use_revision(revision)
-            answer = self._valid(inquiry) if _is_hashable(inquiry) else None
+            answer = self._answers.get(inquiry) if _is_hashable(inquiry) else None
             if answer is None:
                 return None
             self._answers.move_to_end(inquiry)
@@ -159,9 +152,8 @@ class AnswerCache:
         with self._lock:
             self._use_revision(revision)
             kin = _near_repeat_key(inquiry)
-            for other in [key for key, answer in reversed(self._answers.items()) if answer.kin == kin]:
-                answer = self._valid(other)
-                if answer is None or _cosine(vector, answer.vector) < self._options.similar:
+            for other, answer in reversed(self._answers.items()):
+                if answer.kin != kin or _cosine(vector, answer.vector) < self._options.similar:
                     continue
                 self._answers.move_to_end(other)
                 self._counts.update(near=1)
@@ -182,7 +174,7 @@ class AnswerCache:
                 return
             self._drop(inquiry)
             kin = _near_repeat_key(inquiry) if self.finds_near and vector is not None else None
-            self._answers[inquiry] = _CachedAnswer(reply, vector, self._clock() + self._options.answers_ttl_s, kin)
+            self._answers[inquiry] = _CachedAnswer(reply, vector, kin)
             self._hits += len(reply.hits)
             while len(self._answers) > self._options.answers_entries or self._hits > self._most_hits:
                 self._drop(next(iter(self._answers)))
@@ -208,14 +200,6 @@ class AnswerCache:
             self._answers.clear()
             self._hits = 0
             self._revision = revision
-
-    def _valid(self, inquiry: AnswerKey) -> _CachedAnswer | None:
-        answer = self._answers.get(inquiry)
-        if answer is not None and self._clock() >= answer.ends:
-            self._drop(inquiry)
-            self._counts.update(expired=1)
-            return None
-        return answer
 
     def _drop(self, inquiry: AnswerKey) -> None:
         if (answer := self._answers.pop(inquiry, None)) is not None:

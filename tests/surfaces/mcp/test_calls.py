@@ -19,7 +19,7 @@ def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
     def ask(op: str, given: dict[str, Any]) -> dict[str, Any]:
         heard.append((op, given))
-        return {"hits": [], "packing": None, "notes": [], "code": None}
+        return {"hits": [], "packing": None, "notes": [], "code": None, "nothing_relevant": ""}
 
     answer = call_tool(name, arguments, ask)
     assert not answer.failed, answer.text
@@ -85,7 +85,7 @@ def hit(text: str) -> dict[str, Any]:
         "anchor": {"origin": text},
         "trust": {"tier": text, "verified_by": [], "signed": False, "requires_verification": True, "tainted": False},
     }
-    return {"hits": [one], "packing": None, "notes": [], "code": None}
+    return {"hits": [one], "packing": None, "notes": [], "code": None, "nothing_relevant": ""}
 
 
 def section(text: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from msgspec.structs import asdict, replace
 from lorelog.core.document import short_hash
 from lorelog.core.errors import ModelUnavailable, UsageError, plural
 from lorelog.core.query import Hit
-from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
+from lorelog.core.record import FOREIGN_ORIGINS, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import STANDING_TYPES, escape_tags, when_said
 from lorelog.records.digests import (
@@ -296,7 +296,7 @@ def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> Conte
         date=hit.date[:10],
         text=text,
         origin=origin,
-        tainted=hit.trust.tainted or origin in UNTRUSTED_ORIGINS or origin == REPOSITORY_ORIGIN,
+        tainted=hit.trust.tainted or origin in UNTRUSTED_ORIGINS or origin in FOREIGN_ORIGINS,
         stale=hit.verdict.label,
     )
 

@@ -103,7 +103,7 @@ def list_memories(
                 break
             fetched = 2 * fetched + limit + 1 - len(shown)
     states = {
-        stored.id: state for stored in shown[:limit] if (state := lifecycle.state_of(stored)) != NO_LIFECYCLE_STATE
+        stored.id: state for stored in shown[:limit] if (state := lifecycle.shown_state(stored)) != NO_LIFECYCLE_STATE
     }
     return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, lifecycles=states)
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 
 LIFECYCLE_FILE = "lifecycle.jsonl"
+_MAX_SUCCESSOR_CHARS = 200
 MAX_SOURCES_SHOWN = 50
 """Sources of a summary that `expand` lists."""
 _COVERS_PREFIX = "<!-- covers:"
@@ -292,6 +293,7 @@ class LifecycleIndex:
 
     def __init__(self, store: Store, folder: Path, today: date, *, uses_feedback: bool = True) -> None:
         state = tenant_state(folder)
+        self._store = store
         self._supersessions = state.supersessions(store)
         self.summary_links = state.summary_links(store)
         self._expiry = state.expiry
@@ -328,6 +330,26 @@ class LifecycleIndex:
             expired="" < expires < self._today,
             due="" < review <= self._today,
         )
+
+    def shown_state(self, stored: StoredChunk) -> LifecycleState:
+        """Return a memory's state with the first words of what replaces it: a superseded memory is not shown without them."""
+        state = self.state_of(stored)
+        newer = self.find_successor(stored) if state.superseded_by else None
+        from lorelog.retrieval.dedupe import normalized_text
+
+        return state if newer is None else replace(state, successor=normalized_text(newer)[:_MAX_SUCCESSOR_CHARS])
+
+    def find_successor(self, stored: StoredChunk) -> StoredChunk | None:
+        """Return the memory in force that replaces a superseded one; None if there is none."""
+        newest, seen = stored, set[str]()
+        while (memory := self.state_of(newest).superseded_by) and memory not in seen:
+            seen.add(memory)
+            for newer in self._store.find(memory):
+                anchor = newer.chunk.anchor
+                if anchor is not None and anchor.memory == memory and newest.chunk.memory in anchor.superseded_ids:
+                    newest = newer
+                    break
+        return None if newest is stored else newest
 
     def is_record(self, stored: StoredChunk) -> bool:
         """Return whether a chunk is from a record page, not a memory."""
@@ -384,7 +406,7 @@ class LifecycleIndex:
 
     def annotate(self, reply: ExpandReply) -> ExpandReply:
         """Return a section with its state and a note that warns if it is superseded or expired."""
-        state = self.state_of(reply.chunk)
+        state = self.shown_state(reply.chunk)
         superseded = f"superseded by {state.superseded_by}" if state.superseded_by else ""
         expired = f"expired: it was shown until {state.expires}" if state.expired else ""
         return replace(reply, lifecycle=state, notes=(*reply.notes, *filter(None, (superseded, expired))))

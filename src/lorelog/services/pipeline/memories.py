@@ -82,7 +82,7 @@ class ProjectMemories(Struct, frozen=True):
         if reply.memory is None:
             return reply
         trust, newer = self.scope.record_pages.chunk_trust(reply.memory)
-        state = LifecycleState(superseded_by=newer) if newer else self.scope.lifecycle_index().state_of(reply.memory)
+        state = LifecycleState(superseded_by=newer) if newer else self.scope.lifecycle_index().shown_state(reply.memory)
         memory = self.scope.ownership().with_shown_anchor(reply.memory, self.scope.store)
         return replace(reply, memory=memory, lifecycle=state, trust=trust)
 

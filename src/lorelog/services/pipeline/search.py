@@ -14,7 +14,13 @@ from lorelog.core.query import Hit, TrustFilter
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.workspace import CODE_DATABASE, Workspace
 from lorelog.services.records.pages import restrict_to_records
-from lorelog.services.search.postprocess import add_confidence, add_token_costs, best_of_each_memory, growing_limits
+from lorelog.services.search.postprocess import (
+    add_confidence,
+    add_token_costs,
+    best_of_each_memory,
+    growing_limits,
+    judge_hits,
+)
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
 
 if TYPE_CHECKING:
@@ -46,7 +52,8 @@ class SearchPipeline(Struct, frozen=True):
             hits = reply.hits
             for annotate in self._annotators(options):
                 hits = annotate(hits)
-            reply = replace(reply, hits=hits, notes=(*reply.notes, *record_notes))
+            notes = (*reply.notes, *record_notes)
+            reply = replace(reply, hits=hits, notes=notes, nothing_relevant=judge_hits(hits))
             if options.token_budget:
                 from lorelog.services.search.token_budget import pack_hits
 
@@ -129,4 +136,4 @@ def add_code_answer(
         return reply
     # The code answers, so it does not matter that there are no memories.
     notes = tuple(note for note in reply.notes if note not in {NOTHING_INDEXED, _INDEX_IS_NEW})
-    return replace(reply, code=answer, notes=notes)
+    return replace(reply, code=answer, notes=notes, nothing_relevant="")

@@ -11,7 +11,7 @@ the chunk, which `expand` shows if it does not find it in the file any more.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import FileStamp, StoredChunk
 from lorelog.core.ports import Store
-from lorelog.core.query import Hit
+from lorelog.core.query import NOTHING_RELEVANT, Hit
 from lorelog.retrieval.cache import CostCache
 from lorelog.retrieval.relevance import confidence_words
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -66,6 +66,11 @@ def add_confidence(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
     """Return hits with their confidence in a word, where their relevance is known."""
     words = confidence_words([hit.relevance for hit in hits])
     return tuple(replace(hit, confidence=word) for hit, word in zip(hits, words, strict=True))
+
+
+def judge_hits(hits: Sequence[Hit]) -> str:
+    """Return `NOTHING_RELEVANT` if there is no hit, or the first one is weak: none is more confident than an earlier one."""
+    return NOTHING_RELEVANT if not hits or hits[0].confidence == "weak" else ""
 
 
 _SAMPLE_CHARS = 1 << 14

@@ -38,7 +38,6 @@ from lorelog.retrieval.cache import AnswerKey, Caches, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, unread_share
 from lorelog.retrieval.relevance import (
-    UNKNOWN_RELEVANCE,
     QueryFeatures,
     calibration_of,
     never_rising,
@@ -74,8 +73,6 @@ _MIN_FETCHED = 20
 _FETCHED_PER_HIT = 2
 _MIN_FETCHED_QUOTED = 100
 """With quoted phrases more are fetched: single words may rank a phrase far down."""
-_UNLIKELY_RELEVANCE = 0.05
-"""Below this relevance of the best hit a note says that there is probably no relevant one."""
 
 
 class SearchDeps(Struct, frozen=True):
@@ -136,6 +133,8 @@ class HitBuilder:
         self._reading_weights = WORDS_READING_WEIGHTS if weights is None else weights.readings
         self._replaced: dict[ChunkKey, str] = {}
         """Days of the superseded memories in whose place their successors are shown."""
+        self._left_out = ""
+        """Id of the best successor that the filters exclude."""
         self._rerank_reason = ""
         self._timing: TimeHint | None = None
         self._is_timed = False
@@ -149,6 +148,8 @@ class HitBuilder:
         hits = sorted((self._hit(ranked) for ranked in chosen), key=lambda hit: -hit.score)
         replaced = ((item.stored.id, self._replaced.get(item.fused.key)) for item in chosen)
         self.notes += [f"{newer} replaces an older one of {day}, which matches" for newer, day in replaced if day]
+        if self._left_out and not hits:
+            self.notes.append(f"{self._left_out} replaces an older one, which matches, but the filters leave it out")
         relevances = never_rising([hit.relevance for hit in hits])
         hits = [replace(hit, relevance=relevance) for hit, relevance in zip(hits, relevances, strict=True)]
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
@@ -222,18 +223,15 @@ class HitBuilder:
 
     def _find_successor(self, stored: StoredChunk, lifecycle: LifecycleIndex) -> StoredChunk | None:
         """Return the memory in force that replaces a superseded one, to be shown in its place; None if filters exclude it."""
-        seen: set[str] = set()
-        while (memory := lifecycle.state_of(stored).superseded_by) and memory not in seen:
-            seen.add(memory)
-            for newer in self._store.find(memory):
-                anchor = newer.chunk.anchor
-                if anchor is not None and anchor.memory == memory and stored.chunk.memory in anchor.superseded_ids:
-                    stored = newer
-                    break
         from lorelog.services.memories.listing import matches_filters
 
-        is_shown = seen and not lifecycle.hides(stored, self._options)
-        return stored if is_shown and matches_filters(self._options.filters, stored) else None
+        newer = lifecycle.find_successor(stored)
+        if newer is None or lifecycle.hides(newer, self._options):
+            return None
+        if not matches_filters(self._options.filters, newer):
+            self._left_out = self._left_out or newer.id
+            return None
+        return newer
 
     def _find_time(self, stored: Sequence[StoredChunk]) -> TimeHint | None:
         """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
@@ -319,7 +317,7 @@ class HitBuilder:
             matches=snippet.matches,
             explanation=explanation,
             duplicates=ranked.duplicates,
-            lifecycle=NO_LIFECYCLE_STATE if lifecycle is None else lifecycle.state_of(ranked.stored),
+            lifecycle=NO_LIFECYCLE_STATE if lifecycle is None else lifecycle.shown_state(ranked.stored),
             relevance=self._relevance(key),
         )
 
@@ -447,8 +445,6 @@ class Searcher:
         candidates = self._find(question, options, troubles)
         builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()
-        if UNKNOWN_RELEVANCE < max((hit.relevance for hit in hits), default=1.0) < _UNLIKELY_RELEVANCE:
-            builder.notes.append("probably nothing relevant: even the best match is weak")
         troubles += builder.transient_notes
         notes += [*troubles, *builder.notes]
         if options.lane is not Lane.DENSE and not terms:

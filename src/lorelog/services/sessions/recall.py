@@ -34,7 +34,7 @@ from lorelog.core.query import (
 )
 from lorelog.core.record import (
     CANDIDATE_TRUST,
-    REPOSITORY_ORIGIN,
+    FOREIGN_ORIGINS,
     UNTRUSTED_ORIGINS,
     Trust,
     TrustTier,
@@ -194,7 +194,7 @@ def _memory_key(hit: Hit) -> str:
 def _to_recalled_memory(hit: Hit) -> RecalledMemory:
     text = hit.snippet if len(hit.snippet) <= MAX_TEXT_CHARS else hit.snippet[: MAX_TEXT_CHARS - 1] + "…"
     own = hit.anchor.origin if hit.anchor is not None else ""
-    origin = own if own == REPOSITORY_ORIGIN else ""
+    origin = own if own in FOREIGN_ORIGINS else ""
     if hit.trust.tainted:
         origin = own if own in UNTRUSTED_ORIGINS else "foreign"
     # A record is cited by its id: its page in the index is of no use to an agent.

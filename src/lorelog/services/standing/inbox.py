@@ -16,7 +16,7 @@ from msgspec import Struct
 from lorelog.core.document import Chunk, StoredChunk
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
-from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
+from lorelog.core.record import FOREIGN_ORIGINS, UNTRUSTED_ORIGINS
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import STANDING_TYPES
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
@@ -119,6 +119,6 @@ def _kind_of(chunk: Chunk) -> str:
     origin = chunk.anchor.origin if chunk.anchor else ""
     if chunk.type == SUMMARY:
         return SUMMARY
-    if origin in UNTRUSTED_ORIGINS or (origin == REPOSITORY_ORIGIN and may_stand(chunk)):
+    if origin in UNTRUSTED_ORIGINS or (origin in FOREIGN_ORIGINS and may_stand(chunk)):
         return IMPORT
     return RULE if origin == "agent" and chunk.type in STANDING_TYPES else ""

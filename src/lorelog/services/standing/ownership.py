@@ -28,7 +28,7 @@ from lorelog.core.errors import StoreError
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit
-from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
+from lorelog.core.record import CHANGED_ORIGIN, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.light.delivery_files import (
     MAX_JOURNALS,
     STANDING_TYPES,
@@ -88,7 +88,7 @@ class Ownership:
         return is_confirmed(claim, known)
 
     def shown_anchor(self, chunk: Chunk | Hit, identity: str, store: Store) -> Anchor | None:
-        """Return a chunk's anchor as it is shown: with the origin `repository` if the text came with the repository.
+        """Return a chunk's anchor as it is shown: with the origin `repository` or `changed` if the text is not the user's own.
 
         Text that is said to be from a tool or an import keeps that origin, which is trusted less.
         """
@@ -96,10 +96,19 @@ class Ownership:
         if anchor is not None and anchor.origin in UNTRUSTED_ORIGINS:
             return anchor
         try:
-            is_foreign = self._is_foreign(chunk, identity, store)
+            origin = self._foreign_origin(chunk) if self._is_foreign(chunk, identity, store) else ""
         except StoreError:  # a registry that cannot be read proves nothing, and must not end a search
             is_foreign = anchor is not None and bool(anchor.memory) and not is_below(chunk.source, self._home)
-        return replace(anchor or Anchor(), origin=REPOSITORY_ORIGIN) if is_foreign else anchor
+            origin = REPOSITORY_ORIGIN if is_foreign else ""
+        return replace(anchor or Anchor(), origin=origin) if origin else anchor
+
+    def _foreign_origin(self, chunk: Chunk | Hit) -> str:
+        """Return the origin of text that is not own: changed, if its id was given here, or if Git ignores the journals."""
+        if memory := chunk.anchor.memory if chunk.anchor else "":
+            is_ours = self._authored.knows(memory)
+        else:
+            is_ours = is_below(chunk.source, self._journals) and Path(self._journals).with_name(".gitignore").exists()
+        return CHANGED_ORIGIN if is_ours else REPOSITORY_ORIGIN
 
     def with_shown_anchor(self, stored: StoredChunk, store: Store) -> StoredChunk:
         """Return a chunk with its anchor as it is shown."""

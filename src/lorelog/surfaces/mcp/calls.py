@@ -31,6 +31,7 @@ from lorelog.surfaces.text import (
     describe_trust,
     format_foreign,
     format_freshness,
+    format_lifecycle,
     one_line,
     quote_lines,
     render_short_hits,
@@ -201,12 +202,13 @@ def render_search(reply: JsonMapping) -> ToolResult:
     code = ["\n".join(["## In the code", *map(quote_lines, code_lines)])] if code_lines else []
     if packing:
         blocks = [*code, *(_render_hit(number, hit) for number, hit in enumerate(reply["hits"], 1))]
-        text = "\n\n".join([NOTICE, *blocks]) if blocks else NOTHING_FOUND
+        head = " ".join(filter(None, [reply["nothing_relevant"], NOTICE]))
+        text = "\n\n".join([head, *blocks]) if blocks else NOTHING_FOUND
         text += f"\n\nAbout {packing['spent']:,} of {packing['budget']:,} tokens."
         for hit in packing["dropped"]:
             text += f"\nLeft out: {_format_location(hit)}, get_memory id {hit['id']} (~{hit['tokens']:,} tokens)"
     else:
-        text = render_short_hits(reply["hits"], "get_memory")
+        text = render_short_hits(reply, "get_memory")
         if code and not reply["hits"]:
             text = NOTICE
         text = "\n".join([*code, text])
@@ -251,6 +253,8 @@ def render_section(reply: JsonMapping) -> ToolResult:
     place, date = f"**File:** {_format_location(reply)}", reply["date"].replace("T", " ")
     lines = [NOTICE, _join(place, date, *_format_labels(reply))]
     lines += [*([f"{origin}, quoted:"] if origin else []), quote_lines(clean(reply["content"]))]
+    if state := format_lifecycle(reply.get("lifecycle")):
+        lines.append(quote_lines(state))
     if len(reply["content"]) > MAX_QUOTE_CHARS:
         notes.append(f"cut: the section has about {reply['tokens']:,} tokens; 'lines' reads a part of it")
     if reply["transcript"] and reply["transcript"]["exists"]:

@@ -84,17 +84,22 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
             cells = [hit["id"], hit["source"], hit["start_line"], hit["confidence"] or "", format_date(hit)]
             text = hit["packed"]["text"] if hit.get("packed") else hit["snippet"]
             first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-            print("\t".join(one_line(str(cell)) for cell in (*cells, first)))
+            state = format_lifecycle(hit.get("lifecycle"))
+            cells.append(f"{first} ({state})" if state else first)
+            print("\t".join(one_line(str(cell)) for cell in cells))
+        if reply["nothing_relevant"]:
+            print_note(reply["nothing_relevant"])
         print_notes(reply)
     elif args.short and not reply["packing"]:
         if reply["code"]:
             from lorelog.surfaces.cli.commands.code import show_code_answer
 
             show_code_answer(reply["code"])
-        print(printable(render_short_hits(reply["hits"], "lorelog show", short_path)))
+        print(printable(render_short_hits(reply, "lorelog show", short_path)))
         print_notes(reply)
     else:
-        _show_in_full(reply, explain=args.explain)
+        is_folded = not (args.explain or args.min_relevance is not None or reply["packing"])
+        _show_in_full(reply, explain=args.explain, is_folded=is_folded)
 
 
 _LANES = ("hybrid", "lexical", "dense")
@@ -102,7 +107,7 @@ _MIN_SHOWN_VALUE = 0.00005
 """Smaller parts would be printed as 0.0000."""
 
 
-def _show_in_full(reply: Json, *, explain: bool) -> None:
+def _show_in_full(reply: Json, *, explain: bool, is_folded: bool) -> None:
     hits, packing = reply["hits"], reply["packing"]
     if reply["code"]:
         from lorelog.surfaces.cli.commands.code import show_code_answer
@@ -112,11 +117,22 @@ def _show_in_full(reply: Json, *, explain: bool) -> None:
         print("Nothing found.")
     mark_undated(hits)
     records, ids = _record_ids(hits), shorten_ids((hit["id"] for hit in hits), _MIN_ID_CHARS)
-    numbers = {hit["id"]: f"hit {number}" for number, hit in enumerate(hits, 1)}
+    is_folded = is_folded and bool(reply["nothing_relevant"])
+    if hits and reply["nothing_relevant"]:
+        print(reply["nothing_relevant"] + (" Weak matches:" if is_folded else ""))
     for number, hit in enumerate(hits, 1):
-        _show_hit(number, hit, records.get(hit["id"], ""), ids, numbers, explain=explain)
+        if is_folded:
+            place = f"{short_path(hit['source'])}:{hit['start_line']}  {ids[hit['id']]}"
+            place = f"record {records[hit['id']]}" if hit["id"] in records else place
+            line = shorten(f"{place}  {one_line(hit['snippet'])}", text_width() - len(INDENT))
+            print(INDENT + stylize(line, "dim"))
+            if state := format_lifecycle(hit.get("lifecycle")):
+                print(wrap_styled(state, "yellow"))
+        else:
+            _show_hit(number, hit, records.get(hit["id"], ""), ids, explain=explain)
     if hits and not packing:
-        print(stylize("lorelog show ID shows one in full.", "dim"))
+        more = "; --min-relevance 0 shows them as hits." if is_folded else "."
+        print(stylize(f"lorelog show ID shows one in full{more}", "dim"))
     if explain and reply["weighing"]:
         print_note(f"lane weights: {reply['weighing']}")
     if packing:
@@ -140,9 +156,7 @@ def _record_ids(hits: Sequence[Json]) -> dict[str, str]:
     return {hit: short[record] for hit, record in found.items()}
 
 
-def _show_hit(
-    number: int, hit: Json, record: str, ids: Mapping[str, str], numbers: Mapping[str, str], *, explain: bool
-) -> None:
+def _show_hit(number: int, hit: Json, record: str, ids: Mapping[str, str], *, explain: bool) -> None:
     if record:  # its file is generated, so its path is not shown
         writer = one_line(hit["heading"].partition(" by ")[2])
         label = one_line(hit["type"]) + (f" by {writer}" if writer else "")

@@ -209,7 +209,7 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
         print()
         print(one_line(f"transcript {short_path(address)}{missing}{cost}"))
     for text in reply["notes"]:
-        if text != format_lifecycle(reply.get("lifecycle")):
+        if not format_lifecycle(reply.get("lifecycle")).startswith(text):
             print_note(text)
 
 

@@ -46,10 +46,11 @@ export const t = {
     label: "Search",
     recent: "Newest memories",
     results: "Results",
-    hits: (count, more) => (count === 1 ? "1 result" : `${count}${more ? "+" : ""} results`),
-    listed: (count, more) => `${count.toLocaleString("en")}${more ? "+" : ""} ${count === 1 ? "memory" : "memories"}, newest first`,
+    hits: (count, more) => (more ? `The best ${count}` : count === 1 ? "1 result" : `${count} results`),
+    listed: (count, more) => (more ? `The newest ${count.toLocaleString("en")} memories` : `${count.toLocaleString("en")} ${count === 1 ? "memory" : "memories"}, newest first`),
     nothing: "Nothing found",
-    weak: "Probably nothing relevant",
+    now: (text) => `Now: ${text}`,
+    unfold: (count) => `Show ${count === 1 ? "the weak match" : `${count} weak matches`}`,
     weakWhy: "Even the best match is weak. Other words may help, or it was never noted.",
     emptyStore: "Nothing is remembered here yet. Agents' sessions are captured as they end; 'lorelog add' and 'lorelog index' add your own.",
     understood: (time) => `Time: ${time}`,
@@ -84,7 +85,7 @@ export const t = {
     rerank: "reranker",
     branch: "unmerged branch",
   },
-  scoreIs: (score) => `Score ${score.toFixed(3)}`,
+  relevanceIs: (relevance) => (relevance ? `Relevance ${Math.round(relevance * 100)} %` : "Relevance unknown"),
   why: "Why it came up",
 
   card: {
@@ -250,7 +251,7 @@ export const t = {
     inboxEmpty: "Nothing waits for you.",
     inboxIntro: "What you said and nobody filed, and what judges, agents and imports suggest. Nothing counts as your rule until you approve it.",
     kindsOf: { rule: "proposed rule", statement: "you said", proposal: "judge's proposal", summary: "summary", import: "import", guard: "guard", rest: "resting rule" },
-    origin: { agent: "by an agent", user: "from your words", tool: "by a tool", import: "imported", repository: "came with the repository" },
+    origin: { agent: "by an agent", user: "from your words", tool: "by a tool", import: "imported", repository: "came with the repository", changed: "changed outside lorelog" },
     approve: "Approve",
     approveBlock: "Approve, blocking",
     edit: "Word it…",
@@ -423,5 +424,5 @@ export const t = {
   },
 
   tiers: { semantic_candidate: "not verified", compiled_digest_hint: "digest", canonical_record: "record", verified_record: "verified record" },
-  origins: { user: "you", agent: "agent", tool: "tool", import: "import", repository: "came with the repository", "": "file" },
+  origins: { user: "you", agent: "agent", tool: "tool", import: "import", repository: "came with the repository", changed: "changed outside lorelog", "": "file" },
 };

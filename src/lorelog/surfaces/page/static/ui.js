@@ -178,13 +178,13 @@ export function Dialog({ title, onClose, children, wide }) {
 const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", recency: "p-time", entry: "p-entry", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
 export const partClass = (part) => (part.value < 0 ? "p-minus" : PART_CLASSES[part.name] || "p-other");
 
-export function ScoreBar({ parts, score, best }) {
+// As long as the hit is likely to be relevant, in the colours of what its score is made of.
+export function ScoreBar({ parts, score, relevance }) {
   const gained = parts.filter((part) => part.value > 0.0005);
   const plus = gained.reduce((sum, part) => sum + part.value, 0) || 1;
   const lost = Math.max(0, plus - score);
-  const width = Math.max(0, Math.min(1, plus / (best || plus)));
-  return html`<span class="score" role="img" aria-label=${t.scoreIs(score)} title=${parts.map((part) => `${t.parts[part.name] || part.name} ${part.value.toFixed(3)}`).join("\n")}>
-    <span class="score-bar" style=${{ width: `${width * 100}%` }}>
+  return html`<span class="score" role="img" aria-label=${t.relevanceIs(relevance)} title=${parts.map((part) => `${t.parts[part.name] || part.name} ${part.value.toFixed(3)}`).join("\n")}>
+    <span class="score-bar" style=${{ width: `${relevance * 100}%` }}>
       ${gained.map((part) => html`<i class=${partClass(part)} style=${{ width: `${(part.value / plus) * 100}%` }}></i>`)}
       ${lost > 0.0005 && html`<i class="lost" style=${{ width: `${(lost / plus) * 100}%` }}></i>`}
     </span></span>`;

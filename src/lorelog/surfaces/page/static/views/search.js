@@ -57,7 +57,7 @@ async function find(query, limit, k, abort) {
   const text = (query.q || "").trim();
   if (text) {
     const reply = await inTurn(() => call("memory.search", { query: text, k, explain: true, token_budget: 0, ...filters(query) }), abort);
-    return { question: text, ...reply, more: reply.hits.length >= k && k < MAX_HITS };
+    return { question: text, ...reply, more: reply.hits.length >= k };
   }
   const reply = await call("memory.list", { limit, ...filters(query) }, abort);
   return { question: "", hits: reply.memories, notes: reply.notes, more: reply.more, listed: true };
@@ -79,7 +79,9 @@ export default function Search() {
   const [selected, setSelected] = useState(0);
   const input = useRef(null);
   const { data, error, loading } = useLoad((abort) => find(query, limit, k, abort), [JSON.stringify(query), limit, k, everywhere.value, project.value, revision.value.memories]);
-  const hits = data?.hits || [];
+  const [unfolded, setUnfolded] = useState("");
+  const folded = Boolean(data?.nothing_relevant && data.hits.length && unfolded !== data.question);
+  const hits = (!folded && data?.hits) || [];
   useEffect(() => { setSelected(0); setK(firstHits()); }, [query.q, query.type, query.tag, query.since]);
   useEffect(() => input.current?.focus(), []);
   const at = Math.min(selected, hits.length - 1);
@@ -104,10 +106,9 @@ export default function Search() {
     if (event.key === "ArrowDown" || (event.key === "Escape")) { event.target.blur(); event.preventDefault(); }
     if (event.key === "Enter") { event.preventDefault(); event.target.blur(); if (!loading) open(at); }
   };
-  const best = hits.reduce((most, each) => Math.max(most, each.score || 0), 0);
-  const weak = !data?.listed && (data?.notes || []).some((note) => note.startsWith("probably nothing relevant"));
   const time = data?.listed ? "" : timeUnderstood(hits);
-  const notes = (data?.notes || []).filter((note) => !note.startsWith("probably nothing relevant"));
+  const notes = data?.notes || [];
+  const count = () => (data.listed ? t.search.listed(hits.length, data.more) : folded ? "" : t.search.hits(hits.length, data.more));
   return html`<div class="search ${hits.length ? "" : "empty"}">
     <h1 class="sr-only">${t.nav.search}</h1>
     <header class="search-head">
@@ -117,15 +118,16 @@ export default function Search() {
     </header>
     <div class="columns">
       <section class="results" data-question=${data?.question} aria-label=${data?.listed ? t.search.recent : t.search.results}>
-        <p class="count muted" aria-live="polite">${data ? (data.listed ? t.search.listed(hits.length, data.more) : t.search.hits(hits.length, data.more)) : t.loading}${loading && data ? html` <span class="busy">…</span>` : ""}</p>
+        <p class="count muted" aria-live="polite">${data ? count() : t.loading}${loading && data ? html` <span class="busy">…</span>` : ""}</p>
         ${error && html`<${ErrorNotice} error=${error} />`}
-        ${weak && html`<${Notice} kind="calm" title=${t.search.weak}><p>${t.search.weakWhy}</p><//>`}
+        ${data?.nothing_relevant && data.hits.length > 0 && html`<${Notice} kind="calm" title=${data.nothing_relevant}><p>${t.search.weakWhy}</p>
+          ${folded && html`<button type="button" class="unfold" onClick=${() => setUnfolded(data.question)}>${t.search.unfold(data.hits.length)}</button>`}<//>`}
         ${notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
-        ${data && !hits.length && !notes.length && html`<${Notice} kind="calm" title=${data.listed ? "" : t.search.nothing}><p>${data.listed ? t.search.emptyStore : t.search.weakWhy}</p><//>`}
+        ${data && !folded && !hits.length && !notes.length && html`<${Notice} kind="calm" title=${data.listed ? "" : t.search.nothing}><p>${data.listed ? t.search.emptyStore : t.search.weakWhy}</p><//>`}
         ${hits.length > 0 && html`<${LongList} items=${hits} rowHeight=${ROW_HEIGHT} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
           onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
-          onEnd=${data.more && limit < MAX_LIST ? more : null}
-          Row=${({ item }) => html`<${Hit} hit=${item} best=${best} />`} />`}
+          onEnd=${data.more && (data.listed ? limit < MAX_LIST : k < MAX_HITS) ? more : null}
+          Row=${({ item }) => html`<${Hit} hit=${item} />`} />`}
       </section>
       <section class="preview" aria-label=${t.memory}>
         ${hit && shown ? html`<${MemoryCard} key=${memoryId(shown.hit)} id=${memoryId(shown.hit)} hit=${shown.listed ? null : shown.hit} question=${shown.question} />` : html`<p class="muted hint">${t.search.pick}</p>`}
@@ -158,7 +160,7 @@ function firstLine(content) {
   return lines.join(" ").replace(/(^|\s)[-*] /g, "$1").replace(/[`*]/g, "").slice(0, 320);
 }
 
-function Hit({ hit, best }) {
+function Hit({ hit }) {
   const heading = /^\d\d:\d\d/.test(hit.heading) ? "" : hit.heading;
   const stale = ["drifted", "gone"].includes(hit.freshness?.verdict);
   const base = project.value || session.value?.project || "";
@@ -172,9 +174,10 @@ function Hit({ hit, best }) {
       ${hit.confidence && html`<span class="confidence c-${hit.confidence.replace(/\W+/g, "-")}" title=${`${Math.round(hit.relevance * 100)} %`}>${hit.confidence}</span>`}
       <time class="muted">${showDate(hit.date)}</time>
     </div>
-    <p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Marked} text=${hit.snippet.replace(/<!--[\s\S]*?-->/g, "")} spans=${hit.snippet.includes("<!--") ? [] : hit.matches} />` : visible(firstLine(hit.content))}</p>
+    <div><p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Marked} text=${hit.snippet.replace(/<!--[\s\S]*?-->/g, "")} spans=${hit.snippet.includes("<!--") ? [] : hit.matches} />` : visible(firstLine(hit.content))}</p>
+      ${hit.lifecycle?.successor && html`<p class="successor cut" dir="auto">${t.search.now(visible(hit.lifecycle.successor))}</p>`}</div>
     <div class="hit-foot">
-      ${hit.explanation && html`<${ScoreBar} parts=${hit.explanation} score=${hit.score} best=${best} />`}
+      ${hit.explanation && html`<${ScoreBar} parts=${hit.explanation} score=${hit.score} relevance=${hit.relevance} />`}
       <span class="place cut" title=${`${hit.source}:${hit.start_line}`}>${visible(shortPath(hit.source, hit.project || base))}:${hit.start_line}</span>
       ${hit.project !== base && html`<${Chip} title=${t.search.onlyProject(hit.project || t.everywhere)} onClick=${() => refine({ in: hit.project })}>${visible(baseName(hit.project))}<//>`}
       ${hit.tags.slice(0, 4).map((tag) => html`<${Chip} kind="tag" title=${t.search.onlyTag(tag)} onClick=${() => refine({ tag: addTo(route.value.query.tag, tag) })}>#${visible(tag)}<//>`)}
