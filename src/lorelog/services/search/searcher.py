@@ -438,10 +438,6 @@ class Searcher:
         terms = self._analyser.query_terms(query)
         vector = self._embed(query, options.lane, coverage, notes, troubles)
         question = SearchQuestion(query, terms, vector, calibration_of(self._model), coverage.chunks)
-        if answers is not None and key is not None and question.vector is not None:
-            near = answers.get_near(key, revision, question.vector)
-            if near is not None:
-                return near
         candidates = self._find(question, options, troubles)
         builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()
@@ -455,7 +451,7 @@ class Searcher:
                 notes.append("no match in this project, but in other projects: use --all-projects")
         reply = SearchReply(query, options.lane, hits, coverage, tuple(notes), builder.explain_weights())
         if answers is not None and key is not None and not troubles:
-            answers.put(key, revision, reply, question.vector)
+            answers.put(key, revision, reply)
         return reply
 
     def _revision(self) -> str:
