@@ -10,8 +10,8 @@ of other projects. One that was written on this machine is superseded only by wh
 in a cycle, the one that the latest supersession names as newer is shown.
 
 A summary's anchor lists the content hashes it covers, so originals are recognized in any file, and an edited one is no longer
-covered. Originals stay searchable. They rank below their summary if both match and the summary contains all query words that
-the original contains: a general question shows the summary first, and a detail that only the original has keeps its rank. Links
+covered. Originals stay searchable, and keep their rank: a summary, which has the words of many, ranks below the best of its originals,
+unless even that is hardly relevant. Then a question is about all of them, and the summary's own score counts. Links
 hold as long as the summary is indexed, within its project or everywhere for a global summary.
 
 Relevance judgements of users are kept in `feedback.jsonl`, readable by its owner only, because questions are private. A
@@ -53,8 +53,9 @@ _MAX_SUCCESSOR_CHARS = 200
 MAX_SOURCES_SHOWN = 50
 """Sources of a summary that `expand` lists."""
 _COVERS_PREFIX = "<!-- covers:"
-_MARGIN = 0.02
-"""Score range below a summary into which the lowered originals are mapped, in their order."""
+_MARGIN = 0.001
+MIN_SOURCE_RELEVANCE = 0.1
+"""If none of its sources is more relevant, a question is about all of them, and a summary answers it."""
 
 
 class SummaryLinks:
@@ -421,43 +422,24 @@ def parse_day(text: str) -> str:
     return day if text.startswith(day) else ""
 
 
-def rank_below_summaries(
-    ranked: Sequence[RankedChunk], links: SummaryLinks, words: Callable[[str], frozenset[str]]
+def rank_below_sources(
+    ranked: Sequence[RankedChunk], links: SummaryLinks, relevance: Callable[[RankedChunk], float]
 ) -> list[RankedChunk]:
-    """Return the ranking with covered chunks below their summary. `words` returns the query words of a text."""
-    pieces: dict[str, list[tuple[float, frozenset[str]]]] = {}
+    """Return the ranking with summaries below the best of their sources, unless even that is hardly relevant."""
+    best: dict[str, RankedChunk] = {}
     for item in ranked:
-        chunk = item.stored.chunk
-        if links.contents_of(chunk.memory):
-            pieces.setdefault(chunk.memory, []).append((item.fused.score, words(chunk.matched_text)))
-    if not pieces:
-        return list(ranked)
-    lowered = [_lower_below_summary(item, links, pieces, words) for item in ranked]
+        for summary in links.summaries_of(item.stored):
+            best.setdefault(summary, item)
+    likely = {summary: item for summary, item in best.items() if relevance(item) >= MIN_SOURCE_RELEVANCE}
+    lowered = [_lower(item, likely.get(item.stored.chunk.memory)) for item in ranked]
     return sorted(lowered, key=lambda item: -item.fused.score)
 
 
-def _lower_below_summary(
-    ranked: RankedChunk,
-    links: SummaryLinks,
-    pieces: dict[str, list[tuple[float, frozenset[str]]]],
-    words: Callable[[str], frozenset[str]],
-) -> RankedChunk:
-    summaries = [summary for summary in links.summaries_of(ranked.stored) if summary in pieces]
-    if not summaries:
-        return ranked
-    own_words = words(ranked.stored.chunk.matched_text)
-    candidates = [
-        (score, summary) for summary in summaries for score, words_of in pieces[summary] if words_of >= own_words
-    ]
-    if not candidates:
-        return ranked
-    score, summary = max(candidates)
-    above = ranked.fused.score - (score - _MARGIN)
-    if above <= 0.0:  # well below it
-        return ranked
-    value = score - _MARGIN * _MARGIN / (_MARGIN + above) - ranked.fused.score  # below it, in the same order
-    part = ScorePart("covered", value, f"covered by the summary {summary}")
-    return replace(ranked, fused=ranked.fused.plus(value, lambda: (part,)))
+def _lower(summary: RankedChunk, source: RankedChunk | None) -> RankedChunk:
+    if source is None or (value := source.fused.score - _MARGIN - summary.fused.score) > 0.0:
+        return summary
+    part = ScorePart("covers", value, f"below its source {source.stored.id}")
+    return replace(summary, fused=summary.fused.plus(value, lambda: (part,)))
 
 
 def attach_sources(reply: ExpandReply, store: Store, links: SummaryLinks) -> ExpandReply:
