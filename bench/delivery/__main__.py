@@ -297,17 +297,18 @@ def replay_all(folders: Sequence[Path], options: argparse.Namespace) -> None:
             str(_file(options.out, condition, folder)),
         ]
         words += ["--vectors"] if options.vectors else []
-        other = folders[1] if folder == folders[0] else folders[0]
+        others = [other for other in folders if other != folder]
         more: dict[str, list[str]] = {
             "none": [],
             "bm25": ["--bm25", str(_BM25_TOKENS)],
             "judge": ["--labels", str(options.labels)],
             "wrong": ["--labels", str(options.labels), "--errors", str(_ERROR_SHARE)],
-            "placebo": ["--labels", str(options.labels), "--memory", str(other)],
+            "placebo": ["--labels", str(options.labels), "--memory", *map(str, others[:1])],
         }
         return words + more[condition]
 
-    wanted = [(folder, condition) for folder in folders for condition in options.only or CONDITIONS]
+    conditions = [condition for condition in options.only or CONDITIONS if condition != "placebo" or len(folders) > 1]
+    wanted = [(folder, condition) for folder in folders for condition in conditions]
     missing = [pair for pair in wanted if not _file(options.out, pair[1], pair[0]).exists()]
     with ThreadPoolExecutor(options.jobs) as pool:
         for done in pool.map(

@@ -114,13 +114,18 @@ class RecordedJudge:
         answer = self.answers.get(digest, {})
         wording = answer.get("wording") or subject
         replaced = [part for part in answer.get("replaces", "").split(";") if part]
+        again = {member for members, _ in self.repeated.values() if digest in members for member in members}
         return Verdict(
             n=number,
             label=label,  # type: ignore[arg-type]
             wording=wording,
             cues=tuple(answer.get("cues", "").split(";")),
             forbids=bool(answer.get("forbids")),
-            same=tuple(place for place, rule in enumerate(rules, 1) if wording and rule.text == wording),
+            same=tuple(
+                place
+                for place, rule in enumerate(rules, 1)
+                if wording and (rule.text == wording or self.filed.get(rule.text) in again)
+            ),
             replaces=tuple(place for place, rule in enumerate(rules, 1) if self.filed.get(rule.text) in replaced),
         )
 

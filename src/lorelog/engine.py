@@ -153,7 +153,7 @@ class Engine(ProjectScope):
             access=calls.access,
             redact=lambda text: redact(text, patterns).text,
         )
-        return Reviewer(self.place, source, calls, self.memories().add)
+        return Reviewer(self.place, source, calls, self.memories().add, self.lifecycle().list_at_start)
 
     def past_calls(self, environment: Mapping[str, str], *, all_projects: bool = False) -> ReplaySources:
         """Return where past tool calls come from; `environment` is the caller's."""

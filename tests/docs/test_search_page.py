@@ -26,7 +26,8 @@ NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours"
     "recency",
     "quoted",
     "feedback",
-    "covered",
+    "covers",
+    "name",
     "commands",
     rerank.RERANK_PART_NAME,
 }

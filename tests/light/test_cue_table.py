@@ -232,13 +232,20 @@ def test_the_table_finds_what_comparing_every_pattern_finds(patterns: list[str],
     assert {match["id"] for match in found} == expected
 
 
-def test_a_symbol_of_a_filed_memory_brings_it_before_no_call(table: Any) -> None:
-    """Whoever writes a name gets what the user added about it, not what was filed from a conversation."""
-    filed = memory(
-        "filed", "symbol=StepsCount", "path=steps.py", reason="said on 2026-03-05 in a prompt, filed by claude"
+def test_a_filed_memory_needs_both_its_file_and_what_is_done_there(table: Any) -> None:
+    """A filed memory with a path comes if the call also has its command or name; a name alone brings only what the user added."""
+    reason = "said on 2026-03-05 in a prompt, filed by claude"
+    files = table(
+        memory("added", "symbol=StepsCount"),
+        memory("name", "symbol=StepsCount", reason=reason),
+        memory("edited", "symbol=StepsCount", "path=steps.py", reason=reason),
+        memory("commit", "path=docs/**", "command=git commit", "tool=linear", reason=reason),
     )
-    files = table(memory("added", "symbol=StepsCount"), filed)
     edit = {"kind": "edit", "content": "x = StepsCount()"}
 
     assert ids(files, paths=["/p/other.py"], **edit) == ["added"]
-    assert set(ids(files, paths=["/p/steps.py"], **edit)) == {"added", "filed"}
+    assert set(ids(files, paths=["/p/steps.py"], **edit)) == {"added", "edited"}
+    assert ids(files, kind="read", paths=["/p/steps.py"]) == []
+    assert ids(files, kind="run", command="git commit -m x") == ids(files, kind="edit", paths=["docs/a.md"]) == []
+    assert ids(files, kind="run", command="git add docs/a.md && git commit -m x") == ["commit"]
+    assert ids(files, kind="other", tool="mcp__linear__create_issue") == ["commit"]

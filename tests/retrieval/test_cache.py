@@ -11,23 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.examples import examples
-from tests.stores.making import TemporaryStore, update, vector
+from tests.stores.making import TemporaryStore, update
 
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import Explanation, Filters, Hit, Lane, SearchReply, VectorCoverage
 from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.retrieval.cache import (
-    AnswerCache,
-    AnswerKey,
-    Caches,
-    normalize_spaces,
-    normalize_wording,
-)
+from lorelog.retrieval.cache import AnswerCache, AnswerKey, Caches, normalize_spaces
 from lorelog.services.search.searcher import Searcher
 
 DAY = "2026-03-05"
-EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)
 
 
 def inquiry(query: str = "where do otters sleep", **more: object) -> AnswerKey:
@@ -104,12 +97,11 @@ def test_large_answers_are_held_in_smaller_number() -> None:
 def test_filters_made_of_lists_are_searched_and_not_kept() -> None:
     """Filters made of lists are a miss and never an error."""
     listed = inquiry(options=SearchOptions(filters=Filters(types=["lesson"])))  # type: ignore[arg-type]
-    kept = cache(similar=0.5)
+    kept = cache()
 
-    kept.put(listed, "r1", reply(), EAST)
+    kept.put(listed, "r1", reply())
 
     assert kept.get(listed, "r1") is None
-    assert kept.get_near(listed, "r1", EAST) is None
 
 
 @given(st.text(max_size=40), st.text(" \t\n", min_size=1, max_size=4))
@@ -118,89 +110,6 @@ def test_white_space_does_not_make_another_question(query: str, space: str) -> N
     assert normalize_spaces(f"{space}{query}{space}") == normalize_spaces(query)
     assert normalize_spaces(normalize_spaces(query)) == normalize_spaces(query)
     assert normalize_spaces(query).split() == query.split()
-
-
-# -- nearly the same question ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("why redis", "why redis?"),
-        ("Why did we choose Redis", "why did we choose redis"),
-        ("check if a directory is writable", "check if directory is writable"),
-        ("what is in `config.toml`", "What is in the `config.toml`?!"),
-    ],
-)
-def test_articles_case_and_end_marks_do_not_change_the_wording(one: str, other: str) -> None:
-    """Articles, case and end marks do not change the wording."""
-    assert normalize_wording(one) == normalize_wording(other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("convert csv to json", "convert json to csv"),
-        ("why did we choose redis", "why did we not choose redis"),
-        ("what changed in 1.2", "what changed in 1.3"),
-        ("what is getUserName", "what is getusername"),
-        ("what does US mean", "what does us mean"),
-        ("notes of March 5", "notes of March 6"),
-        ("close out `[`.", "close out `[[`."),
-        ("errors before the release", "errors after the release"),
-        ("when did Maria start", "why did Maria start"),
-        ("list files in .", "list files in"),
-        ("a < b", "a > b"),
-        ("魔弹理论又被称为什么理论", "赞尼特期又被称为什么时期"),
-        ("python is not none", "python is none"),
-    ],
-)
-def test_what_may_turn_a_question_around_changes_the_wording(one: str, other: str) -> None:
-    """Order, negation, numbers, names, symbols and question words change the wording: the built-in model puts such
-    pairs at .93 to 1.
-    """
-    assert normalize_wording(one) != normalize_wording(other)
-
-
-@pytest.mark.parametrize(
-    ("other", "towards", "under"),
-    [
-        (inquiry("Where do otters sleep?"), NORTH, "r1"),
-        (inquiry("where do otters eat"), EAST, "r1"),
-        (inquiry("sleep where otters do"), EAST, "r1"),
-        (inquiry("Where do otters sleep?", options=SearchOptions(k=9)), EAST, "r1"),
-        (inquiry("Where do otters sleep?", model="fake/other"), EAST, "r1"),
-        (inquiry("Where do otters sleep?", day="2026-03-06"), EAST, "r1"),
-        (inquiry("Where do otters sleep?"), vector(1, 0, 0), "r1"),
-        (inquiry("Where do otters sleep?"), vector(0, 0), "r1"),
-        (inquiry("Where do otters sleep?"), EAST, "r2"),
-    ],
-    ids=["vector", "words", "order", "options", "model", "day", "dimension", "no vector", "revision"],
-)
-def test_a_question_that_is_not_near_is_not_answered(other: AnswerKey, towards: bytes, under: str) -> None:
-    """Wording and vector must both agree, and everything else must be equal."""
-    kept = cache(similar=0.98)
-    kept.put(inquiry(), "r1", reply(), EAST)
-
-    assert kept.get_near(other, under, towards) is None
-
-
-def test_nearness_does_not_wander() -> None:
-    """A near-repeat is compared with queries that were searched, not with other near-repeats."""
-    kept = cache(similar=0.98)
-    kept.put(inquiry(), "r1", reply(), EAST)
-    steps = [vector(1, 0.15 * step) for step in (1, 2)]
-
-    assert kept.get_near(inquiry("Where do otters sleep?"), "r1", steps[0]) is not None
-    assert kept.get_near(inquiry("Where do otters sleep!"), "r1", steps[1]) is None
-
-
-def test_what_was_dropped_is_not_near_either() -> None:
-    """An evicted reply answers no near-repeat."""
-    kept = cache(similar=0.98, answers_entries=1)
-    kept.put(inquiry(), "r1", reply(), EAST)
-    kept.put(inquiry("other"), "r1", reply("other"), EAST)
-    assert kept.get_near(inquiry("Where do otters sleep?"), "r1", EAST) is None
 
 
 # -- never stale -------------------------------------------------------------------------------------------------------
@@ -235,16 +144,13 @@ class CacheComparison:
         answers = self.caches.answers
         assert answers is not None
         asked, revision = AnswerKey(normalize_spaces(query), options, "fake/fake-64", DAY), self.store.revision()
-        vector = self.model.embed_query(asked.query)
         found = answers.get(asked, revision)
-        if found is None:
-            found = answers.get_near(asked, revision, vector)
         if write:
             self.put("/a.md", write)
         if found is not None:
             return found
         made = self.plain(query, options)
-        answers.put(asked, revision, made, vector)
+        answers.put(asked, revision, made)
         return made
 
     def put(self, source: str, texts: Sequence[str]) -> None:
@@ -294,47 +200,25 @@ class CachedSearch(RuleBasedStateMachine):
     def is_bounded(self) -> None:
         counts = self.desk.caches.counters()
         assert counts.answers <= self.options.answers_entries
-        assert counts.exact + counts.near <= counts.lookups
-
-
-class NearlyCachedSearch(CachedSearch):
-    """The same with near-repeats: the reply is that of an uncached search for the named query."""
-
-    options = CacheOptions(answers_entries=6, similar=0.5)
-
-    @rule(query=QUESTIONS, options=OPTIONS, times=st.integers(1, 3))
-    def search(self, query: str, options: SearchOptions, times: int) -> None:
-        for _ in range(times):
-            answer = self.desk.cached(query, options)
-            *_, last = ("", *answer.notes)
-            _, is_near, named = last.partition("answered from the cache: the same question as ")
-            other = named.strip("'") if is_near else query
-            plain = self.desk.plain(other, options)
-            assert normalize_wording(other) == normalize_wording(normalize_spaces(query))
-            assert (answer.hits, answer.coverage, answer.query) == (plain.hits, plain.coverage, normalize_spaces(query))
+        assert counts.exact <= counts.lookups
 
 
 TestCachedSearch = CachedSearch.TestCase
-TestNearlyCachedSearch = pytest.mark.slow(NearlyCachedSearch.TestCase)
-TestCachedSearch.settings = TestNearlyCachedSearch.settings = settings(
-    max_examples=examples(40), stateful_step_count=25, deadline=None
-)
+TestCachedSearch.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
 
 
 def test_threads_share_the_caches() -> None:
     """Threads with different revisions never get a reply of another revision."""
-    answers = AnswerCache(CacheOptions(answers_entries=4, similar=0.5))
+    answers = AnswerCache(CacheOptions(answers_entries=4))
     wrong: list[object] = []
 
     def work(own: int) -> None:
         for turn in range(300):
             asked, revision = inquiry(f"question {turn % 7}"), f"r{(turn // 10 + own) % 3}"
             found = answers.get(asked, revision)
-            if found is None:
-                found = answers.get_near(asked, revision, EAST)
             if found is not None and found.weighing != revision:
                 wrong.append(found)
-            answers.put(asked, revision, replace(reply(), weighing=revision), EAST)
+            answers.put(asked, revision, replace(reply(), weighing=revision))
 
     threads = [Thread(target=work, args=(own,)) for own in range(4)]
     for thread in threads:

@@ -298,7 +298,7 @@ print(json.dumps({"result": answer, "usage": {"input_tokens": 9, "output_tokens"
 def test_the_judge_of_the_settings_files_what_was_said(
     project: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is asked until review.judge names a model; then the agent that was talked to files it, and nothing stays open."""
+    """Nobody is asked until review.judge names a model; the agent files it, it comes before a call, and said again also at the start."""
     with Lorelog(project=project) as memory:
         memory.capture(host="claude", session="session-1", transcript=str(write_talk(tmp_path)), everything=True)
     refused = shell("review", "run")
@@ -315,7 +315,18 @@ def test_the_judge_of_the_settings_files_what_was_said(
     assert "rule: willow for nests  [command=nest build]" in outcome.out
     assert "5 statements judged by claude/haiku" in outcome.err + outcome.out
     assert "Nothing waits" in shell("review", "list", "--kind", "statement").out
-    assert "filed by" in str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
+
+    def start(session: str) -> str:
+        return str(handle_hook(["claude", "session-start"], f'{{"session_id": "{session}"}}'.encode(), os.environ))
+
+    call = {"session_id": "later", "tool_name": "Bash", "tool_input": {"command": "nest build"}}
+    assert "willow for nests" not in start("later")
+    assert "willow for nests" in str(handle_hook(["claude", "tool-before"], json.dumps(call).encode(), os.environ))
+    again = write_lines(tmp_path / "again.jsonl", claude_turn("u", "willow for nests", "Done."))
+    with Lorelog(project=project) as memory:
+        memory.capture(host="claude", session="session-2", transcript=str(again), everything=True)
+    assert shell("review", "run").status == 0
+    assert "willow for nests (said on" in start("third")
 
 
 def test_a_secret_is_redacted_in_all_later_turns(project: Path, tmp_path: Path, home: Path) -> None:
@@ -422,8 +433,9 @@ def test_an_agent_files_statements_by_the_judges_guide(
     decided = json.loads(shell("review", "decide", "--json").out)["decisions"]
 
     assert [entry["outcome"] for entry in decided] == ["filed"]
-    shown = str(handle_hook(["claude", "session-start"], b'{"session_id": "later"}', os.environ))
-    assert "willow for nests (said on 2099-03-05 at a rejection, filed by Claude Code)" in shown
+    call = b'{"session_id": "later", "tool_name": "Bash", "tool_input": {"command": "oak"}}'
+    shown = str(handle_hook(["claude", "tool-before"], call, os.environ))
+    assert "said on 2099-03-05 at a rejection, filed by Claude Code: willow for nests" in shown
     guide = json.loads(shell("review", "list", "--kind", "statement", "--json").out)["guide"]
     assert guide.endswith(f"{decided[0]['result']}: willow for nests")
 

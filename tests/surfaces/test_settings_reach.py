@@ -329,11 +329,6 @@ def _repeats(otters: OtterProject, *questions: str) -> object:
     return _cached(*questions or ("otter", " otter  ", "otter")).exact
 
 
-def _near_repeats(otters: OtterProject) -> object:
-    otters.index("notes")
-    return _cached("otter number", "Otter number?").near
-
-
 def _session_headings(otters: OtterProject) -> object:
     """Return how many sessions have a heading in the journal, after two of them."""
     otters.capture()
@@ -391,7 +386,6 @@ _THREE: dict[str, SettingValue] = {"session.hits": 3}
 SHOWN = [
     SettingEffect("cache.answers", False, _repeats, 2, 0),
     SettingEffect("cache.answers_entries", 1, lambda otters: _repeats(otters, "otter", "number", "otter"), 1, 0),
-    SettingEffect("cache.similar", 0.9, _near_repeats, 0, 1),
     SettingEffect("capture.enabled", False, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.skip", True, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.session_headings", True, _session_headings, 0, 2),

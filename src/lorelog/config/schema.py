@@ -601,13 +601,6 @@ SETTINGS: tuple[Setting, ...] = (
         "Maximum number of cached replies, with sixteen times as many hits in all; the least recently used is evicted.",
         limits=(1, 100_000),
     ),
-    Setting(
-        "cache.similar",
-        0.0,
-        "Minimum cosine to reuse the reply of a query that differs only in case, articles or its end mark, with a"
-        " note; .985 is usual. 0 disables it: the order of hits may differ from a search of its own.",
-        limits=(0, 1),
-    ),
     # A long-running process that listens and watches is the user's choice, too.
     Setting(
         "daemon.warm",

@@ -228,6 +228,8 @@ class StoredChunk(Serializable, Struct, frozen=True):
     has_vector: bool
     machine: str = ""
     """The other machine that indexed it, where its file is; empty for local chunks."""
+    title: str = ""
+    """Title of its document, where the store knows it."""
 
 
 ChunkKey = int | str

@@ -188,8 +188,6 @@ class CacheOptions(Struct, frozen=True):
 
     answers: bool = True
     answers_entries: int = 512
-    similar: float = 0.0
-    """Minimum cosine to reuse the reply of a query with the same wording; 0 requires the identical query."""
 
 
 WARM_MODES = ("auto", "off", "required")

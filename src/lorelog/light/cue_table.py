@@ -289,17 +289,26 @@ def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, st
 
 
 def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any]]:
-    """Return one entry per memory, its most specific cue: own ones first, those never used after them, specific ones first."""
+    """Return one entry per memory, its most specific cue: own ones first, those never used after them, specific ones first.
+
+    One that needs both a path and what is done there is left out if the call has only one of them.
+    """
     ranked = sorted(found, key=lambda match: (match[0][:2], -_specificity(match[1]), match[0]))
     matches: dict[str, dict[str, Any]] = {}
     today = time.strftime("%Y-%m-%d")
+    kinds: dict[bytes, set[str]] = {}
     for _, cue, entry in ranked:
+        kinds.setdefault(entry, set()).add(cue.partition("=")[0])
+    for _, cue, entry in ranked:
+        is_whole = "tool" in kinds[entry] or ("path" in kinds[entry] and len(kinds[entry]) > 1)
         try:
             memory = loads(entry)
         except ValueError:
             continue
         identity = memory.get("id") if isinstance(memory, dict) else None
-        if isinstance(identity, str) and identity not in matches and not "" < memory.get("expires", "") < today:
+        if not isinstance(identity, str) or (memory.get("both") and not is_whole):
+            continue
+        if identity not in matches and not "" < memory.get("expires", "") < today:
             matches[identity] = {**memory, "cue": cue}
             if len(matches) == MAX_MATCHES:
                 break

@@ -164,9 +164,7 @@ def render_session_start(
         if isinstance(memory.get("id"), str) and not journals.is_hidden(memory["id"])
     ]
     fresh = [memory for memory in standing if memory.get("verdict") not in STALE_VERDICTS]
-    listed = [
-        each for each in fresh if each["type"] in RULE_TYPES and not (each.get("cue_only") or _is_read_first(each))
-    ]
+    listed = [each for each in fresh if each["type"] in RULE_TYPES and not each.get("cue_only")]
     rules = _lines_of([memory for memory in (*cued, *listed) if is_users_word(memory)])
     blocks = [_Block("## Corrections and preferences", rules, 0.4)]
     last = [_STATUS, CLOSING_TAG]
@@ -256,14 +254,6 @@ def _left_open(sessions: list[_Session], commit: str) -> list[str]:
         return [f"- {note['ended'][0]}, not finished: {shorten_line(request, _MAX_NOTE_CHARS)}"]
     question = said.replace("? ", "?\n").replace(". ", ".\n").split("\n")[-1] if said.endswith("?") else ""
     return [f"- asked, no answer yet: {shorten_line(question, _MAX_NOTE_CHARS)}"] if question else []
-
-
-def _is_read_first(memory: dict[str, Any]) -> bool:
-    """Return True for a filed rule about files or a tool: agents read with them before they write, and reading brings the rule."""
-    kinds = {str(cue).partition("=")[0] for cue in memory.get("cues") or ()}
-    return (
-        bool(memory.get("reason")) and bool(kinds & {"path", "tool"}) and kinds <= {"path", "tool", "symbol", "topic"}
-    )
 
 
 def _lines_of(memories: list[dict[str, Any]], max_chars: int = MAX_RULE_CHARS) -> list[tuple[str, str]]:

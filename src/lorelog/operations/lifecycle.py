@@ -228,7 +228,7 @@ def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: R
 def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> CompactReply:
     """Summarize the project's memories in one memory that cites its sources.
 
-    The sources stay in place and rank below their summary. A source is summarized only once.
+    The sources stay in place and keep their rank. A source is summarized only once.
     """
     source, output_dir, prompt_file = (
         resolve_path(path, call.directory) if path else ""

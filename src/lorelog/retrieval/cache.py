@@ -4,38 +4,22 @@ Replies are valid for one revision of the store. Revisions are opaque and never 
 caller with another revision clears the cache, and a reply made under another revision is not stored. A caller reads
 the revision before it searches; a write in between makes the reply unusable, never stale.
 
-- `AnswerCache` keeps whole replies by everything that determines them. They are certain to be the same, so there is
-  no note.
-- With `similar` it also reuses the reply of a near-repeat, with a note. A near-repeat has the same
-  `normalize_wording` and at least that cosine. Cosines alone do not suffice: with the built-in model different
-  queries reach .996 ("convert csv to json" and back), all Chinese queries of one length 1.0, and paraphrases are
-  between .91 and .99. Of 112 pairs of judged Latin-script queries at .985 and more, one in five wants the same
-  documents; the few with the same wording all ask the same thing.
+Whole replies are kept by everything that determines them, so they are certain to be the same, and there is no note.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter, OrderedDict
-from operator import mul
-from struct import unpack
 from threading import Lock
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
-from msgspec.structs import replace
-
 from lorelog.core.document import FileStamp
 from lorelog.core.options import CacheOptions, SearchOptions
-from lorelog.core.ports import Vector
 from lorelog.core.query import SearchReply
-from lorelog.language.analyser import find_spans
 
 _MEAN_HITS_PER_ANSWER = 16
 """Average hits per reply: replies with a thousand hits are large, and fewer of them are kept."""
-_ARTICLES = frozenset({"a", "an", "the"})
-_END_MARKS = re.compile(r"(?<=[\w)\]}\"'`”’»])(?:[?!.…。？！]+|\s[?!]+)$")
-_MAX_QUERY_SHOWN = 80
 
 
 class CacheCounters(NamedTuple):
@@ -43,7 +27,6 @@ class CacheCounters(NamedTuple):
 
     lookups: int = 0
     exact: int = 0
-    near: int = 0
     stale: int = 0
     """Replies dropped because the index was written."""
     evicted: int = 0
@@ -68,26 +51,6 @@ def normalize_spaces(query: str) -> str:
     return " ".join(query.split())
 
 
-def normalize_wording(query: str) -> tuple[str, ...]:
-    """Return the wording that near-repeats share: all words and symbols in order, without articles, case and the end
-    mark.
-
-    Word order is kept because it can reverse a question. Literal text (digits, inner capitals, other scripts) and
-    symbols are kept unchanged.
-    """
-    text = _END_MARKS.sub("", query.strip())
-    words: list[str] = []
-    place = 0
-    for start, end in find_spans(text):
-        words += text[place:start].split()
-        token = text[start:end]
-        plain = token.isascii() and token.isalpha() and token[1:] == token[1:].lower()
-        if not plain or token.lower() not in _ARTICLES:
-            words.append(token.lower() if plain else token)
-        place = end
-    return (*words, *text[place:].split())
-
-
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
@@ -106,13 +69,6 @@ def register_cache(cache: TextCache) -> None:
     _CACHES.add(cache)
 
 
-class _CachedAnswer(NamedTuple):
-    reply: SearchReply
-    vector: Vector | None
-    kin: AnswerKey | None
-    """The part of its key that near-repeats share, if they are found."""
-
-
 class AnswerCache:
     """Replies of one store, in order of last use. Threads may share it."""
 
@@ -121,48 +77,22 @@ class AnswerCache:
         self._options = options
         self._lock = Lock()
         self._revision = ""
-        self._answers: OrderedDict[AnswerKey, _CachedAnswer] = OrderedDict()
+        self._answers: OrderedDict[AnswerKey, SearchReply] = OrderedDict()
         self._hits = 0
         self._counts: Counter[str] = Counter()
-
-    @property
-    def finds_near(self) -> bool:
-        """True if near-repeats are answered too: only then is a query's vector needed before the search."""
-        return self._options.similar > 0.0
 
     def get(self, inquiry: AnswerKey, revision: str) -> SearchReply | None:
         """Return the reply to exactly this query under this revision."""
         with self._lock:
             self._counts.update(lookups=1)
             self._use_revision(revision)
-            answer = self._answers.get(inquiry) if _is_hashable(inquiry) else None
-            if answer is None:
-                return None
-            self._answers.move_to_end(inquiry)
-            self._counts.update(exact=1)
-            return answer.reply
+            reply = self._answers.get(inquiry) if _is_hashable(inquiry) else None
+            if reply is not None:
+                self._answers.move_to_end(inquiry)
+                self._counts.update(exact=1)
+            return reply
 
-    def get_near(self, inquiry: AnswerKey, revision: str, vector: Vector) -> SearchReply | None:
-        """Return the reply to a near-repeat of this query; a note names that query.
-
-        It is not stored under this query: the next one is compared with queries that were really searched.
-        """
-        if not self.finds_near or not _is_hashable(inquiry):
-            return None
-        with self._lock:
-            self._use_revision(revision)
-            kin = _near_repeat_key(inquiry)
-            for other, answer in reversed(self._answers.items()):
-                if answer.kin != kin or _cosine(vector, answer.vector) < self._options.similar:
-                    continue
-                self._answers.move_to_end(other)
-                self._counts.update(near=1)
-                shown = other.query if len(other.query) <= _MAX_QUERY_SHOWN else f"{other.query[:_MAX_QUERY_SHOWN]}…"
-                note = f"answered from the cache: the same question as {shown!r}"
-                return replace(answer.reply, query=inquiry.query, notes=(*answer.reply.notes, note))
-        return None
-
-    def put(self, inquiry: AnswerKey, revision: str, reply: SearchReply, vector: Vector | None = None) -> None:
+    def put(self, inquiry: AnswerKey, revision: str, reply: SearchReply) -> None:
         """Store a reply. `revision` was read before the search began.
 
         Do not store replies that could differ without a write: of a model that failed or timed out.
@@ -173,8 +103,7 @@ class AnswerCache:
             if revision != self._revision:
                 return
             self._drop(inquiry)
-            kin = _near_repeat_key(inquiry) if self.finds_near and vector is not None else None
-            self._answers[inquiry] = _CachedAnswer(reply, vector, kin)
+            self._answers[inquiry] = reply
             self._hits += len(reply.hits)
             while len(self._answers) > self._options.answers_entries or self._hits > self._most_hits:
                 self._drop(next(iter(self._answers)))
@@ -202,13 +131,8 @@ class AnswerCache:
             self._revision = revision
 
     def _drop(self, inquiry: AnswerKey) -> None:
-        if (answer := self._answers.pop(inquiry, None)) is not None:
-            self._hits -= len(answer.reply.hits)
-
-
-def _near_repeat_key(inquiry: AnswerKey) -> AnswerKey:
-    """Return the part of a key that near-repeats share."""
-    return inquiry._replace(query="\n".join(normalize_wording(inquiry.query)))
+        if (reply := self._answers.pop(inquiry, None)) is not None:
+            self._hits -= len(reply.hits)
 
 
 def _is_hashable(inquiry: AnswerKey) -> bool:
@@ -218,13 +142,6 @@ def _is_hashable(inquiry: AnswerKey) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _cosine(one: Vector, other: Vector | None) -> float:
-    """Return the cosine of two unit vectors; -1 if they cannot be compared."""
-    if other is None or len(one) != len(other):
-        return -1.0
-    return float(sum(map(mul, unpack(f"<{len(one) // 4}f", one), unpack(f"<{len(other) // 4}f", other))))
 
 
 _MAX_COSTS = 4_096

@@ -14,6 +14,8 @@ ten draws says less than a single one. So a chunk counts for more the fewer chun
 journal (`is_entry_path`). It counts as far as short and long entries are mixed among the candidates (`entry_mix`): where nearly all
 are alike, the few others are long for a reason.
 
+Names. A document's title in its front matter and its file name are in no chunk. Their words count as those of a heading would.
+
 Commands. A captured entry lists the commands of its turn. A word that only the commands have counts for less than one of the outcome:
 the list repeats names of programs and files, whatever the turn was about.
 
@@ -48,6 +50,8 @@ PART_WORDS_WEIGHT = 0.21
 
 COMMANDS_WEIGHT = 0.25
 """What an entry loses that has the query's words in its list of commands only: its outcome says what came of them."""
+NAME_WEIGHT = 0.2
+"""Score of a document whose title and file name have every word of the query."""
 COMMANDS_LABEL = "\n- Commands:"
 
 _MAX_POSITIONS = 8
@@ -155,6 +159,11 @@ class CloseReader:
             rest += text[end:].casefold()
         return sum(self._rarity[term] for term in self._terms if term in commands and term not in rest) / self._whole
 
+    def name_share(self, names: frozenset[str]) -> float:
+        """Return the square of the share of the query's words, by rarity, in the names of a document: one of several says little."""
+        found = sum(self._rarity[term] for term in self._terms if term in names)
+        return (found / self._whole) ** 2 if found > 0.0 else 0.0
+
     def _places(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Return the positions of each query word; by lookup, since most of a chunk's words are others."""
         places: dict[str, list[int]] = {}
@@ -202,6 +211,12 @@ def _found_share(word: str, joined: str) -> float:
         return 0.0
     runs = [word[start : start + _RUN_CHARS] for start in range(len(word) - _RUN_CHARS + 1)]
     return max(2.0 * sum(run in joined for run in runs) / len(runs) - 1.0, 0.0)
+
+
+def explain_name(share: float) -> tuple[ScorePart, ...]:
+    """Return the part for words in a document's title and file name."""
+    note = f"{share**0.5:.0%} of the question's words in title or file name"
+    return (ScorePart("name", NAME_WEIGHT * share, note),)
 
 
 def explain_commands(share: float) -> tuple[ScorePart, ...]:

@@ -24,6 +24,7 @@ NOW = datetime(2026, 3, 5, 14, 30).astimezone()
         ("path=./src/db/**", "path=src/db/**"),
         ("command=npm  *", "command=npm *"),
         ("symbol=Pool::acquire()", "symbol=Pool.acquire"),
+        ("symbol=testing.T", "symbol=testing.T"),
         ("event=commit", "event=commit"),
         ("tool=Linear", "tool=linear"),
         ("day=2026-12-01", "day=2026-12-01"),

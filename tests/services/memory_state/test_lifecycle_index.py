@@ -70,6 +70,11 @@ def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Lorelo
     assert replaced == {old.id: (new.memory, "eight otters in the river"), new.id: ("", "")}
     (one,) = memory.search("seven otters", k=1, types="count", include_superseded=True)
     assert (one.id, one.lifecycle.successor) == (old.id, "eight otters in the river")
+    last = memory.supersede(new.memory, "nine otters", type="fact")
+    left_out = memory.search("seven otters", types="count")
+    assert left_out.hits == ()
+    assert f"{last.id} replaces an older one, which matches, but the filters leave it out" in left_out.notes
+    memory.delete(last.memory)
     assert f"superseded by {new.memory}" in memory.expand(old.id).notes
     (stored,) = [item for item in memory.list().memories if item.id == new.id]
     assert (stored.chunk.type, stored.chunk.tags) == ("count", ("otter",))

@@ -1,8 +1,7 @@
-"""What is summed up goes below its summary in a search that both answer, is one `expand` away, and nothing else moves."""
+"""A summary goes below the best of what it sums up, its sources are one `expand` away, and nothing else moves."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import isclose
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from lorelog.core.ports import SummaryLink
 from lorelog.core.query import Fusion, Hit, ScorePart
 from lorelog.retrieval.dedupe import RankedChunk
 from lorelog.retrieval.fusion import FusedCandidate
-from lorelog.services.memory_state.lifecycle_index import SummaryLinks, rank_below_summaries
+from lorelog.services.memory_state.lifecycle_index import MIN_SOURCE_RELEVANCE, SummaryLinks, rank_below_sources
 
 OTTER = "Otters sleep in holts near the river."
 KELP = "Otters hold kelp while they sleep; the ford has code E77."
@@ -45,42 +44,20 @@ def is_summary(hit: Hit) -> bool:
     return hit.type == "summary"
 
 
-def test_originals_go_below_their_summary_and_are_still_found(book: Notebook) -> None:
-    """A general question shows the summary first; each original has a part that says why, and the parts add up."""
-    before = found(book, "otters sleep")
-    summary = book.compact().summary
-    assert summary is not None
-    hits = found(book, "otters sleep")
+def test_a_summary_goes_below_its_sources(book: Notebook) -> None:
+    """What it sums up is ranked and rated as before; the summary has a part that says why, and the parts add up."""
+    before = found(book, "some otters sleep, do others")
+    book.compact()
+    hits = found(book, "some otters sleep, do others")
 
-    assert [is_summary(hit) for hit in hits] == [True, False, False]
+    assert [hit.id for hit in hits if not is_summary(hit)] == [hit.id for hit in before]
+    assert not is_summary(hits[0])
+    assert abs(hits[0].relevance - before[0].relevance) < 0.1
     for hit in hits:
         assert isclose(hit.score, sum(part.value for part in hit.explanation.parts))
-    lowered = [part for hit in hits for part in hit.explanation.parts if part.name == "covered"]
-    assert lowered
-    assert all(part.value < 0 and summary.memory in part.note for part in lowered)
-    assert {hit.content for hit in before} < {hit.content for hit in hits}
-
-
-def test_what_only_the_original_says_stays_where_it_was(book: Notebook) -> None:
-    """A question for something that the summary has left out is answered by the original."""
-    book.compact()
-    hits = found(book, "otters ford code E77")
-
-    assert "E77" in hits[0].content
-    assert all(part.name != "covered" for part in hits[0].explanation.parts)
-
-
-def test_only_while_the_summary_is_there(book: Notebook) -> None:
-    """Once it is deleted nothing is lowered for it, and the order is the old one."""
-    before = [hit.id for hit in found(book, "otters sleep")]
-    summary = book.compact().summary
-    assert summary is not None
-    with book.engine() as engine:
-        engine.memories().delete(summary.memory)
-
-    hits = found(book, "otters sleep")
-    assert [hit.id for hit in hits] == before
-    assert all(part.name != "covered" for hit in hits for part in hit.explanation.parts)
+    (lowered,) = [part for hit in hits for part in hit.explanation.parts if part.name == "covers"]
+    assert lowered.value < 0
+    assert hits[0].id in lowered.note
 
 
 def test_rankings_that_are_not_ours_are_left_alone(book: Notebook) -> None:
@@ -88,7 +65,7 @@ def test_rankings_that_are_not_ours_are_left_alone(book: Notebook) -> None:
     book.compact()
 
     parts = [part.name for hit in found(book, "otters sleep", fusion=Fusion.RRF) for part in hit.explanation.parts]
-    assert "covered" not in parts
+    assert "covers" not in parts
 
 
 def test_one_gets_from_the_summary_to_its_sources_and_back(book: Notebook) -> None:
@@ -129,10 +106,13 @@ def ranked(number: int, score: float, project: str, memory: str = "") -> RankedC
 @given(
     st.lists(st.floats(0, 2), min_size=1, max_size=12),
     st.lists(st.floats(0, 2), min_size=1, max_size=3),
+    st.sampled_from((0.0, MIN_SOURCE_RELEVANCE)),
     st.data(),
 )
-def test_no_covered_one_is_above_its_summary(scores: list[float], pieces: list[float], data: st.DataObject) -> None:
-    """What is covered ends below the best piece of its summary, in its order; all else keeps its score; parts add up."""
+def test_no_summary_is_above_the_best_it_covers(
+    scores: list[float], pieces: list[float], relevance: float, data: st.DataObject
+) -> None:
+    """It ends below the best of its sources if that is relevant; all else keeps its score; parts add up."""
     plain = [ranked(number, score, "/p") for number, score in enumerate(scores)]
     summaries = [ranked(100 + number, score, "/p", "s") for number, score in enumerate(pieces)]
     covered = data.draw(st.sets(st.sampled_from(range(len(scores)))))
@@ -140,37 +120,25 @@ def test_no_covered_one_is_above_its_summary(scores: list[float], pieces: list[f
     coverings = SummaryLinks([SummaryLink("s", "/p", hashes)] if hashes else [])
     given_ranking = sorted([*plain, *summaries], key=lambda one: -one.fused.score)
 
-    lowered = rank_below_summaries(given_ranking, coverings, lambda _: frozenset({"word"}))
+    lowered = rank_below_sources(given_ranking, coverings, lambda _: relevance)
 
     after = {element.fused.key: element.fused.score for element in lowered}
-    assert sorted(after) == sorted(part.fused.key for part in given_ranking)
     assert [member.fused.score for member in lowered] == sorted(after.values(), reverse=True)
-    for item in lowered:
-        assert isclose(item.fused.score, item.fused.explanation.score, abs_tol=1e-9)
-        if item.fused.key in covered:
-            assert item.fused.score < max(pieces)
-    for entry in given_ranking:
-        if entry.fused.key not in covered:
-            assert after[entry.fused.key] == entry.fused.score
-    in_order = sorted(covered, key=lambda number: scores[number])
-    assert all(after[low] <= after[high] + 1e-12 for low, high in pairwise(in_order))
+    is_lowered = bool(covered) and relevance > 0
+    for item in given_ranking:
+        if not item.stored.chunk.memory or not is_lowered:
+            assert after[item.fused.key] == item.fused.score
+        else:
+            assert after[item.fused.key] < max(scores[number] for number in covered)
+    assert all(isclose(item.fused.score, item.fused.explanation.score, abs_tol=1e-9) for item in lowered)
 
 
-def test_another_projects_summary_moves_nothing() -> None:
+def test_another_projects_summary_is_left_alone() -> None:
     """What a file of one project says to cover is no word on another's; a global summary's is."""
-    one, summary = ranked(1, 1.0, "/p"), ranked(2, 0.5, "/q", "s")
+    one, summary = ranked(1, 0.5, "/p"), ranked(2, 1.0, "/q", "s")
     hashes = (one.stored.chunk.content_hash,)
 
     for project, moved in (("/q", False), ("/p", True), ("", True)):
         coverings = SummaryLinks([SummaryLink("s", project, hashes)])
-        best = rank_below_summaries([one, summary], coverings, lambda _: frozenset())[0]
-        assert (best.fused.key == 2) is moved
-
-
-def test_words_that_the_summary_lacks_keep_an_original_up() -> None:
-    """Only a summary with all of the question's words that the original has goes before it."""
-    one, summary = ranked(1, 1.0, "/p"), ranked(2, 0.5, "/p", "s")
-    coverings = SummaryLinks([SummaryLink("s", "/p", (one.stored.chunk.content_hash,))])
-    words = {"text 1": frozenset({"otter", "e77"}), "text 2": frozenset({"otter"})}
-
-    assert rank_below_summaries([one, summary], coverings, lambda text: words[text]) == [one, summary]
+        best = rank_below_sources([summary, one], coverings, lambda _: 1.0)[0]
+        assert (best.fused.key == 1) is moved

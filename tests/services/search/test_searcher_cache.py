@@ -50,12 +50,12 @@ class FailingReranker(OneWayEmbedder):
 class CachedSearches:
     """Two otters with vectors, and a searcher that keeps everything."""
 
-    def __init__(self, *, similar: float = 0.0) -> None:
+    def __init__(self) -> None:
         self.model, self.judge, self.today = OneWayEmbedder(), FailingReranker(), dt.date(2026, 3, 5)
         analyser = WordAnalyser()
         self.store = TemporaryStore(analyser, provider="directed", model="directed-2")
         self.write("one otter sleeps", "another otter swims in the river")
-        self.caches = Caches.from_options(CacheOptions(similar=similar))
+        self.caches = Caches.from_options(CacheOptions())
         judges = SearchDeps(self.judge, RerankOptions(model="judge"), lambda: self.today)
         self.searcher = Searcher(self.store, self.model, analyser, judges, self.caches)
 
@@ -119,14 +119,3 @@ def test_the_answer_of_a_cross_encoder_that_failed_is_not_kept() -> None:
     desk.judge.fails = False
 
     assert desk.ask().notes == ()
-
-
-def test_a_near_question_names_the_other() -> None:
-    """Where near questions are answered, a note says so; the hits are those of the other."""
-    desk = CachedSearches(similar=0.98)
-    first = desk.ask("where is the otter")
-
-    near = desk.ask("Where is the otter?")
-
-    assert (near.hits, near.query) == (first.hits, "Where is the otter?")
-    assert near.notes == (*first.notes, "answered from the cache: the same question as 'where is the otter'")

@@ -179,18 +179,6 @@ def test_a_rule_is_shown_once_and_the_newest_wins(project: Project) -> None:
     ]
 
 
-def test_a_filed_rule_about_files_comes_when_a_file_is_read(project: Project) -> None:
-    """A filed rule with a path or a tool is not listed; one that names a command too is, and so is one that the user added."""
-    filed = {"reason": "said on 2026-11-10 in a prompt, filed by claude"}
-    project.stands(
-        rule("1", "tests compare literally", cues=["path=**/*_test.go", "symbol=Contains"], **filed),
-        rule("4", "issues go in Project: Otter", cues=["tool=linear"], **filed),
-        rule("2", "never push force", cues=["path=x", "command=git push"], **filed),
-        rule("3", "migrations are append-only", cues=["path=migrations/**"]),
-    )
-    assert [line[2:14] for line in project.lines() if line.startswith("- ")] == ["never push f", "migrations a"]
-
-
 def test_an_entry_of_the_list_is_not_shown_as_a_session(project: Project) -> None:
     """A correction in a journal is shown as a rule; one that was superseded is not shown at all."""
     corrections = "".join(

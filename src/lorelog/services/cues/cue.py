@@ -117,7 +117,7 @@ def _check(kind: CueKind, value: str) -> str:
         hint = "a name of an MCP server or tool, such as linear"
     elif kind is CueKind.SYMBOL:
         value = _SYMBOL_SEPARATORS.sub(".", value).removesuffix("()")
-        is_name = _SYMBOL.fullmatch(value) and len(value.rpartition(".")[2]) >= MIN_SYMBOL_CHARS
+        is_name = _SYMBOL.fullmatch(value) and len(value) >= MIN_SYMBOL_CHARS
         problem = "" if is_name else "cannot be a symbol"
         hint = f"a name of at least {MIN_SYMBOL_CHARS} characters, such as ConnectionPool or pool.acquire"
     elif kind is CueKind.ERROR:

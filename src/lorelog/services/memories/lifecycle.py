@@ -110,9 +110,15 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
     def mark_reviewed(self, identity: str, *, cue_only: bool = False) -> None:
         """Note that a person left a memory as it is, or `cue_only`, so that nobody is asked about it again."""
         memory = self._own_id(find_memory(identity, self.store), "reviewed")
-        tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, reviewed=True, cue_only=cue_only))
+        dates = MemoryDates(memory, reviewed=True, at_start=False if cue_only else None)
+        tenant_state(self.workspace.tenant_folder).expiry.record(dates)
         if cue_only:
             self.refresh()
+
+    def list_at_start(self, memory: str) -> None:
+        """List a memory that the user had to say again at the start of every session."""
+        tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, at_start=True))
+        self.refresh()
 
     def judge(self, query: str, identity: str, relevance: str) -> FeedbackReply:
         """Record whether a memory answers a question."""

@@ -10,8 +10,8 @@ of other projects. One that was written on this machine is superseded only by wh
 in a cycle, the one that the latest supersession names as newer is shown.
 
 A summary's anchor lists the content hashes it covers, so originals are recognized in any file, and an edited one is no longer
-covered. Originals stay searchable. They rank below their summary if both match and the summary contains all query words that
-the original contains: a general question shows the summary first, and a detail that only the original has keeps its rank. Links
+covered. Originals stay searchable, and keep their rank: a summary, which has the words of many, ranks below the best of its originals,
+unless even that is hardly relevant. Then a question is about all of them, and the summary's own score counts. Links
 hold as long as the summary is indexed, within its project or everywhere for a global summary.
 
 Relevance judgements of users are kept in `feedback.jsonl`, readable by its owner only, because questions are private. A
@@ -53,8 +53,9 @@ _MAX_SUCCESSOR_CHARS = 200
 MAX_SOURCES_SHOWN = 50
 """Sources of a summary that `expand` lists."""
 _COVERS_PREFIX = "<!-- covers:"
-_MARGIN = 0.02
-"""Score range below a summary into which the lowered originals are mapped, in their order."""
+_MARGIN = 0.001
+MIN_SOURCE_RELEVANCE = 0.1
+"""If none of its sources is more relevant, a question is about all of them, and a summary answers it."""
 
 
 class SummaryLinks:
@@ -91,8 +92,8 @@ class MemoryDates(Struct, frozen=True):
     at: str = ""
     reviewed: bool = False
     """True if a person approved a summary or an import, or left a correction as it is."""
-    cue_only: bool = False
-    """True if a person wants to see it only when a call or a prompt is about it."""
+    at_start: bool | None = None
+    """False if a person wants to see it only when a call or a prompt is about it, True if the user had to say it again."""
 
     def __post_init__(self) -> None:
         for day in filter(None, (self.expires, self.review_after)):
@@ -106,7 +107,7 @@ class MemoryDates(Struct, frozen=True):
             before.review_after if self.review_after is None else self.review_after,
             self.at,
             self.reviewed or before.reviewed,
-            self.cue_only or before.cue_only,
+            before.at_start if self.at_start is None else self.at_start,
         )
 
 
@@ -135,8 +136,8 @@ class MemoryDateTable:
     def record(self, days: MemoryDates) -> None:
         """Record dates; they are on disk when this returns."""
         fields = {"memory": days.memory, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        more = {"expires": days.expires, "review_after": days.review_after, "reviewed": days.reviewed or None}
-        more["cue_only"] = days.cue_only or None
+        more: dict[str, str | bool | None] = {"expires": days.expires, "review_after": days.review_after}
+        more |= {"reviewed": days.reviewed or None, "at_start": days.at_start}
         self._file.append([fields | {name: value for name, value in more.items() if value is not None}])
 
     def due(self, today: str) -> list[str]:
@@ -394,10 +395,10 @@ class LifecycleIndex:
         """Return the ids of memories due for review, the longest due first."""
         return self._expiry.due(self._today)
 
-    def is_cue_only(self, memory: str) -> bool:
-        """Return whether a person took a memory off the list at the start of a session."""
+    def is_at_start(self, memory: str) -> bool | None:
+        """Return whether a memory is listed at the start of a session; None if nothing speaks for or against it."""
         dates = self._days.get(memory)
-        return dates is not None and dates.cue_only
+        return None if dates is None else dates.at_start
 
     def is_reviewed(self, memory: str) -> bool:
         """Return whether a person left a memory of the inbox as it is."""
@@ -421,43 +422,24 @@ def parse_day(text: str) -> str:
     return day if text.startswith(day) else ""
 
 
-def rank_below_summaries(
-    ranked: Sequence[RankedChunk], links: SummaryLinks, words: Callable[[str], frozenset[str]]
+def rank_below_sources(
+    ranked: Sequence[RankedChunk], links: SummaryLinks, relevance: Callable[[RankedChunk], float]
 ) -> list[RankedChunk]:
-    """Return the ranking with covered chunks below their summary. `words` returns the query words of a text."""
-    pieces: dict[str, list[tuple[float, frozenset[str]]]] = {}
+    """Return the ranking with summaries below the best of their sources, unless even that is hardly relevant."""
+    best: dict[str, RankedChunk] = {}
     for item in ranked:
-        chunk = item.stored.chunk
-        if links.contents_of(chunk.memory):
-            pieces.setdefault(chunk.memory, []).append((item.fused.score, words(chunk.matched_text)))
-    if not pieces:
-        return list(ranked)
-    lowered = [_lower_below_summary(item, links, pieces, words) for item in ranked]
+        for summary in links.summaries_of(item.stored):
+            best.setdefault(summary, item)
+    likely = {summary: item for summary, item in best.items() if relevance(item) >= MIN_SOURCE_RELEVANCE}
+    lowered = [_lower(item, likely.get(item.stored.chunk.memory)) for item in ranked]
     return sorted(lowered, key=lambda item: -item.fused.score)
 
 
-def _lower_below_summary(
-    ranked: RankedChunk,
-    links: SummaryLinks,
-    pieces: dict[str, list[tuple[float, frozenset[str]]]],
-    words: Callable[[str], frozenset[str]],
-) -> RankedChunk:
-    summaries = [summary for summary in links.summaries_of(ranked.stored) if summary in pieces]
-    if not summaries:
-        return ranked
-    own_words = words(ranked.stored.chunk.matched_text)
-    candidates = [
-        (score, summary) for summary in summaries for score, words_of in pieces[summary] if words_of >= own_words
-    ]
-    if not candidates:
-        return ranked
-    score, summary = max(candidates)
-    above = ranked.fused.score - (score - _MARGIN)
-    if above <= 0.0:  # well below it
-        return ranked
-    value = score - _MARGIN * _MARGIN / (_MARGIN + above) - ranked.fused.score  # below it, in the same order
-    part = ScorePart("covered", value, f"covered by the summary {summary}")
-    return replace(ranked, fused=ranked.fused.plus(value, lambda: (part,)))
+def _lower(summary: RankedChunk, source: RankedChunk | None) -> RankedChunk:
+    if source is None or (value := source.fused.score - _MARGIN - summary.fused.score) > 0.0:
+        return summary
+    part = ScorePart("covers", value, f"below its source {source.stored.id}")
+    return replace(summary, fused=summary.fused.plus(value, lambda: (part,)))
 
 
 def attach_sources(reply: ExpandReply, store: Store, links: SummaryLinks) -> ExpandReply:

@@ -187,6 +187,8 @@ class Filing(Struct, frozen=True, kw_only=True):
     """Compares a rule with the past calls."""
     is_persons: Callable[[str], bool]
     """Tells whether a person added or approved a memory."""
+    list_at_start: Callable[[str], None]
+    """Has a memory that was said again listed at the start of every session."""
 
     def file(
         self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
@@ -206,6 +208,7 @@ class Filing(Struct, frozen=True, kw_only=True):
             same = rules[verdict.same[0] - 1].id if verdict.same else standing.get(text_key(verdict.wording))
             if same:
                 entry = replace(entry, outcome=SAME, memory=same)
+                self.list_at_start(same)
             else:
                 entry = self._propose(entry, verdict, said.date, rules)
                 standing |= {text_key(entry.wording): entry.memory} if entry.outcome == FILED else {}
@@ -236,6 +239,8 @@ class Filing(Struct, frozen=True, kw_only=True):
             doubt = "" if verdict.sure else "it may have been meant for the work at hand each time"
             entries = [self._propose(entry, verdict, members[-1].date, rules, doubt=doubt)]
         self.log.add(entries)
+        for memory in {entry.memory for entry in entries if entry.outcome in (SAME, FILED)}:
+            self.list_at_start(memory)
         return entries
 
     def _close(self, statement: Statement, verdict: Verdict | None) -> ReviewEntry:

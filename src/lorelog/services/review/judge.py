@@ -64,6 +64,7 @@ _FIELDS = """For rule and decision also:
 statement and its "before" say: no other names, numbers, paths or claims.
 - "everywhere": true if it holds in all projects, false for this one.
 - "cues": when it matters, as a list, empty if it always does: "path=src/db/**", "command=git push" (its first words; a program alone only if it is forbidden), "tool=linear" (a tool or MCP server), \
+"symbol=time.Sleep" (a name in code that would break it, or that code it is about has; beside a path, a symbol or command counts in those files only), \
 "topic=database migrations" (two to five words that requests about it would be about), "event=commit", "event=test", \
 "event=e2e-test".
 - "forbids": true if it forbids those commands, or changes of those paths.

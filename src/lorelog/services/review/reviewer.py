@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -118,9 +118,17 @@ def tokens_per_statement(runs: Sequence[JudgeRun]) -> int:
 class Reviewer:
     """Reviews the statements of one project."""
 
-    def __init__(self, workspace: Workspace, source: StatementSource, calls: ReplaySources, add: AddMemories) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        source: StatementSource,
+        calls: ReplaySources,
+        add: AddMemories,
+        list_at_start: Callable[[str], None],
+    ) -> None:
         self.log = ReviewLog(workspace.tenant_folder)
-        self._workspace, self._source, self._calls, self._add = workspace, source, calls, add
+        self._workspace, self._source, self._calls = workspace, source, calls
+        self._add, self._list_at_start = add, list_at_start
 
     def statements(
         self, projects: tuple[str, ...] | None, limit: int, only: Container[str] | None = None, *, unasked: bool = False
@@ -247,6 +255,7 @@ class Reviewer:
             add=self._add,
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
+            list_at_start=self._list_at_start,
         )
 
     def note_waiting(self) -> None:

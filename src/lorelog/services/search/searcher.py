@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import PurePath
 from threading import Lock, get_ident
 
 from msgspec import Struct, field
@@ -45,11 +46,13 @@ from lorelog.retrieval.relevance import (
 )
 from lorelog.retrieval.score_features import (
     COMMANDS_WEIGHT,
+    NAME_WEIGHT,
     WORDS_READING_WEIGHTS,
     CloseReader,
     MatchFeatures,
     Recency,
     explain_commands,
+    explain_name,
     find_quoted_phrases,
     match_phrases,
 )
@@ -60,7 +63,7 @@ from lorelog.services.memory_state.lifecycle_index import (
     IRRELEVANT_PENALTY,
     LifecycleIndex,
     explain_penalty,
-    rank_below_summaries,
+    rank_below_sources,
 )
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
 from lorelog.services.search.postprocess import hit_of
@@ -123,6 +126,7 @@ class HitBuilder:
         self._readings: dict[ChunkKey, MatchFeatures] = {}
         self._words: dict[ChunkKey, Sequence[str]] = {}
         """Words of the chunks that were read: analysed once, for close reading and snippets."""
+        self._section_names: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
         self._best_scores: list[float] = []
@@ -131,6 +135,8 @@ class HitBuilder:
         self._reading_weights = WORDS_READING_WEIGHTS if weights is None else weights.readings
         self._replaced: dict[ChunkKey, str] = {}
         """Days of the superseded memories in whose place their successors are shown."""
+        self._left_out = ""
+        """Id of the best successor that the filters exclude."""
         self._rerank_reason = ""
         self._timing: TimeHint | None = None
         self._is_timed = False
@@ -138,12 +144,14 @@ class HitBuilder:
     def hits(self) -> tuple[Hit, ...]:
         """Return the hits, best first."""
         distinct = self._distinct()
-        self._best_scores = sorted((self._plain_scores.get(item.fused.key, 0.0) for item in distinct), reverse=True)[:2]
-        chosen = self._rank_below_summaries(self._rerank(distinct))[: self._options.k]
+        self._best_scores = sorted(map(self._plain_score, distinct), reverse=True)[:2]
+        chosen = self._rank_below_sources(self._rerank(distinct))[: self._options.k]
         # Sort by the displayed scores: they may differ from the ranking's in the last digit.
         hits = sorted((self._hit(ranked) for ranked in chosen), key=lambda hit: -hit.score)
         replaced = ((item.stored.id, self._replaced.get(item.fused.key)) for item in chosen)
         self.notes += [f"{newer} replaces an older one of {day}, which matches" for newer, day in replaced if day]
+        if self._left_out and not hits:
+            self.notes.append(f"{self._left_out} replaces an older one, which matches, but the filters leave it out")
         relevances = never_rising([hit.relevance for hit in hits])
         hits = [replace(hit, relevance=relevance) for hit, relevance in zip(hits, relevances, strict=True)]
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
@@ -222,7 +230,10 @@ class HitBuilder:
         newer = lifecycle.find_successor(stored)
         if newer is None or lifecycle.hides(newer, self._options):
             return None
-        return newer if matches_filters(self._options.filters, newer) else None
+        if not matches_filters(self._options.filters, newer):
+            self._left_out = self._left_out or newer.id
+            return None
+        return newer
 
     def _find_time(self, stored: Sequence[StoredChunk]) -> TimeHint | None:
         """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
@@ -237,6 +248,8 @@ class HitBuilder:
         chunk, recency, lifecycle = stored.chunk, self._recency, self._deps.lifecycle
         date, reading, weights = chunk.date, self._readings[fused.key], self._reading_weights
         fused = fused.plus(reading.score(weights), lambda: reading.parts(weights))
+        if share := self._reader.name_share(self._names(stored)):
+            fused = fused.plus(NAME_WEIGHT * share, partial(explain_name, share))
         self._plain_scores[fused.key] = fused.score
         if timing is not None:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
@@ -250,6 +263,18 @@ class HitBuilder:
         if lifecycle is not None and lifecycle.is_irrelevant(self._question.text, stored):
             fused = fused.plus(-IRRELEVANT_PENALTY, explain_penalty)
         return fused
+
+    def _names(self, stored: StoredChunk) -> frozenset[str]:
+        """Return the words of a document's title and file name that no heading of a chunk has: BM25 does not see them."""
+        source, headings = stored.chunk.source, stored.chunk.heading_path
+        if stored.chunk.memory:
+            return frozenset()
+        if (source, headings) not in self._section_names:
+            names = self._analyser.words(f"{stored.title} {PurePath(source).stem}")
+            self._section_names[source, headings] = frozenset(names).difference(
+                self._analyser.words(" ".join(headings))
+            )
+        return self._section_names[source, headings]
 
     def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         if self._deps.reranker is None or not ranked or not self._uses_own_ranking:
@@ -271,15 +296,18 @@ class HitBuilder:
         ]
         return sorted(reranked, key=lambda item: -item.fused.score)
 
-    def _rank_below_summaries(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
-        """Rank chunks below the summary that covers them. Last, because it moves nothing up."""
+    def _plain_score(self, item: RankedChunk) -> float:
+        """Return the score that the others of a hit are compared with; none for a summary, which is no rival of its sources."""
+        lifecycle = self._deps.lifecycle
+        is_summary = lifecycle is not None and lifecycle.summary_links.contents_of(item.stored.chunk.memory)
+        return 0.0 if is_summary else self._plain_scores.get(item.fused.key, 0.0)
+
+    def _rank_below_sources(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
+        """Rank summaries below their sources. Last, because it moves nothing up."""
         lifecycle = self._deps.lifecycle
         if lifecycle is None or not lifecycle.summary_links or not self._uses_own_ranking:
             return ranked
-        query_words = frozenset(term.text for term in self._question.terms)
-        return rank_below_summaries(
-            ranked, lifecycle.summary_links, lambda text: query_words & frozenset(self._analyser.words(text))
-        )
+        return rank_below_sources(ranked, lifecycle.summary_links, lambda item: self._relevance(item.fused.key))
 
     def _relevance(self, key: ChunkKey) -> float:
         """Return the probability that a chunk is relevant."""
@@ -428,10 +456,6 @@ class Searcher:
         terms = self._analyser.query_terms(query)
         vector = self._embed(query, options.lane, coverage, notes, troubles)
         question = SearchQuestion(query, terms, vector, calibration_of(self._model), coverage.chunks)
-        if answers is not None and key is not None and question.vector is not None:
-            near = answers.get_near(key, revision, question.vector)
-            if near is not None:
-                return near
         candidates = self._find(question, options, troubles)
         builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()
@@ -445,7 +469,7 @@ class Searcher:
                 notes.append("no match in this project, but in other projects: use --all-projects")
         reply = SearchReply(query, options.lane, hits, coverage, tuple(notes), builder.explain_weights())
         if answers is not None and key is not None and not troubles:
-            answers.put(key, revision, reply, question.vector)
+            answers.put(key, revision, reply)
         return reply
 
     def _revision(self) -> str:

@@ -31,6 +31,7 @@ from lorelog.core.query import Filters, Freshness
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import (
+    FILED_BY,
     MIN_SINK_DELIVERIES,
     RULE_TYPES,
     STANDING_TYPES,
@@ -63,6 +64,7 @@ FAILURE_TYPE = "failure"
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _CUE_FIELDS = ("id", "type", "text", "date", "origin", "own", "expires", "verdict", "session", "reason", "writer")
+_ACTS = frozenset({CueKind.COMMAND, CueKind.EVENT, CueKind.SYMBOL})
 MAX_STANDING = 2_000
 _MIN_COUNTED_TURNS, _MAX_COUNTED_TURNS = 30, 200
 _MAX_TURN_SHARE = 0.03
@@ -264,6 +266,9 @@ def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts
         if memory is None or state.superseded_by or (state.expired and not memory.edited):
             continue
         is_own = memory.edited or memory.id in own_ids
+        at_start = source.lifecycle.is_at_start(memory.id)
+        # What a model filed comes with its cues, and is listed only once it was said again.
+        is_filed = bool(memory.cues) and FILED_BY in memory.reason
         yield replace(
             memory,
             own=is_own,
@@ -271,7 +276,7 @@ def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts
             writer="" if is_own else writers.get(memory.id, ""),
             verdict=verdicts.get(memory.id, memory.verdict),
             unused=unused.get(memory.id, 0),
-            cue_only=source.lifecycle.is_cue_only(memory.id),
+            cue_only=is_filed if at_start is None else not at_start,
         )
 
 
@@ -418,12 +423,18 @@ def _encode_standing(memory: StandingMemory) -> str:
 @lru_cache(maxsize=MAX_MEMORIES)
 def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
     """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
-    entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
-    # Whoever writes a name is seldom at what was decided about it.
-    cues = [cue for cue in read_cues(memory.cues) if not (memory.reason and cue.kind is CueKind.SYMBOL)]
+    cues, entry = read_cues(memory.cues), memory.cue_entry()
+    if memory.reason:
+        # Where and what: a filed rule about commits of some files is about neither all commits nor all that is done with them.
+        kinds = {cue.kind for cue in cues}
+        if CueKind.PATH not in kinds:  # whoever writes a name is seldom at what was decided about it
+            cues = tuple(cue for cue in cues if cue.kind is not CueKind.SYMBOL)
+        elif kinds & _ACTS:
+            entry["both"] = True
+    encoded = json.dumps(entry, ensure_ascii=False)
     lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in cues]
     return tuple(
-        (kind + key, _encode_line(kind + key, hint, rank, value, entry)) for kind, key, hint, value in lines if kind
+        (kind + key, _encode_line(kind + key, hint, rank, value, encoded)) for kind, key, hint, value in lines if kind
     )
 
 

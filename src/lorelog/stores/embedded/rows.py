@@ -32,7 +32,7 @@ DOCUMENT_COLUMNS = (
 
 CHUNK_COLUMNS = (
     "c.row, c.id, c.embedded, d.source, c.project, c.heading, c.heading_level, c.heading_path, c.start_line, c.end_line, "
-    "c.content, c.content_hash, c.text, c.context, c.date, c.type, c.tags, c.anchor, c.piece, c.date_source"
+    "c.content, c.content_hash, c.text, c.context, c.date, c.type, c.tags, c.anchor, c.piece, c.date_source, d.title"
 )
 
 WRITTEN_COLUMNS = (
@@ -97,7 +97,7 @@ def lane_key(chunk: Chunk, project: str) -> str:
 def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
     """Return the stored chunk of a row of CHUNK_COLUMNS."""
     (key, identity, embedded, source, project, heading, level, path, start, end, *rest) = row
-    (content, content_hash, text, context, date, kind, tags, anchor, piece, date_source) = rest
+    (content, content_hash, text, context, date, kind, tags, anchor, piece, date_source, title) = rest
     chunk = Chunk(  # by position: a search reads twenty, and names double the time of the call
         source,
         heading,
@@ -116,7 +116,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         content_hash,
         date_source,
     )
-    return StoredChunk(key, identity, chunk, project, has_vector=bool(embedded) and current_space)
+    return StoredChunk(key, identity, chunk, project, bool(embedded) and current_space, "", title)
 
 
 @lru_cache(maxsize=4096)

@@ -407,7 +407,7 @@ def run_compact(args: argparse.Namespace) -> int:
 
     Chunks that are close in time and topic are summarized together by the language model of llm.provider, and the summaries are
     combined. Lines without a citation, or with a name, path, number or quotation that is not in their sources, are dropped and
-    shown. The summary is added to today's journal; the originals are kept and rank below it, and are not summarized again.
+    shown. The summary is added to today's journal; the originals keep their rank, and are not summarized again.
     '--llm none' extracts sentences instead, at no cost. A run that fails writes nothing.
 
     examples:
