@@ -27,6 +27,7 @@ from lorelog.retrieval.fusion import (
     MAX_COVERAGE,
     MIN_COVERAGE,
     SHARPNESS,
+    USUAL_REACH,
     dense_share,
     lane_features,
     limit_dense,
@@ -96,19 +97,19 @@ def coverage(example: Example) -> float:
     return min(max(found, MIN_COVERAGE), MAX_COVERAGE)
 
 
-def lane_shares(example: Example) -> tuple[Array, Array]:
+def lane_shares(example: Example, unit: Unit) -> tuple[Array, Array]:
     """Return the shares of all candidates in each lane."""
     seen = example.evidence
-    reach = max(seen["highest"] - seen["lowest"], 1e-9)
+    reach = max(seen["highest"] - seen["lowest"], USUAL_REACH * unit.spread, 1e-9)
     return (
         np.maximum(example.lexical / max(seen["best"], 1e-9), 0.0) ** SHARPNESS,
-        np.clip((example.cosine - seen["lowest"]) / reach, 0.0, 1.0) ** SHARPNESS,
+        np.clip(1.0 - (seen["highest"] - example.cosine) / reach, 0.0, 1.0) ** SHARPNESS,
     )
 
 
-def sides(example: Example, readings: Mapping[str, float]) -> tuple[Array, Array]:
+def sides(example: Example, unit: Unit, readings: Mapping[str, float]) -> tuple[Array, Array]:
     """Return the scores of all candidates by words and by vectors, each with the readings that go with it."""
-    words, vectors = lane_shares(example)
+    words, vectors = lane_shares(example, unit)
     words = words * coverage(example) ** readings["bm25_power"]
     words += readings["proximity"] * example.readings[:, 2] + readings["part_words"] * example.readings[:, 3]
     sizes = example.readings[:, 4]
@@ -126,26 +127,26 @@ class LaneModel:
         """Return the scores of all candidates, between 0 and 1, as `fusion.weigh_lanes` weighs them."""
         numbers = self.numbers
         share = dense_share(evidence(example), numbers)
-        words, vectors = sides(example, {name: getattr(numbers, name) for name in READINGS})
+        words, vectors = sides(example, self.unit, {name: getattr(numbers, name) for name in READINGS})
         best = coverage(example) ** numbers.bm25_power
         scores: Array = (1 - share) * words + share * vectors
         lanes = (1 - share) * best + share
         moved = share - lanes * limit_dense(share / lanes, example.evidence["literal"])
         if moved > 0.0:
-            by_words, by_vectors = lane_shares(example)
+            by_words, by_vectors = lane_shares(example, self.unit)
             scores += moved * (by_words - by_vectors)
         scores /= lanes + (1 - share) * (numbers.proximity + numbers.part_words) + share * numbers.entry
         return scores
 
     def learn(self, sets: Sets, readings: Mapping[str, float] | None = None) -> LaneModel:
         """Learn from sets, and return itself. Weights of readings that are given are not tried."""
-        asked = Questions(sets)
+        asked = Questions(sets, self.unit)
         tried = dict(readings or READINGS)
-        value, share = asked.learn_share(tried, is_read=bool(self.unit.spread))
+        value, share = asked.learn_share(tried)
         for name in () if readings else READINGS:
             for step in _STEPS:
                 other = {**tried, name: round(tried[name] * step, 3)}
-                new, found = asked.learn_share(other, is_read=bool(self.unit.spread))
+                new, found = asked.learn_share(other)
                 if new < value:
                     value, share, tried = new, found, other
                     break
@@ -157,7 +158,8 @@ class LaneModel:
 class Questions:
     """Questions with an answer, as arrays, and their cells."""
 
-    def __init__(self, sets: Sets) -> None:
+    def __init__(self, sets: Sets, unit: Unit) -> None:
+        self._unit = unit
         asked = [(name, item) for name, found in sets.items() for item in found if item.gains and _teaches(item)]
         self._examples = [item for _, item in asked]
         self._evidence = np.array([evidence(item) for item in self._examples])
@@ -179,9 +181,9 @@ class Questions:
         means: Array = np.bincount(self._cell_of, values) / self._counts
         return means
 
-    def learn_share(self, readings: Mapping[str, float], *, is_read: bool) -> tuple[float, Array]:
+    def learn_share(self, readings: Mapping[str, float]) -> tuple[float, Array]:
         """Return the loss and the numbers of the evidence."""
-        both = [sides(item, readings) for item in self._examples]
+        both = [sides(item, self._unit, readings) for item in self._examples]
         words, vectors = (np.concatenate([side[lane] for side in both]) for lane in (0, 1))
         shares = 1.0 / (1.0 + np.exp(-_LOGITS))
         curves = [self._ndcg.of((1 - share) * words + share * vectors) for share in shares]
@@ -191,7 +193,7 @@ class Questions:
         signs = [SIGNS.get(name, 0) for name in EVIDENCE]
         low = np.array([0.0 if sign > 0 else -30.0 for sign in signs])
         high = np.array([0.0 if sign < 0 else 30.0 for sign in signs])
-        if not is_read:
+        if not self._unit.spread:
             low[-1] = 0.0
         kinds = np.array([_KEYWORDS_REGRET if cell[1] == "keywords" else 1.0 for cell in self._cells])
         regrets = REGRET * kinds * np.minimum(self._counts / 60, 1.0) / len(self._cells)
@@ -359,8 +361,8 @@ def first_hits(sets: Sets, unit: Unit, rank: Callable[[str, Example], Array], co
             scores = rank(name, item)
             order = [int(place) for place in np.argsort(-scores, kind="stable")]
             for number, place in enumerate(order[:count]):
-                other = order[1 if number == 0 else 0] if len(order) > 1 else place
-                margin = float(scores[place] - scores[other])
+                other = order[1 if number == 0 else 0] if len(order) > 1 else None
+                margin = float(scores[place] - (0.0 if other is None else scores[other]))
                 features = _relevance_features(item, unit, place, margin)
                 found.append(Claimed(name, item, features, bool(item.relevant[place]), bool(item.gains), number))
     return found

@@ -308,3 +308,12 @@ def test_faulty_scores_are_ignored(
         around, *({other: score for other, score in lane.items() if other != key} for lane in (lexical, cosines))
     )
     assert support_from_neighbours(around, lexical | {key: fault}, cosines | {key: fault}) == without
+
+
+def test_a_clear_first_is_not_buried() -> None:
+    """What one lane puts first by far stays before what is in the middle of both, if the shares are sharpened; nearly equal cosines stay nearly equal."""
+    lexical, dense = candidates({"a": 1.0, "b": 8.0, "c": 10.0}), candidates({"a": 0.9, "b": 0.6, "c": 0.3})
+    assert keys(fuse_convex(lexical, dense, {}, LaneMix(0.55, 1.0)))[0] == "b"
+    assert keys(fuse_convex(lexical, dense, {}, LaneMix(0.55, 1.0, 3.0)))[0] == "a"
+    alike = fuse_convex([], candidates({"a": 0.51, "b": 0.5}), {}, LaneMix(1.0, 1.0, 3.0, 0.25))
+    assert alike[1].score > 0.85

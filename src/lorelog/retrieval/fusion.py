@@ -60,6 +60,8 @@ _MAX_QUERY_CHARS = 4_000
 _MAX_EXACT_CHARS = 200
 SHARPNESS = 3.0
 """Power of both lanes' shares of their best, where both lanes are weighed."""
+USUAL_REACH = 4.0
+"""Usual difference of the highest and the lowest cosine, in deviations of the encoder; a smaller one is not stretched."""
 MIN_COVERAGE, MAX_COVERAGE = 0.01, 2.0
 USUAL_TERMS = 6.0
 _EXACT_POWER = 8.0
@@ -344,15 +346,21 @@ class FusedRanking(Sequence[FusedCandidate]):
 
 
 class LaneMix(Struct, frozen=True):
-    """How two lanes are mixed: the dense lane's share, the maximum of both together, and the power of each lane's shares."""
+    """How two lanes are mixed: the dense lane's share, the maximum of both together, the power of each lane's shares, and the
+    least range of cosines: small differences between texts that are nearly alike say little.
+    """
 
     dense: float
     whole: float = 1.0
     power: float = 1.0
+    min_range: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.dense <= 1.0:
             raise ValueError(f"the dense share must be between 0 and 1, not {self.dense}")
+
+
+_PLAIN_MIX = LaneMix(1.0)
 
 
 class _LaneScores(Struct, frozen=True):
@@ -388,7 +396,7 @@ def fuse_convex(
     faulty = cosines.faulty | proposed.faulty.difference(cosines.by_key)
     convex = _ConvexScorer(
         _LexicalShare(words, mix.whole * (1.0 - mix.dense), support.lexical, mix.power),
-        _DenseShare(_LaneScores(cosines.by_key, faulty), mix.whole * mix.dense, support.dense, mix.power),
+        _DenseShare(_LaneScores(cosines.by_key, faulty), mix.whole * mix.dense, support.dense, mix),
     )
     return FusedRanking(keys, convex.scores(keys), convex.parts)
 
@@ -466,14 +474,14 @@ class _DenseShare:
     """A cosine's position between the lowest and the highest of the candidates, to a power."""
 
     def __init__(
-        self, cosines: _LaneScores, weight: float, supported: Mapping[ChunkKey, float], power: float = 1.0
+        self, cosines: _LaneScores, weight: float, supported: Mapping[ChunkKey, float], mix: LaneMix = _PLAIN_MIX
     ) -> None:
         self._cosines = cosines
         self.weight = weight
         self.supported = supported
-        self._power = power
-        self._low = min(cosines.by_key.values(), default=0.0)
+        self._power = mix.power
         self._high = max(cosines.by_key.values(), default=0.0)
+        self._low = min(min(cosines.by_key.values(), default=0.0), self._high - mix.min_range)
         self._half = self._high / 2 - self._low / 2  # halves, so that the widest range of floats does not overflow
 
     @property

@@ -159,8 +159,8 @@ def relevance_probability(
 ) -> float:
     """Return the probability that a hit is relevant; `UNKNOWN_RELEVANCE` if nothing is known of it.
 
-    `margin` is how far its score, that of the fused lanes and the match features, is above that of the best other hit; None for
-    other rankings. `cosine` is None if the hit has no vector, or no vectors were searched.
+    `margin` is how far its score, that of the fused lanes and the match features, is above that of the best other hit, or above 0 if there is
+    none; None for other rankings. `cosine` is None if the hit has no vector, or no vectors were searched.
     """
     height = 0.0
     if cosine is None:
@@ -185,7 +185,7 @@ def relevance_features(query: QueryFeatures, reading: MatchFeatures, height: flo
         "base": 1.0,
         "terms": log1p(min(query.terms, _MAX_TERMS)),
         "coverage": reading.coverage,
-        "proximity": reading.proximity,
+        "proximity": reading.proximity if query.terms > 1 else reading.coverage,
         "part_words": reading.part_words,
         "chunks": log10(min(max(query.chunks, 1), _MAX_CHUNKS)) - 2.0,
         "lead": query.lead,

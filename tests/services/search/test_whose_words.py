@@ -30,3 +30,16 @@ def test_a_page_is_found_by_its_title_and_file_name(memory: Lorelog, tmp_path: P
         first = memory.search(question).hits[0]
         assert Path(first.source).name == name
         assert "name" in {part.name for part in first.explanation.parts}
+
+
+def test_a_question_about_something_else_is_not_likely(memory: Lorelog, tmp_path: Path) -> None:
+    """In a memory of eleven notes about software, nothing is a likely answer to a question about bread, and a note to its own subject is."""
+    subjects = "cache deploys retries paging sessions logs flags reviews backups queues tests".split()
+    text = "\n\n".join(
+        f"## {name}\n\nThe {name} of the service are kept in one place, see part {name}." for name in subjects
+    )
+    (tmp_path / "project" / "notes.md").write_text(f"{text}\n", "utf-8")
+    memory.index([tmp_path / "project" / "notes.md"])
+
+    assert {hit.confidence for hit in memory.search("sourdough bread recipe").hits} == {"weak"}
+    assert memory.search("where are the backups kept").hits[0].confidence != "weak"

@@ -22,6 +22,7 @@ from lorelog.retrieval.fusion import (
     MAX_COVERAGE,
     NO_SUPPORT,
     SHARPNESS,
+    USUAL_REACH,
     FusedRanking,
     LaneEvidence,
     LaneMix,
@@ -108,7 +109,8 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     best = max(filter(isfinite, (*map(_SCORE, lexical), *support.lexical.values())), default=0.0)
     evidence = LaneEvidence(_coverage(rarity, best), len(rarity), lead)
     weights = weigh_lanes(question.text, evidence, question.calibration.lanes)
-    ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, weights.lanes, SHARPNESS), support)
+    mix = LaneMix(weights.dense, weights.lanes, SHARPNESS, USUAL_REACH * question.calibration.spread)
+    ranked = fuse_convex(lexical, dense, cosines, mix, support)
     ranked = _weigh_entry_sizes(store, ranked, options.k, weights)
     return CandidateSet(ranked, rarity, lexical, cosines, mean, deviation, weights, lead)
 

@@ -249,7 +249,8 @@ class HitBuilder:
         date, reading, weights = chunk.date, self._readings[fused.key], self._reading_weights
         fused = fused.plus(reading.score(weights), lambda: reading.parts(weights))
         if share := self._reader.name_share(self._names(stored)):
-            fused = fused.plus(NAME_WEIGHT * share, partial(explain_name, share))
+            weight = NAME_WEIGHT if self._candidates.weights else NAME_WEIGHT / 2
+            fused = fused.plus(weight * share, partial(explain_name, share, weight))
         self._plain_scores[fused.key] = fused.score
         if timing is not None:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
@@ -312,7 +313,7 @@ class HitBuilder:
     def _relevance(self, key: ChunkKey) -> float:
         """Return the probability that a chunk is relevant."""
         score = self._plain_scores.get(key)
-        margin = None if score is None else 0.0
+        margin = score
         if score is not None and len(self._best_scores) > 1:
             margin = score - self._best_scores[score == self._best_scores[0]]
         return relevance_probability(
