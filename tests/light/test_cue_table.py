@@ -249,3 +249,14 @@ def test_a_filed_memory_needs_both_its_file_and_what_is_done_there(table: Any) -
     assert ids(files, kind="run", command="git commit -m x") == ids(files, kind="edit", paths=["docs/a.md"]) == []
     assert ids(files, kind="run", command="git add docs/a.md && git commit -m x") == ["commit"]
     assert ids(files, kind="other", tool="mcp__linear__create_issue") == ["commit"]
+
+
+def test_a_filed_rule_is_not_about_reading_with_a_tool_nor_about_a_temporary_repository(table: Any) -> None:
+    """It comes before the tracker is written to and before commits of the project; what the user added comes with all of them."""
+    cues = ("tool=linear", "event=commit")
+    files = table(memory("added", *cues), memory("filed", *cues, reason="said on 2026-03-05, filed by claude"))
+
+    assert set(ids(files, kind="other", tool="mcp__linear__create_issue")) == {"added", "filed"}
+    assert ids(files, kind="other", tool="mcp__linear__get_issue") == ["added"]
+    assert set(ids(files, kind="run", command=f"cd {ROOT}/docs && git commit -m x")) == {"added", "filed"}
+    assert ids(files, kind="run", command="cd /tmp/try && git init && git commit -m x") == ["added"]

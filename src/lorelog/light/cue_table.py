@@ -44,6 +44,9 @@ _SPECIFICITY = {"path": 3, "command": 3, "tool": 3, "symbol": 3, "error": 3, "ev
 _NON_NAME = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_$")}
 _FAILED_MOMENTS = ("tool-failed",)
 _AFTER_MOMENTS = ("tool-after", "tool-failed")
+_READING_NAMES = frozenset({"get", "list", "read", "search", "find", "fetch", "query", "view"})
+_TEMPORARY = frozenset({"tmp", "private", "var"})
+"""First parts of the paths of temporary directories."""
 
 
 def match_cues(files: tuple[str, ...], call: dict[str, Any], *, root: str, moment: str) -> list[dict[str, Any]]:
@@ -57,7 +60,7 @@ def match_cues(files: tuple[str, ...], call: dict[str, Any], *, root: str, momen
             return []
         query = _CallQuery(call, root, moment)
         found = [line for file in files for line in _search(file, query)]
-        return _best_matches(found)
+        return _best_matches(found, query.unfit_for_filed)
     except Exception:
         return []
 
@@ -85,7 +88,18 @@ def call_events(call: dict[str, Any]) -> list[str]:
 class _CallQuery:
     """The parts of a tool call that cues are compared with."""
 
-    __slots__ = ("commands", "events", "is_after", "output", "output_words", "paths", "text", "tools", "words")
+    __slots__ = (
+        "commands",
+        "events",
+        "is_after",
+        "output",
+        "output_words",
+        "paths",
+        "text",
+        "tools",
+        "unfit_for_filed",
+        "words",
+    )
 
     def __init__(self, call: dict[str, Any], root: str, moment: str) -> None:
         self.is_after = moment in _AFTER_MOMENTS
@@ -98,6 +112,8 @@ class _CallQuery:
         self.events: list[str] = []
         self.words: frozenset[str] = frozenset()
         self.output_words: frozenset[str] = frozenset()
+        self.unfit_for_filed: tuple[str, ...] = ()
+        """Kinds of cues by which a filed rule is not meant here: a tool that only reads, commands in a temporary directory."""
         if self.is_after:
             self.output = _text(call, "output")
             self.output_words = _words(self.output)
@@ -105,6 +121,8 @@ class _CallQuery:
                 self.events = ["failure"]
             return
         self.tools = tool_names(_text(call, "tool").lower())
+        if not _READING_NAMES.isdisjoint(self.tools):
+            self.unfit_for_filed = ("tool",)
         command = _text(call, "command")
         if kind == "run":
             from lorelog.light.shell_command import command_variants, split_command
@@ -118,6 +136,10 @@ class _CallQuery:
         # Relative to the project's root, with slashes; those outside keep all their parts.
         prefix = os.path.normpath(root) + "/" if root else "/"
         paths = [os.path.normpath(path.replace("\\", "/")) for path in _call_paths(call, kind, commands)]
+        place = commands[0][1] if commands and commands[0][0] == "cd" and len(commands[0]) > 1 else ""
+        if place.startswith("/") and place.split("/")[1] in _TEMPORARY:
+            is_inside = (os.path.normpath(place) + "/").startswith(prefix)
+            self.unfit_for_filed = () if is_inside else ("command", "event")
         relative = dict.fromkeys(path.removeprefix(prefix).lstrip("/") for path in paths)
         self.paths = [path for path in relative if path not in ("", ".")]
 
@@ -288,7 +310,7 @@ def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, st
                 yield rank, f"error={pattern}", entry
 
 
-def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any]]:
+def _best_matches(found: Iterable[tuple[str, str, bytes]], unfit: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """Return one entry per memory, its most specific cue: own ones first, those never used after them, specific ones first.
 
     One that needs both a path and what is done there is left out if the call has only one of them.
@@ -306,7 +328,8 @@ def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any
         except ValueError:
             continue
         identity = memory.get("id") if isinstance(memory, dict) else None
-        if not isinstance(identity, str) or (memory.get("both") and not is_whole):
+        is_unfit = bool(memory.get("reason")) and cue.partition("=")[0] in unfit
+        if not isinstance(identity, str) or is_unfit or (memory.get("both") and not is_whole):
             continue
         if identity not in matches and not "" < memory.get("expires", "") < today:
             matches[identity] = {**memory, "cue": cue}
