@@ -22,6 +22,7 @@ ASKED = dt.date(2026, 3, 13)
 READ = MatchFeatures(1.0, 1.0, 1.0, 1.0).parts()
 NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours", *(part.name for part in READ)} | {
     "entry",
+    "standing",
     "time",
     "recency",
     "quoted",

@@ -208,7 +208,12 @@ class ProjectScope:
         """Return a searcher of the store; without an embedder it uses keywords only."""
         from lorelog.services.search.searcher import SearchDeps, Searcher
 
-        deps = SearchDeps(self.deps.reranker, self.defaults.rerank, lifecycle=self.lifecycle_index())
+        deps = SearchDeps(
+            self.deps.reranker,
+            self.defaults.rerank,
+            lifecycle=self.lifecycle_index(),
+            stands=self.ownership().standing_check(),
+        )
         return Searcher(self.store, embedder, self.deps.analyser, deps, self.caches)
 
     def lifecycle_index(self) -> LifecycleIndex:

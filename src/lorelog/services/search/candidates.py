@@ -6,16 +6,18 @@ neighbours, and the lanes are weighed by the evidence they give. No chunk's text
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import fsum, isfinite, log, sqrt
 from operator import attrgetter
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from lorelog.core.document import ChunkKey
+from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import ChunkNeighbours, Store, Vector
-from lorelog.core.query import Candidate, Fusion, Lane, Term
+from lorelog.core.query import Candidate, Filters, Fusion, Lane, ScorePart, Term
+from lorelog.light.delivery_files import STANDING_TYPES
 from lorelog.retrieval import score_features
 from lorelog.retrieval.fusion import (
     MAX_BORROWER_CHARS,
@@ -44,8 +46,18 @@ _SUPPORTED_PER_LANE = 60
 _SCORE = attrgetter("score")
 _MEASURED_PER_HIT = 4
 _MIN_MEASURED = 80
+STANDING_WEIGHT = 0.35
+"""Score of a rule or decision of the user that stands, if no text has a word of the query; twice that if the query names its subject."""
+_MAX_STANDING = 20
+"""Of each lane."""
+_PAST_WORDS = frozenset({"did", "was", "were", "had", "happened", "went", "came", "when"})
+"""A question with one of them is about what happened, which turns tell."""
 _FULL_TERM_SCORE = 2.2
 """BM25 of one term of rarity 1 in a chunk that consists of it: k1 + 1."""
+
+
+StandingCheck = Callable[[StoredChunk, str], bool | None]
+"""Whether a query names what a rule or decision of the user is about; None of a memory that is none, or does not stand."""
 
 
 class SearchQuestion(Struct, frozen=True):
@@ -57,6 +69,7 @@ class SearchQuestion(Struct, frozen=True):
     calibration: EncoderCalibration = field(default_factory=lambda: calibration_of(UNMEASURED))
     chunks: int = 0
     """Number of chunks that are searched."""
+    stands: StandingCheck | None = None
 
 
 class CandidateSet(Struct, frozen=True):
@@ -92,7 +105,9 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
         ranked = rank_single(lexical, Lane.LEXICAL)
         if options.lane is Lane.HYBRID:
             support = _find_support(store, None, _look_around(store, lexical, ()), lexical, {})
-            ranked = fuse_convex(lexical, (), {}, LaneMix(0.0, LANES_WEIGHT), support)
+            standing = _find_standing(store, question, options.filters)
+            ranked = fuse_convex(_join(lexical, standing.lexical), (), {}, LaneMix(0.0, LANES_WEIGHT), support)
+            ranked = standing.raised(ranked, _coverage(rarity, max(map(_SCORE, lexical), default=0.0)))
             ranked = _weigh_entry_sizes(store, ranked, options.k)
         return CandidateSet(ranked, rarity, lexical)
     cosines: dict[ChunkKey, float] = dict(dense)
@@ -102,7 +117,8 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
         return CandidateSet(rank_single(dense, Lane.DENSE), rarity, (), cosines, mean, deviation, lead=lead)
     if options.fusion is Fusion.RRF:
         return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, deviation, lead=lead)
-    missing = [key for key, _ in lexical if key not in cosines]
+    standing = _find_standing(store, question, options.filters)
+    missing = [key for key in dict((*lexical, *standing.lexical)) if key not in cosines]
     cosines |= store.similarities(question.vector, missing)
     around = _look_around(store, lexical, dense)
     support = _find_support(store, question.vector, around, lexical, cosines)
@@ -110,9 +126,48 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     evidence = LaneEvidence(_coverage(rarity, best), len(rarity), lead)
     weights = weigh_lanes(question.text, evidence, question.calibration.lanes)
     mix = LaneMix(weights.dense, weights.lanes, SHARPNESS, USUAL_REACH * question.calibration.spread)
-    ranked = fuse_convex(lexical, dense, cosines, mix, support)
+    lanes = _join(lexical, standing.lexical), _join(dense, standing.dense)
+    ranked = standing.raised(fuse_convex(*lanes, cosines, mix, support), evidence.coverage)
     ranked = _weigh_entry_sizes(store, ranked, options.k, weights)
     return CandidateSet(ranked, rarity, lexical, cosines, mean, deviation, weights, lead)
+
+
+class _Standing(Struct, frozen=True):
+    """The rules and decisions of the user that stand, and are nearest to a query, by lane."""
+
+    keys: Mapping[ChunkKey, bool] = field(default_factory=dict)
+    """With whether the query names what one is about."""
+    lexical: Sequence[Candidate] = ()
+    dense: Sequence[Candidate] = ()
+
+    def raised(self, ranked: FusedRanking, coverage: float) -> FusedRanking:
+        """Return a ranking with their prior: nothing if a text has the whole query, and soon more if it lacks a part."""
+        weak = STANDING_WEIGHT * max(1.0 - coverage**2, 0.0)
+        weights = {key: 2.0 * STANDING_WEIGHT if is_named else weak for key, is_named in self.keys.items()}
+        notes = f"your rule or decision; words cover {coverage:.0%}", "your rule or decision about what the query names"
+        return ranked.plus_first(
+            len(ranked) if weights else 0,
+            lambda key: weights.get(key, 0.0),
+            lambda key: (ScorePart("standing", weights[key], notes[self.keys[key]]),) if key in weights else (),
+        )
+
+
+def _find_standing(store: Store, question: SearchQuestion, filters: Filters) -> _Standing:
+    """Return what stands and is nearest to a question; nothing if that is about the past, or about types."""
+    is_past = not _PAST_WORDS.isdisjoint(question.text.casefold().replace("?", " ").split())
+    if question.stands is None or filters.types or is_past:
+        return _Standing()
+    lanes = store.propose(question.terms, question.vector, replace(filters, types=STANDING_TYPES), _MAX_STANDING)
+    chunks = store.fetch(list({found.key for lane in lanes for found in lane}))
+    found = ((key, question.stands(stored, question.text)) for key, stored in chunks.items())
+    keys = {key: is_named for key, is_named in found if is_named is not None}
+    return _Standing(keys, *([found for found in lane if found.key in keys] for lane in lanes))
+
+
+def _join(lane: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates of a lane, and those that are further down in it."""
+    known = {found.key for found in lane}
+    return [*lane, *(found for found in more if found.key not in known)]
 
 
 def weigh_terms(store: Store, terms: Sequence[Term]) -> dict[str, float]:

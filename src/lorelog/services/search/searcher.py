@@ -65,7 +65,7 @@ from lorelog.services.memory_state.lifecycle_index import (
     explain_penalty,
     rank_below_sources,
 )
-from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
+from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, StandingCheck, find_candidates
 from lorelog.services.search.postprocess import hit_of
 
 _MAX_TURN_WAIT_S = 1.0
@@ -85,6 +85,7 @@ class SearchDeps(Struct, frozen=True):
     rerank: RerankOptions = field(default_factory=RerankOptions)
     today: Callable[[], dt.date] = dt.date.today
     lifecycle: LifecycleIndex | None = None
+    stands: StandingCheck | None = None
 
 
 class RankingContext(Struct, frozen=True):
@@ -152,8 +153,12 @@ class HitBuilder:
         self.notes += [f"{newer} replaces an older one of {day}, which matches" for newer, day in replaced if day]
         if self._left_out and not hits:
             self.notes.append(f"{self._left_out} replaces an older one, which matches, but the filters leave it out")
-        relevances = never_rising([hit.relevance for hit in hits])
-        hits = [replace(hit, relevance=relevance) for hit, relevance in zip(hits, relevances, strict=True)]
+        relevances = [hit.relevance for hit in hits]
+        for place in reversed(range(len(hits) - 1)):  # what stands is as likely as what it was put before
+            if any(part.name == "standing" for part in hits[place].explanation.parts):
+                relevances[place] = max(relevances[place : place + 2])
+        falling = zip(hits, never_rising(relevances), strict=True)
+        hits = [replace(hit, relevance=relevance) for hit, relevance in falling]
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
         best = max((hit.relevance for hit in hits), default=0.0)
         if hits and not likely:
@@ -456,7 +461,9 @@ class Searcher:
             notes.append(NOTHING_INDEXED)
         terms = self._analyser.query_terms(query)
         vector = self._embed(query, options.lane, coverage, notes, troubles)
-        question = SearchQuestion(query, terms, vector, calibration_of(self._model), coverage.chunks)
+        question = SearchQuestion(
+            query, terms, vector, calibration_of(self._model), coverage.chunks, self._context.deps.stands
+        )
         candidates = self._find(question, options, troubles)
         builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,15 +33,19 @@ from lorelog.core.query import Hit
 from lorelog.core.record import CHANGED_ORIGIN, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.light.delivery_files import (
     MAX_JOURNALS,
+    RULE_TYPES,
     STANDING_TYPES,
     DeliveryFiles,
     RecentEntry,
     entry_digest,
+    is_users_word,
     list_journal_days,
     parse_entries,
     read_own_entries,
+    read_standing,
     read_tail,
 )
+from lorelog.light.prompt_match import stands_in
 from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredText, authored_digests
 from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Workspace
 
@@ -115,6 +121,23 @@ class Ownership:
         anchor = self.shown_anchor(stored.chunk, stored.id, store)
         return stored if anchor is stored.chunk.anchor else replace(stored, chunk=replace(stored.chunk, anchor=anchor))
 
+    def standing_check(self) -> Callable[[StoredChunk, str], bool | None] | None:
+        """Return what tells if a memory is a rule or decision of the user that stands, and is named in a query, as with a prompt.
+
+        By the file that hooks read; None if there are none.
+        """
+        files = DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id).standing
+        phrases = _read_own_standing(files, tuple(map(_file_state, files)))
+
+        def stands(stored: StoredChunk, query: str) -> bool | None:
+            memory = stored.chunk.memory
+            with suppress(StoreError):  # as in `shown_anchor`
+                if memory in phrases and self.is_own(stored.chunk, memory_body(stored)):
+                    return any(stands_in(phrase, query.casefold()) for phrase in phrases[memory])
+            return None
+
+        return stands if phrases else None
+
     def _is_foreign(self, chunk: Chunk | Hit, identity: str, store: Store) -> bool:
         """Return True if a chunk is part of a journal and not the user's own. Other documents are not memories."""
         # The home has global journals and the pages of records.
@@ -182,6 +205,22 @@ def _first_piece(stored: StoredChunk, store: Store) -> StoredChunk:
         if not other.chunk.piece and other.chunk.start_line <= stored.chunk.start_line
     )
     return max(before, key=lambda other: other.chunk.start_line, default=stored)
+
+
+@lru_cache(maxsize=4)
+def _read_own_standing(files: tuple[str, ...], states: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the phrases of the user's own standing memories; a process keeps them as long as the files stay as they are."""
+    del states
+    own = filter(is_users_word, read_standing(files))
+    return {memory["id"]: tuple(memory.get("named", ()) if memory.get("type") in RULE_TYPES else ()) for memory in own}
+
+
+def _file_state(path: str) -> str:
+    try:
+        status = Path(path).lstat()
+    except OSError:
+        return ""
+    return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
 
 
 class _Journal(Struct, frozen=True):
@@ -262,12 +301,8 @@ def _list_journals(project: str, folder: str) -> Iterator[_Journal]:
     """Yield the newest journals of a folder with their state."""
     for name in list_journal_days(project, folder)[:_MAX_JOURNALS_SCANNED]:
         path = f"{os.path.realpath(folder)}/{name}"
-        try:
-            status = Path(path).lstat()
-        except OSError:
-            continue
-        if "\n" not in path and "\t" not in path:
-            yield _Journal(path, f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}")
+        if (state := _file_state(path)) and "\n" not in path and "\t" not in path:
+            yield _Journal(path, state)
 
 
 def _read_list(file: Path) -> tuple[str, dict[str, _Journal]]:
