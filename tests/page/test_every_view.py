@@ -36,7 +36,7 @@ def refuse_value(tab: Tab) -> None:
 
 
 OPENED: dict[str, tuple[str, Callable[[Tab], None] | None, str]] = {
-    "search?q=cache": (".preview .markdown li", None, ""),
+    "search?q=cache": (".preview .markdown :is(li, p)", None, ""),
     "memory/{ttl now}": (".card .markdown", lambda tab: tab.press("e"), "dialog textarea"),
     "timeline": (".timeline", None, ""),
     "told": (".told-table", None, ""),
