@@ -138,8 +138,7 @@ class _CallQuery:
         paths = [os.path.normpath(path.replace("\\", "/")) for path in _call_paths(call, kind, commands)]
         place = commands[0][1] if commands and commands[0][0] == "cd" and len(commands[0]) > 1 else ""
         if place.startswith("/") and place.split("/")[1] in _TEMPORARY:
-            is_inside = (os.path.normpath(place) + "/").startswith(prefix)
-            self.unfit_for_filed = () if is_inside else ("command", "event")
+            self.unfit_for_filed = () if f"{os.path.normpath(place)}/".startswith(prefix) else ("command", "event")
         relative = dict.fromkeys(path.removeprefix(prefix).lstrip("/") for path in paths)
         self.paths = [path for path in relative if path not in ("", ".")]
 

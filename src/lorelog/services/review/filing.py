@@ -188,7 +188,7 @@ class Filing(Struct, frozen=True, kw_only=True):
     is_persons: Callable[[str], bool]
     """Tells whether a person added or approved a memory."""
     list_at_start: Callable[[str], None]
-    """Has a memory that was said again listed at the start of every session."""
+    """Has a memory that forbids, or was said again, listed at the start of every session."""
 
     def file(
         self, statements: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
@@ -227,6 +227,7 @@ class Filing(Struct, frozen=True, kw_only=True):
         last = self._close(members[-1], verdict)
         sources = [SourceStatement(said.id, said.session, _said(said), quote_words(said.text)) for said in members]
         if standing:
+            self.list_at_start(standing)
             entries = [
                 replace(self._close(said, verdict), outcome=SAME, memory=standing, words=quote_words(said.text))
                 for said in members
@@ -239,8 +240,6 @@ class Filing(Struct, frozen=True, kw_only=True):
             doubt = "" if verdict.sure else "it may have been meant for the work at hand each time"
             entries = [self._propose(entry, verdict, members[-1].date, rules, doubt=doubt)]
         self.log.add(entries)
-        for memory in {entry.memory for entry in entries if entry.outcome in (SAME, FILED)}:
-            self.list_at_start(memory)
         return entries
 
     def _close(self, statement: Statement, verdict: Verdict | None) -> ReviewEntry:
@@ -273,6 +272,8 @@ class Filing(Struct, frozen=True, kw_only=True):
         if reason:
             return replace(entry, outcome=WAITING, reason=reason)
         memory = self.add([entry.new_memory()], to_global=entry.everywhere)[0].memory
+        if entry.forbids or entry.sources:  # some hosts show what belongs to a call after it
+            self.list_at_start(memory)
         return replace(entry, outcome=FILED, memory=memory)
 
     def _doubt(self, entry: ReviewEntry, *, forbids: bool) -> str:

@@ -267,7 +267,7 @@ def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts
             continue
         is_own = memory.edited or memory.id in own_ids
         at_start = source.lifecycle.is_at_start(memory.id)
-        # What a model filed comes with its cues, and is listed only once it was said again.
+        # What a model filed comes with its cues, and is listed only if it forbids or was said again.
         is_filed = bool(memory.cues) and FILED_BY in memory.reason
         yield replace(
             memory,
