@@ -257,9 +257,9 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 def run_background_work(
     records: RecordPages, embedder: Embedder | None, job: IndexJob, tables: CodeTables, go_on: Callable[[], bool]
 ) -> None:
-    """Make records searchable, check the code that recent memories name, and sum up old deliveries, while `go_on` holds."""
+    """Make records searchable, check the code that recent memories name, and delete old logs, while `go_on` holds."""
     from lorelog.services.freshness.checker import FreshnessChecker, check_recent
-    from lorelog.services.usage.history import compact_deliveries
+    from lorelog.services.usage.history import delete_old_logs
 
     pages, store = records.projection(), records.store
     if pages is not None:
@@ -270,4 +270,4 @@ def run_background_work(
         with suppress(StoreUnwritable):
             store.mend()
     if go_on():
-        compact_deliveries(records.workspace.tenant_folder / "deliveries")
+        delete_old_logs(records.workspace.tenant_folder / "deliveries")
