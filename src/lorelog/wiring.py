@@ -317,7 +317,6 @@ def _make_engine(
         summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
         count_tokens=_count_tokens,
         language=partial(open_language_model, settings, location.home, location.environment, workspace),
-        previous_embedder=partial(_open_previous_embedder, plan.embedding, workspace),
         **resources,
     )
     return Engine(store=store, deps=deps, workspace=workspace, defaults=plan.defaults)
@@ -586,13 +585,6 @@ def check_embedder(location: Location, settings: Settings) -> str:
     from lorelog.models.embed import check_ready
 
     return check_ready(options)
-
-
-def _open_previous_embedder(options: EmbedOptions, workspace: Workspace, name: str) -> Embedder | None:
-    """Return the embedder of a previous provider and model, if it is still available."""
-    from lorelog.models.embed import previous_embedder
-
-    return meter_embedder(previous_embedder(options, name), options, workspace)
 
 
 def _open_records(plan: _EnginePlan, location: Location, book: RecordStore) -> OpenRecords:

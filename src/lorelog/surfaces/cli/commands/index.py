@@ -96,7 +96,6 @@ _MODES = {
     "--remove": "paths",
     "--rollback": "--reembed",
     "--drop-old": "--reembed",
-    "--anyway": "--reembed",
 }
 """Options that replace or change the index run, and what each must be given with."""
 _DESTINATIONS = {
@@ -120,7 +119,7 @@ def _check_options(args: argparse.Namespace) -> None:
         hint = "lorelog index --remove notes/" if mode == "--remove" else f"lorelog index --reembed {mode}"
         raise UsageError(f"{mode} requires {needed}", hint=hint)
     excess = [name for name in given if name not in (mode, needed)]
-    if excess and mode not in {"", "--anyway"}:
+    if excess and mode:
         raise UsageError(f"{mode} cannot be combined with {excess[0]}", hint=hint)
     if args.exclude and not args.paths:
         raise UsageError("--exclude requires paths", hint="the setting index.exclude applies to all paths")
@@ -156,30 +155,14 @@ def _show_report(report: Json, args: argparse.Namespace) -> None:
         return
     embedded = f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded"
     print(f"{format_indexed(report)}. {embedded}, {report['seconds']:.1f} s.")
-    if report["reembedding"]:
-        _show_reembedding(report["reembedding"])
+    if report["reembedding"] and report["reembedding"]["swapped"]:
+        now = f"Now using the vectors of {report['reembedding']['to']}"
+        print(f"{now}; 'lorelog index --reembed --rollback' returns to the old ones.")
     if report["truncated"]:
         texts = plural(report["truncated"], "text")
         print_note(f"{texts} longer than the model's limit; the rest is found by keywords only")
     if report["waiting"]:
         print_note(f"{plural(report['waiting'], 'chunk')} not embedded yet; keyword search finds them already")
-
-
-def _show_reembedding(result: Json) -> None:
-    """Print how both models compare, and which vectors are used now."""
-    if result["probes"]:
-        print(f"Compared on {plural(result['probes'], 'query')} made from the chunks, by vectors alone:")
-        for when, name in (("before", result["from"]), ("after", result["to"])):
-            scores = result[when]
-            shown = scores and f"hit@5 {scores['hit_at_5']:.3f}  MRR {scores['mrr']:.3f}  {name}"
-            print(f"  {when:6}  {shown or f'{name} is not available any more'}")
-    elif result["swapped"]:
-        print("Not compared: the texts are too short to make queries from.")
-    if result["swapped"]:
-        print(f"Now using the vectors of {result['to']}; 'lorelog index --reembed --rollback' returns to the old ones.")
-    elif result["worse"]:
-        still = f"the vectors of {result['from']} are still used"
-        print(f"They find clearly less, so {still}. Use --reembed --anyway to switch.")
 
 
 def run_watch(args: argparse.Namespace) -> int:
