@@ -75,7 +75,7 @@ COMMANDS_BY_GROUP = {
         "sync": "Exchange memories with your other machines or a team, over Git",
         "reset": "Delete the index (never your files)",
         "uninstall": "Remove lorelog from this machine, except your memories",
-        "store": "Move the search index to another backend (files or Milvus)",
+        "store": "Delete the search index from a Milvus you no longer use",
         "eval": "Measure search quality with your own queries",
         "docs": "Read the documentation in the terminal",
         "completion": "Print a shell completion script",

@@ -43,11 +43,6 @@ ARGUMENTS = {
         "shared": "tenant json project",
     },
     "reset": {"--yes": "do not ask for confirmation", "settings": ""},
-    "store copy": {
-        "": "copy the whole index to another backend",
-        "--to URI!": "address as in store.uri, or 'embedded'",
-        "shared": "json project tenant daemon",
-    },
     "store leave": {
         "": "delete this index's rows in a Milvus that you no longer use",
         "--at URI!": "its address, as in store.uri",
@@ -264,42 +259,22 @@ def run_reset(args: argparse.Namespace) -> int:
     return print_reply(args, call_command(args), show)
 
 
-_EMBEDDED = "embedded"
-
-
 def run_store(args: argparse.Namespace) -> int:
-    """Move the search index to another backend, without embedding anything again.
+    """Delete this index from a Milvus that you no longer use.
 
-    The catalog and its vectors are always on this machine. 'copy' writes them to another backend: Milvus Lite (a path that ends
-    in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the local files. It changes no
-    setting: set store.uri afterwards. An interrupted copy continues where it stopped. 'leave' deletes this index's rows in a
-    Milvus that you no longer use. See 'lorelog docs milvus'.
+    The catalog and its vectors are always on this machine. To move the search index to another backend, set store.uri: the next
+    index run writes it there, and embeds nothing again. 'leave' then deletes the rows of this index at the old address. See
+    'lorelog docs milvus'.
 
     examples:
-      lorelog store copy --to http://localhost:19530
-      lorelog store copy --to ~/milvus.db
-      lorelog store copy --to embedded
       lorelog store leave --at http://old-host:19530
     """
-    from lorelog.wiring import copy_store, delete_remote_index, resolve_location
+    from lorelog.wiring import delete_remote_index, resolve_location
 
     location = resolve_location(project=args.project, tenant=args.tenant)
-    flags = {"scope.tenant": args.tenant} if args.tenant else {}
-    if args.verb == "leave":
-        left = delete_remote_index(location, flags, args.at)
-        text = f"Deleted the rows of this index at {one_line(left)}."
-        return print_reply(args, {"left": left}, lambda *_: print(text))
-    if not args.to:
-        raise UsageError("--to must not be empty", hint=f"use an address, a path that ends in .db, or '{_EMBEDDED}'")
-    uri = "" if args.to == _EMBEDDED else args.to
-    report = copy_store(location, flags, uri)
-    place = report.place or _EMBEDDED
-
-    def show(reply: Json, args: argparse.Namespace) -> None:
-        print(f"{plural(report.there, 'chunk')} at {one_line(place)}")
-        print_note(f"to use it: lorelog config set store.uri {uri!r}")
-
-    return print_reply(args, {"to": place, "chunks": report.there, "ok": report.is_consistent}, show)
+    left = delete_remote_index(location, {"scope.tenant": args.tenant} if args.tenant else {}, args.at)
+    text = f"Deleted the rows of this index at {one_line(left)}."
+    return print_reply(args, {"left": left}, lambda *_: print(text))
 
 
 def _show_roots(reply: Json, args: argparse.Namespace) -> None:
