@@ -121,6 +121,14 @@ def test_the_page_needs_a_ticket(served: PageWorld) -> None:
     assert send(served, "GET", "/", {"Accept": "application/json"}).status == 401
 
 
+def test_a_link_logs_in_here_by_its_ticket_only(served: PageWorld) -> None:
+    """A path that a browser would read as a host is made an ordinary path; a link with the token opens nothing."""
+    reply = send(served, "GET", f"//evil.example/?{urlsplit(served.address()).query}", HTML)
+    assert (reply.status, reply.headers["location"].partition("?")[0]) == (303, "/evil.example/")
+    opened = send(served, "GET", "/api/ops?token=a-token-of-the-page-tests")
+    assert (opened.status, "set-cookie" in opened.headers) == (401, False)
+
+
 def test_other_sites_can_neither_read_nor_write(served: PageWorld) -> None:
     """With a valid cookie, a request of another origin, of another site or for another host name is refused."""
     cookie = log_in(served)
