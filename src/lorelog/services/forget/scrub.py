@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import StoreBusy
-from lorelog.core.sqlite_file import connect, connect_unchanging
+from lorelog.core.sqlite_file import connect, connect_unchanging, rewrite_database
 from lorelog.services.forget.forget_plan import ForgetPlan
 from lorelog.services.memories.edit import edit_file
 
 _BUSY_S = 10.0
-_CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 _LOGS = ("feedback.jsonl", "lifecycle.jsonl", "authored.jsonl", "review.jsonl", "traces.spool*", "deliveries/*.jsonl")
 _ARCHIVES = frozenset({".gz", ".zst", ".zip", ".tar", ".tgz"})
 
@@ -106,22 +104,12 @@ def scrub_database(path: Path, plan: ForgetPlan, *, every_row_of: tuple[str, ...
                 condition = " AND ".join(f"{_name(key)} = ?" for key in keys) or "TRUE"
                 db.executemany(f"DELETE FROM {_name(table)} WHERE {condition}", rows)  # noqa: S608
             deleted = db.total_changes - before
-            rewrite(db)
+            rewrite_database(db)
             return deleted
     except sqlite3.OperationalError as error:
         if "lock" in str(error) or "busy" in str(error):
             raise StoreBusy(f"{path} is being used by another process", hint="try again") from error
         raise
-
-
-def rewrite(db: sqlite3.Connection) -> None:
-    """Copy all rows into new pages, and empty the write-ahead log."""
-    db.execute("VACUUM")
-    for _ in range(_CHECKPOINT_TRIES):
-        if not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            return
-        time.sleep(_CHECKPOINT_PAUSE_S)
-    raise sqlite3.OperationalError("busy: a reader keeps the write-ahead log from being emptied")
 
 
 def drop_lines(path: Path, drop: Callable[[Mapping[str, Any]], bool]) -> bool:
