@@ -52,10 +52,13 @@ def write_event(home: str, event: dict[str, Any]) -> str:
             sync_folder(home)
             write_atomic(final, line)
     except OSError as error:
-        raise StoreUnwritable(
-            f"{folder} cannot be written: {error.strerror or error}", hint="make it writable, or set LORELOG_HOME"
-        ) from error
+        raise _unwritable(folder, error) from error
     return final
+
+
+def _unwritable(folder: str, error: OSError) -> StoreUnwritable:
+    message = f"{folder} cannot be written: {error.strerror or error}"
+    return StoreUnwritable(message, hint="make it writable, or set LORELOG_HOME")
 
 
 def count_waiting(home: str) -> tuple[int, float]:
@@ -84,35 +87,34 @@ def is_off_record(text: str) -> bool:
     return f"[{WORDS}]" in text.lower()
 
 
-def _time_of(change: tuple[float, str]) -> float:
-    return change[0]
-
-
 class PauseNotes:
     """When a session was paused and resumed. Raise StoreDamaged if that cannot be read."""
 
     def __init__(self, home: str, session: str) -> None:
-        self._folder, self._session = f"{home}/paused", session
+        self._session, self._folder = session, f"{home}/paused"
         self._file = f"{self._folder}/{session.replace('/', '-')[:200]}.jsonl"
+        self.changes: list[tuple[float, str]] = []
+        """Times, in order, and what each note says. A broken line is a pause at the time of the one before it."""
         try:
             with open(self._file, "rb") as file:
                 lines = file.read().splitlines() or [b""]
         except FileNotFoundError:
-            lines = []
+            return
         except OSError as error:
-            raise StoreDamaged(
-                f"{self._file} cannot be read: {error.strerror or error}; nothing is captured",
-                hint="make it readable: it says whether the session is off the record",
-            ) from error
-        self.changes: list[tuple[float, str]] = []
-        """Times, in order, and what each note says. A broken line stands for a pause at the time of the one before it."""
+            message = f"{self._file} cannot be read: {error.strerror or error}; nothing is captured"
+            raise StoreDamaged(message, hint="it says whether the session is off the record") from error
         for line in lines:
             try:
                 note = loads(line)
                 self.changes.append((float(note["at"]), str(note["state"])))
             except (ValueError, KeyError, TypeError):
-                self.changes.append((self.changes[-1][0] if self.changes else 0.0, OFF))
-        self.changes.sort(key=_time_of)
+                self.changes.append((self.last_change, OFF))
+        self.changes.sort(key=lambda change: change[0])
+
+    @property
+    def last_change(self) -> float:
+        """Time of the last note; 0 if there is none."""
+        return self.changes[-1][0] if self.changes else 0.0
 
     @property
     def state(self) -> str:
@@ -121,6 +123,7 @@ class PauseNotes:
 
     def add(self, state: str, at: float, *, durable: bool = True) -> None:
         """Note that the session is paused or resumed, on disk unless this is a dry run. Raise StoreUnwritable."""
+        self.changes = sorted((*self.changes, (at, state)), key=lambda change: change[0])
         if durable:
             line = dumps({"session": self._session, "at": at, "state": state}).encode()
             try:
@@ -128,21 +131,18 @@ class PauseNotes:
                 append_line(self._file, line, durable=True)
                 sync_folder(self._folder)
             except OSError as error:
-                message = f"the pause of session {self._session} cannot be noted: {error.strerror or error}"
-                raise StoreUnwritable(message, hint=f"make {self._folder} writable") from error
-        self.changes = sorted((*self.changes, (at, state)), key=_time_of)
+                raise _unwritable(self._folder, error) from error
 
     def covers(self, begun: float | None, ended: float, until: float = float("inf")) -> bool:
         """Return whether a pause noted up to a time covers a turn, by its start and that of the next one.
 
         A turn that was running when a person paused the session is covered, and so is one without a time.
         """
-        for number, (at, state) in enumerate(self.changes):
-            resumed = self.changes[number + 1][0] if number + 1 < len(self.changes) else float("inf")
-            if state == ON or at > until:
-                continue
+        ends = [*(at for at, _ in self.changes[1:]), float("inf")]
+        for (at, state), resumed in zip(self.changes, ends, strict=False):
             since = at - CLOCK_SLACK_S
             is_running = state in {OFF, READ_ONLY} and ended >= since
-            if begun is None or (begun < resumed and (begun >= since or is_running)):
+            is_within = begun is None or (begun < resumed and (begun >= since or is_running))
+            if state != ON and at <= until and is_within:
                 return True
         return False

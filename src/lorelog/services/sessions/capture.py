@@ -179,7 +179,7 @@ def capture_session(
         pauses = _pauses(event, context)
         # Turns before the host's first event are not captured anyway.
         if backfill is None and pauses.state == ON and (folder / "captures.db").exists():
-            pauses.add(HOOKS_OFF, pauses.changes[-1][0] if pauses.changes else 0.0)
+            pauses.add(HOOKS_OFF, pauses.last_change)
             pauses.add(ON, event.at.timestamp() + CLOCK_SLACK_S)
         return CaptureReply(notes=("sessions of this project are not captured (capture.enabled, capture.skip)",))
     if not event.session or not event.host:

@@ -45,19 +45,16 @@ def split_off_record(
             pauses.add(WORDS, begun, durable=durable)
     kept: list[ParsedTurn] = []
     off: list[ParsedTurn] = []
-    for turn, following in zip(turns, [*turns[1:], None], strict=True):
-        ended = following.start_time if following else None
+    for number, turn in enumerate(turns):
+        ended = turns[number + 1].start_time if number + 1 < len(turns) else None
         if pauses.covers(turn.start_time, inf if ended is None else ended, until):
             off.append(turn)
-            continue
-        is_first = bool(off) and turns[len(kept) + len(off) - 1] is off[-1]
-        kept.append(_without_context(turn) if is_first else turn)
+        elif off and off[-1] is turns[number - 1]:
+            said = tuple(replace(statement, context="") for statement in turn.digest.statements)
+            kept.append(replace(turn, digest=replace(turn.digest, asked="", statements=said)))
+        else:
+            kept.append(turn)
     return kept, off
-
-
-def _without_context(turn: ParsedTurn) -> ParsedTurn:
-    statements = tuple(replace(statement, context="") for statement in turn.digest.statements)
-    return replace(turn, digest=replace(turn.digest, asked="", statements=statements))
 
 
 def select_finished(turns: Sequence[ParsedTurn], event: HookEvent) -> FinishedTurns:

@@ -112,8 +112,8 @@ def _answer_or_empty(words: Sequence[str]) -> dict[str, Any]:
 
 def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str]) -> dict[str, Any]:
     """Record an event and return the reply for the host."""
-    is_off = environment.get("LORELOG_HOOKS", "").lower() in {"off", "0", "false", "no"}
     host, moment = resolve_host(words[0]) if words else "", words[1] if len(words) > 1 else ""
+    is_off = environment.get("LORELOG_HOOKS", "").lower() in {"off", "0", "false", "no"}
     if is_off and moment not in MOMENTS:
         return {}
     if host and moment in {"summary-request", "summary"}:
@@ -126,9 +126,7 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     payload = read_payload(data)
     host = detect_host(host, payload, environment)
     event = host_adapter(host).read_event(moment, payload, environment)
-    if is_off:
-        _note_hooks_off(event, moment, environment)
-    if is_off or not event:
+    if not event:
         return {}
     event |= {"host": host, "moment": moment}
     try:
@@ -142,29 +140,17 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     from lorelog.surfaces.hook.settings import HookContext
 
     prompt = prompt_field(payload) if moment == "prompt" else ""
-    return host_adapter(host).answer(moment, *_handle_event(HookContext(event, environment), prompt))
+    return host_adapter(host).answer(moment, *_handle_event(HookContext(event, environment), prompt, is_off=is_off))
 
 
-def _note_hooks_off(event: dict[str, Any], moment: str, environment: Mapping[str, str]) -> None:
-    """Note that a session runs without hooks; at the end of a turn, that this turn did."""
-    if not event or not event["session"]:
-        return
-    from lorelog.light.daemon_connection import find_address
-    from lorelog.light.spool import HOOKS_OFF, ON, PauseNotes
-
-    notes = PauseNotes(find_address(None, environment).home, event["session"])
-    if notes.state == ON:
-        notes.add(HOOKS_OFF, 0.0 if moment in _END_MOMENTS else time.time())
-
-
-def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
+def _handle_event(context: HookContext, prompt: str, *, is_off: bool = False) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
     moment, notice = context.event["moment"], ""
     try:
-        state = context.pause_state(prompt)
+        state = context.pause_state(prompt, is_off=is_off)
     except LorelogError as error:
         state, notice = "", f"lorelog: this session is not captured: {_format_error(error)}"
-    if state == "off":
+    if state in {"off", "hooks off"}:
         return "", ""
     # Exists until the session was shown its memory: a deadline or an error leaves it there.
     mark = f"{context.address.home}/spool/{context.event['session'].replace('/', '-')}.start"

@@ -86,18 +86,23 @@ class HookContext:
         self.project = self.location.project
         self.files = DeliveryFiles(os.path.dirname(self.location.deletions), self.project)
 
-    def pause_state(self, prompt: str = "") -> str:
-        """Return what is noted about this session, with this prompt. Raise StoreError if that cannot be read or written."""
-        if not prompt and not os.path.lexists(f"{self.address.home}/paused"):
+    def pause_state(self, prompt: str = "", *, is_off: bool = False) -> str:
+        """Note what this prompt, or hooks that are off, change about the session's pause, and return what is noted now.
+
+        Raise StoreError if that cannot be read or written.
+        """
+        if not prompt and not is_off and not os.path.lexists(f"{self.address.home}/paused"):
             return "on"
         from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, WORDS, PauseNotes, is_off_record
 
-        notes = PauseNotes(self.address.home, self.event["session"])
-        if notes.state == HOOKS_OFF:  # they run again
-            notes.add(ON, max(notes.changes[-1][0], time.time() - CLOCK_SLACK_S))
+        notes, now = PauseNotes(self.address.home, self.event["session"]), time.time()
+        if is_off and notes.state == ON:
+            notes.add(HOOKS_OFF, now if self.event["moment"] in {"session-start", "prompt"} else notes.last_change)
+        elif not is_off and notes.state == HOOKS_OFF:  # they run again
+            notes.add(ON, max(notes.last_change, now - CLOCK_SLACK_S))
         if notes.state == ON and is_off_record(prompt):
-            notes.add(WORDS, time.time())
-        return notes.state
+            notes.add(WORDS, now)
+        return HOOKS_OFF if is_off else notes.state
 
     def record(self, kind: str, memories: list[str], tokens: int, **fields: str) -> bool:
         """Append a delivery to the session's log. Return False if that fails; the agent's work goes on."""
