@@ -113,25 +113,6 @@ def test_vectors_left_by_a_model_are_used_again(open_as: Open) -> None:
         store.close()
 
 
-def test_an_unfinished_change_leaves_lanes_alone(tmp_path: Path) -> None:
-    """Writes under the old model during a re-embedding are found by it, and pending for the new one."""
-    old, new = (
-        EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model=model) for model in ("old", "new")
-    )
-    fill(old)
-    make_beside(new)
-
-    with old.writer() as writer:
-        writer.put([update("/b.md", ["gamma"])])
-        writer.put_vectors({pending.vector_key: vector(1, 1) for pending in old.pending(5)})
-        writer.sweep()
-
-    assert nearest_texts(old, 1, 1)[0] == "gamma"
-    assert [pending.text for pending in new.pending(5, shadow=True)] == ["gamma"]
-    old.close()
-    new.close()
-
-
 KILLED = """
 import os, sys
 from pathlib import Path

@@ -95,22 +95,6 @@ def test_a_bad_line_is_told_and_changes_the_exit_status(shell: Shell, tmp_path: 
     assert "1 record written, 1 refused" in done.out
 
 
-def test_records_are_filed_under_another_project(shell: Shell, project: Path, tmp_path: Path) -> None:
-    """Records of another path are visible once they are assigned to this project."""
-    other = tmp_path / "elsewhere"
-    other.mkdir()
-    start_task(shell)
-    file = tmp_path / "out.jsonl"
-    shell("export", "--format", "ledger", "--out", file)
-    assert json.loads(file.read_text("utf-8"))["project"] == str(project)
-    assert shell("export", "--format", "ledger", "--project", other).out == ""
-
-    assert shell("import", file, "--project", other, "--tenant", "t").status == 0
-    assert json.loads(shell("export", "--format", "ledger", "--all-projects", "--tenant", "t").out)["project"] == str(
-        other
-    )
-
-
 def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> None:
     """Memories leave without their anchors and arrive as imported ones, once; no page of a record goes with them as a memory."""
     shell("add", "a heron was seen", "--type", "fact", "--tag", "bird:heron")

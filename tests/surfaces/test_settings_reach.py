@@ -63,11 +63,6 @@ def _fusion(otters: OtterProject) -> object:
     return all(note.startswith("rank ") for note in otters.explanation().values())
 
 
-def _recency(otters: OtterProject) -> object:
-    otters.index("notes")
-    return otters.explanation().get("recency", "").partition("half-life ")[2]
-
-
 def _verdict(otters: OtterProject) -> object:
     write(otters.path / "notes" / "named.md", "the otter of docs/guide.md is the best otter\n")
     otters.index("notes")
@@ -179,8 +174,6 @@ FOUND = [
     SettingEffect("search.token_budget", 200, _budget, None, (200, True, True)),
     SettingEffect("search.all_projects", True, _seen_from_elsewhere, 0, 7),
     SettingEffect("search.min_relevance", 0.99, _hits, (5, False), (0, True)),
-    SettingEffect("search.recency_weight", 0.3, _recency, "", "30 days"),
-    SettingEffect("search.half_life_days", 7.0, _recency, "30 days", "7 days", {"search.recency_weight": 0.5}),
     SettingEffect("search.freshness", False, _verdict, "fresh", "unchecked"),
     SettingEffect("index.paths", ("docs", "!docs/drafts"), _documents(), set(), {"guide.md", "scratch.tmp.md"}),
     SettingEffect(

@@ -537,21 +537,6 @@ SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
-        "search.recency_weight",
-        0.0,
-        "Score bonus of a text of today over an old one, next to a score of about 1; .1 decides between hits that"
-        " are nearly equal. 0 ignores age.",
-        limits=(0, 1),
-        project_allowed=True,
-    ),
-    Setting(
-        "search.half_life_days",
-        30.0,
-        "Days after which half of `search.recency_weight` is left.",
-        limits=(0.01, 100_000),
-        project_allowed=True,
-    ),
-    Setting(
         "search.freshness",
         True,
         "Check whether the files, symbols, settings and commands that a hit mentions still exist unchanged, and "

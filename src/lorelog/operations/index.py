@@ -43,7 +43,6 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
         bool,
         about("Embed everything again with the current model; the old vectors are used until that is done."),
     ] = False
-    anyway: Annotated[bool, about("With reembed: use the new vectors even if they find clearly less.")] = False
     rollback: Annotated[bool, about("Index nothing; use the vectors from before the last reembed again.")] = False
     forget_old: Annotated[
         bool,
@@ -120,8 +119,6 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
     """
     if request.rollback or request.forget_old:
         return _switch_vectors(engine, request)
-    if request.anyway and not request.reembed:
-        raise UsageError("anyway requires reembed", hint="lorelog index --reembed --anyway")
     if request.exclude and not request.paths:
         raise UsageError("exclude requires paths", hint="to exclude files everywhere, set index.exclude")
     if request.paths and not call.own:
@@ -141,7 +138,7 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
         IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
         force=request.force,
         vectors=request.vectors,
-        reembed="anyway" if request.anyway else request.reembed,
+        reembed=request.reembed,
         ignore_files=tuple(request.ignore_files),
         progress=call.progress,
     )

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.transcripts import claude, codex, event_logs, gemini, openclaw, opencode
+from lorelog.ingest.transcripts import claude, codex, copilot, gemini, openclaw, opencode
 from lorelog.ingest.transcripts.json_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
@@ -51,8 +51,7 @@ from lorelog.ingest.transcripts.turns import (
 
 SUPPORTED_FORMATS = (
     "supported formats: Claude Code (.jsonl), Codex rollouts (.jsonl), OpenCode (opencode.db, exported .json),"
-    " OpenClaw (.jsonl, openclaw-agent.sqlite), Gemini CLI (.jsonl, .json), Qwen Code (.jsonl), Copilot CLI (events.jsonl),"
-    " DSH (session.jsonl, also .zstd)"
+    " OpenClaw (.jsonl, openclaw-agent.sqlite), Gemini CLI (.jsonl, .json), Qwen Code (.jsonl), Copilot CLI (events.jsonl)"
 )
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
@@ -66,9 +65,8 @@ _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] 
     ("qwen", gemini.is_qwen, gemini.QwenReader),  # its lines look like those of Claude Code
     ("claude", claude.is_claude, claude.ClaudeReader),
     ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
-    ("dsh", event_logs.is_dsh, event_logs.DshReader),
     ("gemini", gemini.is_gemini, gemini.GeminiReader),
-    ("copilot", event_logs.is_copilot, event_logs.CopilotReader),
+    ("copilot", copilot.is_copilot, copilot.CopilotReader),
     ("codex", codex.is_codex, codex.CodexReader),
     # A session without messages has only its first line.
     ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),

@@ -149,7 +149,7 @@ def _check_vectors(store: Store, embedder: Embedder | None, coverage: VectorCove
 def _check_reembedding(store: Store) -> Iterator[HealthCheck]:
     """Yield the state of an unfinished change of models."""
     state = store.reembed_state()
-    if not state.begun or state.declined == state.begun:
+    if not state.begun:
         return
     lacking = (
         f"{plural(state.waiting, 'text')} without a vector of it so far" if state.waiting else "it is not in use yet"

@@ -162,8 +162,6 @@ class EngineDeps(Struct, frozen=True, kw_only=True):
     side_databases: SideDatabases = field(
         default_factory=lambda: SideDatabases(Path(os.devnull), TraceOptions(enabled=False))
     )
-    previous_embedder: Callable[[str], Embedder | None] = lambda _: None
-    """Returns the embedder of a previous provider and model; None if it is not available."""
 
 
 class ProjectScope:
@@ -263,7 +261,6 @@ class ProjectScope:
             batch_size=self.defaults.batch_size,
             journals=frozenset(root.path for root in find_journal_roots(self.place)),
             tombstones=tombstones,
-            previous_embedder=self.deps.previous_embedder,
         )
 
     def known_roots(self) -> tuple[Root, ...]:

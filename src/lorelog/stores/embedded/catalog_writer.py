@@ -300,11 +300,6 @@ class CatalogWriter:
         self._serve(self._shadow.shadow_space(), declined="")
 
     @translate_method_errors
-    def decline_shadow_vectors(self) -> None:
-        with self._write_transaction():
-            self.catalog.set_fact("declined", self._shadow.shadow_space())
-
-    @translate_method_errors
     def roll_back(self) -> None:
         self._serve(self._shadow.previous_space(), declined=self._space)
 

@@ -82,9 +82,8 @@ def run_export(args: argparse.Namespace) -> int:
     """Export memories and records, for people and other programs.
 
     markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
-    (Open Memory Format), for memd and other programs. okf: a folder of Markdown files (Open Knowledge Format 0.2), with who wrote and
-    who verified each. ledger: the records alone, as they are in the ledger. 'lorelog import' reads them all, except the memories
-    in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
+    (Open Memory Format), for memd and other programs. ledger: the records alone, as they are in the ledger. 'lorelog import' reads
+    them all, except the memories in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
 
     The memories of this project are exported. Global memories are your own notes for every project: --with-global adds them.
     Without --output the text is printed.
@@ -93,7 +92,6 @@ def run_export(args: argparse.Namespace) -> int:
       lorelog export --output memories.md
       lorelog export --format jsonl --since 7d | jq .text
       lorelog export --format omf --all-projects --output all.json
-      lorelog export --format okf --output knowledge
     """
     args.warm = "off"  # in this process: the text may be larger than what the daemon sends
     reply = call_command(args)
