@@ -277,6 +277,8 @@ class SessionStatus(Serializable, Struct, frozen=True):
     decisions: int = 0
     edited: int = 0
     """Of both, how many were changed outside lorelog: the user is asked about them."""
+    sessions: dict[str, str] = {}
+    """Sessions of this project without an end and with an event within a day, newest first: `on`, or how they are paused."""
 
 
 def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:

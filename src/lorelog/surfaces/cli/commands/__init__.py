@@ -54,6 +54,7 @@ COMMANDS_BY_GROUP = {
     "agents": {
         "hosts": "Install into Claude Code, Codex, Gemini CLI and other agents",
         "backfill": "Make memories of earlier sessions of your agents",
+        "pause": "Keep a session out of memory, and resume it",
         "review": "File what you said: as rules, decisions, or nothing",
         "deliveries": "Show which memories agents were shown and used",
         "rules": "Compare rules with what agents did: followed, broken, corrected",
@@ -114,7 +115,7 @@ _MODULES = {
     "code": ("code", "debug", "why"),
     "review": ("review",),
     "agents": ("deliveries", "rules", "handoff", "init", "agent-context", "session-start", "guard", "backfill"),
-    "hosts": ("hosts", "uninstall"),
+    "hosts": ("hosts", "pause", "uninstall"),
     "index": ("index", "watch", "reset", "store", "eval"),
     "status": ("status", "doctor", "daemon"),
     "transfer": ("export", "backup", "import", "sync"),
