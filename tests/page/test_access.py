@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -170,6 +172,16 @@ def test_markdown_never_becomes_markup() -> None:
     assert tree.count('"href"') == 1
     assert "⟨U+202E⟩" in tree
     assert "<!-- memory:x -->" not in json.dumps(render_tree("# A\n<!-- memory:x -->\ntext"))
+
+
+def test_markdown_takes_steps_in_proportion_to_its_length() -> None:
+    """Whatever is repeated, a character costs at most 200 calls."""
+    for piece in ("[", "![", "*[", "[\n", "[`", "[a][", "[[a]", "**[a**", "[](", "**a", "<!--\n", "> "):
+        calls = itertools.count()
+        sys.setprofile(lambda *_, calls=calls: next(calls))
+        render_tree((piece * 1_000)[:1_000])
+        sys.setprofile(None)
+        assert next(calls) < 200 * 1_000, piece
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -27,31 +28,33 @@ def scrub_tenant_logs(folder: Path, plan: ForgetPlan) -> None:
     """Erase the text, and lines about it, from a tenant's logs."""
     for log in (path for pattern in _LOGS for path in sorted(folder.glob(pattern))):
         drop_lines(log, lambda line: is_about(line, plan))
-    guards = {str(line.get("id")) for line in _read_lines(folder / "guards.jsonl") if is_about(line, plan)}
-    drop_lines(folder / "guards.jsonl", lambda line: str(line.get("id")) in guards)
+    drop_lines(folder / "guards.jsonl", lambda line: str(line.get("id")) in plan.guards)
     for draft in (folder / "compact").glob("*.json"):
         values = next(_read_lines(draft), {})
         if is_about(values, plan) or plan.contents.intersection(iter_texts(values)):
             draft.unlink(missing_ok=True)
 
 
+def find_guards(folder: Path, plan: ForgetPlan, match: str) -> dict[str, str]:
+    """Return the guards that name or quote what is forgotten, or contain the text that is searched for: ids and messages."""
+    found: dict[str, str] = {}
+    wanted = match.casefold()
+    for line in _read_lines(folder / "guards.jsonl"):
+        if is_about(line, plan) or (wanted and any(wanted in text.casefold() for text in iter_texts(line))):
+            found.setdefault(str(line.get("id")), str(line.get("message", "")))
+    return found
+
+
 def count_references(folder: Path, plan: ForgetPlan) -> dict[str, int]:
     """Return how many lines and rows of a tenant's logs and traces name or quote what is forgotten. Changes nothing."""
-    counts: dict[str, int] = {}
-    for pattern in (
-        "feedback.jsonl",
-        "lifecycle.jsonl",
-        "guards.jsonl",
-        "review.jsonl",
-        "traces.spool",
-        "deliveries/*.jsonl",
-    ):
+    counts: Counter[str] = Counter()
+    for pattern in (*_LOGS, "guards.jsonl"):
         lines = (line for log in folder.glob(pattern) for line in _read_lines(log))
-        counts[pattern.partition("/")[0].removesuffix(".jsonl")] = sum(is_about(line, plan) for line in lines)
+        counts[pattern.partition("/")[0].partition(".")[0]] = sum(is_about(line, plan) for line in lines)
     if (folder / "traces.db").exists():
         with closing(connect_unchanging(folder / "traces.db", _BUSY_S)) as db:
-            counts["traces"] = sum(len(_find_rows(db, table, plan)[1]) for table in _tables(db))
-    return {name: count for name, count in counts.items() if count}
+            counts["traces"] += sum(len(_find_rows(db, table, plan)[1]) for table in _tables(db))
+    return dict(+counts)
 
 
 def scrub_folder(folder: Path, plan: ForgetPlan, pattern: str, *, disposable: bool) -> None:
