@@ -486,6 +486,11 @@ _MAKERS: dict[str, Maker] = {
 }
 
 
+def _unseen_group(name: str) -> str:
+    """Return the group of a kind by the hash of its name: one in eight is kept apart."""
+    return "kept-apart" if crc32(name.encode()) % 8 == 7 else "development"
+
+
 def _unseen_kinds() -> list[SecretKind]:
     rows: list[tuple[str, str, list[str]]] = []
     for line in Path(__file__).with_name("unseen_kinds.txt").read_text("utf-8").splitlines():
@@ -493,10 +498,7 @@ def _unseen_kinds() -> list[SecretKind]:
             rows.append((*line.split()[1:3], []))  # type: ignore[arg-type]
         elif line and not line.startswith("# "):
             rows[-1][2].append(line.replace("⏎", "\n"))
-    return [
-        SecretKind(name, ("development", "kept-apart")[crc32(name.encode()) % 2], _MAKERS[make], tuple(contexts))
-        for name, make, contexts in rows
-    ]
+    return [SecretKind(name, _unseen_group(name), _MAKERS[make], tuple(contexts)) for name, make, contexts in rows]
 
 
 def secret_kinds() -> tuple[SecretKind, ...]:
