@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from functools import cache, partial
 from operator import methodcaller
 from pathlib import Path
@@ -35,7 +35,7 @@ from lorelog.core.options import (
     TraceOptions,
 )
 from lorelog.core.paths import home_folder, join_path, model_cache_folder
-from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
+from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
 from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
@@ -317,7 +317,6 @@ def _make_engine(
         summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
         count_tokens=_count_tokens,
         language=partial(open_language_model, settings, location.home, location.environment, workspace),
-        previous_embedder=partial(_open_previous_embedder, plan.embedding, workspace),
         **resources,
     )
     return Engine(store=store, deps=deps, workspace=workspace, defaults=plan.defaults)
@@ -513,46 +512,29 @@ def _open_store(
     return EmbeddedStore(folder, analyser, provider=provider, model=model)
 
 
-def copy_store(location: Location, flags: Mapping[str, object], uri: str) -> StoreComparison:
-    """Copy the whole index to another store, and compare the two. Settings are not changed."""
-    with _open_store_at(location, flags, uri, "--to") as store:
-        with store.run(wait_s=10.0), store.writer() as writer:
-            writer.sweep()
-        return store.compare()
-
-
 def delete_remote_index(location: Location, flags: Mapping[str, object], uri: str) -> str:
     """Delete the index's rows from a Milvus that is no longer in use; return its address. The catalog is not changed."""
+    from lorelog.config.settings import coerce_value, find_setting
+    from lorelog.language.analyser import WordAnalyser
     from lorelog.stores.milvus import MilvusStore
 
-    used = _store_options(settings_at(location, flags), location).uri
-    with _open_store_at(location, flags, uri, "--at") as store:
+    settings = settings_at(location, flags)
+    used = _store_options(settings, location).uri
+    changed = settings_at(location, {**flags, "store.uri": coerce_value(find_setting("store.uri"), uri, "--at")})
+    with ExitStack() as stack:
+        embedder = _open_embedder(_embed_options(settings, location))
+        if embedder is not None:
+            stack.callback(embedder.close)
+        store = _open_store(
+            _make_workspace(location, settings), WordAnalyser(), embedder, _store_options(changed, location)
+        )
+        stack.callback(store.close)
         if not isinstance(store, MilvusStore):
             raise UsageError("--at requires a Milvus address: local index files are deleted by 'lorelog reset'")
         if store.place == used:
             raise UsageError(f"{used} is in use", hint="set store.uri to another store first, or use 'lorelog reset'")
         store.leave()
         return store.place
-
-
-@contextmanager
-def _open_store_at(location: Location, flags: Mapping[str, object], uri: str, origin: str) -> Iterator[Store]:
-    """Open this location's store under another address."""
-    from lorelog.config.settings import coerce_value, find_setting
-    from lorelog.language.analyser import WordAnalyser
-
-    settings = settings_at(location, flags)
-    changed = settings_at(location, {**flags, "store.uri": coerce_value(find_setting("store.uri"), uri, origin)})
-    embedder = _open_embedder(_embed_options(settings, location))
-    store = _open_store(
-        _make_workspace(location, settings), WordAnalyser(), embedder, _store_options(changed, location)
-    )
-    try:
-        yield store
-    finally:
-        store.close()
-        if embedder is not None:
-            embedder.close()
 
 
 def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
@@ -586,13 +568,6 @@ def check_embedder(location: Location, settings: Settings) -> str:
     from lorelog.models.embed import check_ready
 
     return check_ready(options)
-
-
-def _open_previous_embedder(options: EmbedOptions, workspace: Workspace, name: str) -> Embedder | None:
-    """Return the embedder of a previous provider and model, if it is still available."""
-    from lorelog.models.embed import previous_embedder
-
-    return meter_embedder(previous_embedder(options, name), options, workspace)
 
 
 def _open_records(plan: _EnginePlan, location: Location, book: RecordStore) -> OpenRecords:

@@ -24,7 +24,6 @@ NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours"
     "entry",
     "standing",
     "time",
-    "recency",
     "quoted",
     "feedback",
     "covers",

@@ -43,19 +43,6 @@ def task(ask: Ask) -> str:
     return task
 
 
-def test_a_task_is_resumed_where_it_was_left(ask: Ask, task: str) -> None:
-    """Summary, next step and failures are shown, also for a prefix of the id."""
-    reply = ask("task.resume", task_id=task[:18])
-
-    view = reply["resume"]
-    assert (view["task"]["task_id"], view["task"]["goal"]) == (task, "make it fast")
-    assert (view["latest_summary"], view["next_step"], view["what_failed"]) == ("half", "the rest", ["plan A"])
-    assert view["decisions"][0]["text"] == "use redis"
-    assert view["source_artifact_ids"] == reply["artifact"]["related_artifact_ids"]
-    assert reply["trust"]["tier"] == "compiled_digest_hint"
-    assert reply["verification_hint"]["requires_verification"]
-
-
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_libraries_answer_with_a_digest_and_its_items(ask: Ask, task: str, name: str) -> None:
     """Every item names its record and its trust; the digest as a whole is a hint."""

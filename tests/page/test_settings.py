@@ -85,7 +85,7 @@ def test_settings_are_filtered(page: PageWorld) -> None:
     """Words leave out other settings; the box leaves out those with their default."""
     tab = page.open("#/settings")
     tab.wait("document.querySelectorAll('.setting').length > 60")
-    tab.fill(".settings-head input", "half_life")
+    tab.fill(".settings-head input", "debounce")
     tab.wait("document.querySelectorAll('.setting').length === 1")
     tab.fill(".settings-head input", "")
     tab.click(".settings-head label")

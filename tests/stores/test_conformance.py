@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.stores.making import ALL, anchored, chunk, update, vector
 
 from lorelog.core.document import Anchor, Chunk
-from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
+from lorelog.core.errors import ModelFault, NotFound, StoreBusy
 from lorelog.core.ports import MIN_BM25_WORDS, ChunkNeighbours, DocumentUpdate, Store, SummaryLink, Supersession, Vector
 from lorelog.core.query import Filters, Term
 from lorelog.stores.milvus.store import MilvusStore
@@ -786,51 +786,6 @@ def test_going_back_and_forgetting(store: Store) -> None:
 
     assert (store.stats().vectors, store.stats().other_vectors) == (2, 0)
     assert near(store, 1, 0) == ["beta", "alpha"]
-
-
-def test_declining_changes_nothing_but_a_note(store: Store) -> None:
-    """Declined vectors are kept, and the refusal is remembered until the next re-embedding."""
-    put(store, update("/a.md", ["alpha"]))
-    embed(store, alpha=(1, 0))
-    for act in ("swap_vectors", "decline_shadow_vectors"):
-        with store.writer() as writer, pytest.raises(UsageError):
-            getattr(writer, act)()
-    with store.writer() as writer:
-        writer.begin_shadow_vectors(2)
-    beside(store, alpha=(0, 1))
-    with store.writer() as writer:
-        writer.decline_shadow_vectors()
-
-    known = store.reembed_state()
-    assert (known.declined, known.begun, known.waiting) == (known.served, known.served, 0)
-    assert store.propose((), vector(1, 0), ALL, 1)[1][0].score == pytest.approx(1)
-    with store.writer() as writer:
-        writer.begin_shadow_vectors(2)
-    assert not store.reembed_state().declined
-    assert store.reembed_state().waiting == 0
-
-
-def test_chunks_with_both_vectors(store: Store) -> None:
-    """Pairs of both vectors come from the whole index, each text once, each vector on its side."""
-    names = [f"w{number}" for number in range(40)]
-    put(store, update("/a.md", [*names, *names[:5]]))
-    embed(store, **{name: (1, number) for number, name in enumerate(names[:30])})
-    assert store.vector_pairs(10) == []
-    with store.writer() as writer:
-        writer.begin_shadow_vectors(2)
-    beside(store, **{name: (number, 1) for number, name in enumerate(names) if number % 2})
-
-    found = store.vector_pairs(1000)
-
-    assert sorted(int(pair.stored.chunk.text[1:]) for pair in found) == list(range(1, 30, 2))
-    for pair in found:
-        number = int(pair.stored.chunk.text[1:])
-        assert np.frombuffer(pair.served, "<f4").tolist() == numbers(vector(1, number))
-        assert np.frombuffer(pair.shadow, "<f4").tolist() == numbers(vector(number, 1))
-    few = store.vector_pairs(5)
-    assert 3 <= len(few) <= 5
-    assert few == store.vector_pairs(5)
-    assert max(int(pair.stored.chunk.text[1:]) for pair in few) > 12
 
 
 def test_a_remark_is_kept_and_changes_the_revision(store: Store) -> None:

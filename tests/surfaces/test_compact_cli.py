@@ -48,23 +48,6 @@ def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Sh
     ]
 
 
-def test_a_dry_run_tells_what_it_would_cost(written: Path, shell: Shell) -> None:
-    """A dry run shows batches and tokens, and writes nothing."""
-    done = shell("compact", "--dry-run")
-
-    assert "2 chunks in 1 batch, by command/" in done.out
-    assert "tokens" in done.out
-    assert not (written / ".lorelog" / "memory").exists()
-
-
-def test_llm_none_calls_no_model(written: Path, shell: Shell) -> None:
-    """`--llm none` overrides the settings, extracts sentences and costs nothing."""
-    reply = shell("compact", "--llm", "none", "--json").json
-
-    assert (reply["worded_by"], reply["calls"], reply["tokens_spent"], reply["changed"]) == ("none", 0, 0, True)
-    assert shell("status", "cost", "--json").json["lines"] == []
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

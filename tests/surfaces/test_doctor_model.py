@@ -171,7 +171,7 @@ def test_an_unfinished_change_is_reported(shell: Shell, project: Path, monkeypat
         assert "under embedding.provider 'openai'" in check(shell, "change")["hint"]
         monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
         is_down = False
-        shell("index", "--reembed", "--anyway")
+        shell("index", "--reembed")
         assert check(shell, "change") is None
     finally:
         server.stop()

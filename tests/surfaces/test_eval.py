@@ -103,23 +103,6 @@ def test_people_get_a_table(shell: Shell, project: Path, notes: Path) -> None:
     assert [line.split()[0] for line in lines[3:7]] == ["words", "vectors", "rrf", "ours"]
 
 
-def test_the_depth_names_the_measures(shell: Shell, project: Path, notes: Path) -> None:
-    """--k 3 measures to the third place; a depth below 1 is refused."""
-    words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
-    reply = shell("eval", *words, "--k", 3, "--json").json
-
-    assert [measure["name"] for measure in reply["rankings"][0]["measures"]] == [
-        "R@1",
-        "R@3",
-        "R@5",
-        "all@3",
-        "nDCG@3",
-        "MRR",
-    ]
-    assert reply["k"] == 3
-    assert shell("eval", *words, "--k", 0).status == 2
-
-
 def test_filters_hold_as_in_a_search(shell: Shell, project: Path, notes: Path) -> None:
     """Documents excluded by a filter are not found, and count against the ranking."""
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])

@@ -172,14 +172,6 @@ def test_a_user_without_a_home_leaves_nothing_in_the_project(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_hooks_can_be_switched_off(quiet: Path, app: Path) -> None:
-    """LORELOG_HOOKS=off does nothing, so that a summarizer's own session is not captured."""
-    said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, app, env={"LORELOG_HOOKS": "off"})
-
-    assert said == {}
-    assert events(quiet) == []
-
-
 @pytest.mark.parametrize("where", ["person", "project", "environment"])
 def test_capture_can_be_switched_off(quiet: Path, app: Path, where: str) -> None:
     """If the user, the project or a variable turns capture off, nothing is spooled and memories are still shown."""

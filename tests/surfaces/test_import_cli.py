@@ -11,8 +11,6 @@ from tests.docs.test_json_page import documented, fields
 from tests.ingest.importers.test_sources import unpack
 from tests.surfaces.conftest import Shell, write
 
-from lorelog.records.trust import assess_records
-
 
 @pytest.fixture
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -156,52 +154,6 @@ def test_memories_of_a_file_are_a_batch(shell: Shell, project: Path) -> None:
     assert not any("herons" in hit["content"] for hit in shell("search", "herons", "--json").json["hits"])
 
 
-def test_an_okf_bundle_goes_both_ways(shell: Shell, project: Path, tmp_path: Path, home: Path) -> None:
-    """An exported bundle is conformant, lists only verifications that count, and comes back with text, type, tags and date."""
-    from lorelog.core.paths import tenant_folder
-    from lorelog.records.ledger import Ledger
-
-    assert (
-        shell("add", "The otter lives in the river.\n\n---\nReally: yes", "--type", "fact", "--tag", "river").status
-        == 0
-    )
-    assert shell("add", "--global", "I prefer tabs").status == 0
-    decided = shell("decide", "Feed otters at noon", "--because", "they sleep later", "--as", "mara", "--json").json
-    assert shell("verify", decided["artifact_id"], "seen by day", "--as", "otto", "--json").status == 0
-    assert shell("decide", "Feed herons too", "--because", "they ask", "--as", "mara", "--json").status == 0
-    bundle = tmp_path / "bundle"
-    done = shell("export", "--format", "okf", "--output", bundle)
-    assert done.status == 0, done.err
-    assert "1 memory" in done.out
-    concepts = {path: path.read_text("utf-8") for path in bundle.rglob("*.md") if path.name != "index.md"}
-    for text in concepts.values():
-        front, _, _ = text.removeprefix("---\n").partition("\n---\n")
-        matter = dict(line.split(": ", 1) for line in front.splitlines())
-        assert json.loads(matter["type"])
-        assert all(json.loads(value) for value in matter.values())
-    assert not any("prefer tabs" in text for text in concepts.values())
-    verified = [text for text in concepts.values() if "\nverified: " in text]
-    assert len(verified) == 1
-    assert "Feed otters" in verified[0]
-    records = list(Ledger(Path(tenant_folder(home, "default"))).read())
-    assert sum(bool(trust.verified_by) for trust in assess_records(records).values()) == 1
-    assert (bundle / "index.md").read_text("utf-8").startswith('---\nokf_version: "0.2"\n---\n')
-    assert shell("export", "--format", "okf", "--output", bundle).status == 2
-    assert shell("export", "--format", "okf").status == 2
-
-    again = shell("import", "okf", bundle, "--yes", "--json").json
-    assert [kind["present"] for kind in again["kinds"]] == [1]  # the memory is here; records come as text
-    other = tmp_path / "other"
-    other.mkdir()
-    taken = shell("import", "okf", bundle, "--yes", "--json", "--project", other, "--tenant", "guest").json
-    assert taken["added"] == len(concepts)
-    (hit,) = shell("search", "otter river", "--json", "--type", "fact", "--project", other, "--tenant", "guest").json[
-        "hits"
-    ]
-    assert hit["content"].endswith("The otter lives in the river.\n\n---\nReally: yes")
-    assert hit["tags"] == ["river", "from:okf"]
-
-
 def test_replies_are_documented(shell: Shell, project: Path, person: Path) -> None:
     """Every field of the JSON of an import, its list and its undo is documented, and no other."""
     write(person / ".memsearch" / "config.toml", "[chunking]\nmax_chunk_size = 900\n")
@@ -214,13 +166,3 @@ def test_replies_are_documented(shell: Shell, project: Path, person: Path) -> No
     }
     assert set(fields(shell("import", "--json").json)) == documented("import without arguments")
     assert set(shell("import", "--undo", made["batch"], "--json").json) == documented("import --undo")
-
-
-def test_both_spellings_of_output(shell: Shell, project: Path) -> None:
-    """--output and the older --out mean the same, for export and agent-context."""
-    assert shell("add", "the otter lives in the river").status == 0
-    for number, option in enumerate(("--output", "--out")):
-        assert shell("export", option, project / f"{number}.md").status == 0
-        assert shell("agent-context", "--query", "otter", option, project / f"context-{number}.md").status == 0
-    assert (project / "0.md").read_bytes() == (project / "1.md").read_bytes()
-    assert (project / "context-1.md").is_file()

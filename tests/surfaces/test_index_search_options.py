@@ -29,7 +29,7 @@ def test_words_only_makes_no_vectors(otters: OtterProject) -> None:
 
 @pytest.mark.slow
 def test_a_model_is_replaced_and_restored(otters: OtterProject) -> None:
-    """--reembed tells what both models find, --rollback goes back and says what to set, --drop-old ends that."""
+    """--reembed says whose vectors are used now, --rollback goes back and says what to set, --drop-old ends that."""
     write(otters.path / "notes" / "a.md", "The warden of the weir counts otters at dawn, and herons at noon.\n")
     otters.shell("index", "notes")
     otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "builtin")
@@ -37,8 +37,6 @@ def test_a_model_is_replaced_and_restored(otters: OtterProject) -> None:
     changed = otters.shell("index", "--reembed")
     back = otters.shell("index", "--reembed", "--rollback")
 
-    assert "before  hit@5" in changed.out
-    assert "fake/fake-64" in changed.out
     assert "Now using the vectors of builtin/lorelog-1" in changed.out
     assert back.out.startswith("Searches use the vectors of fake/fake-64 again; set embedding.provider to 'fake'")
     assert otters.search().json["coverage"]["with_vectors"] == 0
@@ -57,7 +55,6 @@ def test_a_model_is_replaced_and_restored(otters: OtterProject) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--anyway"], "--anyway requires --reembed"),
         (["--rollback"], "--rollback requires --reembed"),
         (["--reembed", "--rollback", "--drop-old"], "use either --rollback or --drop-old, not both"),
         (["--reembed", "--rollback", "notes"], "--rollback cannot be combined with paths"),

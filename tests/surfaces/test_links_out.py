@@ -1,7 +1,8 @@
-"""A link in a repository never makes `lorelog index` read what is outside of it."""
+"""A link in a repository never makes `lorelog index` or `lorelog import` read what is outside of it."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,40 @@ def test_a_root_that_becomes_a_link_is_not_followed(shell: Shell, project: Path,
     assert hits_of(shell) == []
     assert shell("search", "quokka", "--lane", "lexical", "--json").json["hits"]
     assert str(private / "memory") not in roots_of(shell)
+
+
+DIARY = "WALRUSDIARY is private"
+LINKED_IMPORTS = [
+    *(("CLAUDE.md", "memory/diary.md", "rules"), (".cursorrules", "memory/diary.md", "rules")),
+    *(
+        (".claude/rules", "memory", "rules"),
+        (".cursor/rules", "memory", "rules"),
+        (".serena/memories", "memory", "rules"),
+    ),
+    *((".memsearch/memory", "memory", "memsearch"), (".memsearch", "", "memsearch"), (".loop", "", "loop")),
+    *((".claude", "", "rules"), ("knowledge", "", "okf"), ("memory.json", "memory.json", "mcp-memory")),
+    *(("mem0-export-1.md", "mem0-export-1.md", "mem0"), ("agent.af", "agent.af", "letta")),
+]
+"""Links in a project, what they lead to in the private directory, and the source that would read them."""
+FILES = ("memory.json", "mem0-export-1.md", "agent.af")
+
+
+@pytest.mark.parametrize(("linked", "target", "source"), LINKED_IMPORTS)
+def test_an_import_follows_no_link_out_of_the_project(
+    shell: Shell, project: Path, private: Path, linked: str, target: str, source: str
+) -> None:
+    """A link out of the project, also in the middle of a path, is left out whether found or named, and its target's name is shown."""
+    for name in ("rules/a.md", "team/work/memory/a.md"):
+        write(private / name, DIARY)
+    write(private / "index.md", "---\nokf_version: 0.2\ntype: fact\n---\n" + DIARY)
+    write(private / "memory.json", json.dumps({"type": "entity", "name": "diary", "observations": [DIARY]}))
+    write(private / "mem0-export-1.md", f"---\nid: 1\n---\n{DIARY}\n")
+    write(private / "agent.af", json.dumps({"blocks": [{"label": "x", "value": DIARY}]}))
+    (private / ".git").mkdir()
+    (project / linked).parent.mkdir(exist_ok=True)
+    (project / linked).symlink_to(private / target)
+    for named in ([], ["."], [linked], [str(project / linked)]):
+        done = shell("import", source, *named, "--yes")
+        assert DIARY not in done.out + done.err
+        assert "is a link that leads out of" in done.err or (named == ["."] and linked in FILES)
+    assert not list(project.glob(".lorelog/memory/imports/**/*.md"))

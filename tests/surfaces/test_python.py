@@ -13,41 +13,11 @@ import pytest
 from tests.surfaces.conftest import write
 
 import lorelog
-from lorelog import AsyncLorelog, Filters, Lane, Lorelog, LorelogError, UsageError, WatchPass
+from lorelog import AsyncLorelog, Filters, Lorelog, LorelogError, UsageError, WatchPass
 from lorelog.core import errors
 from lorelog.operations.catalogue import all_operations
 
 FAKE = {"embedding.provider": "fake"}
-
-
-def test_index_search_expand_add_list(tmp_path: Path) -> None:
-    """The verbs work together, from nothing to an expanded hit."""
-    write(tmp_path / "notes" / "a.md", "# Cache\n\nRedis holds prices for five minutes\n")
-
-    with Lorelog(project=tmp_path, settings=FAKE) as memory:
-        report = memory.index([tmp_path / "notes"])
-        reply = memory.search("redis prices", k=3)
-        section = memory.expand(reply.hits[0].id)
-        added = memory.add("Postgres stays", type="decision", tags=["db"])
-        listed = memory.list(Filters(types=("decision",)))
-
-        assert (report.files, report.changed, report.problems) == (1, 1, ())
-        assert reply.hits[0].heading == "Cache"
-        assert section.content.startswith("# Cache")
-        assert listed.memories[0].id == added.id
-        assert memory.stats().documents == 2
-        assert memory.search("postgres", lane=Lane.LEXICAL, filters=Filters(tags=("db",))).hits
-
-
-def test_results_cannot_be_changed(tmp_path: Path) -> None:
-    """What a search returns is a value: it has no dictionary and refuses assignment."""
-    write(tmp_path / "a.md", "alpha\n")
-    with Lorelog(project=tmp_path, settings=FAKE) as memory:
-        memory.index([tmp_path])
-        hit = memory.search("alpha").hits[0]
-
-    with pytest.raises(AttributeError):
-        hit.score = 2.0  # type: ignore[misc]
 
 
 def test_a_closed_memory_is_not_opened_again(tmp_path: Path) -> None:
@@ -104,36 +74,6 @@ def test_wrong_arguments_are_named(tmp_path: Path, use: Callable[[Any], object],
     """A value of the wrong kind raises UsageError with the parameter, and is never taken apart."""
     with Lorelog(tmp_path, settings=FAKE) as memory, pytest.raises(UsageError, match=named):
         use(memory)
-
-
-def test_all_projects_can_be_asked(tmp_path: Path) -> None:
-    """A search looks beyond its project when told to."""
-    for name in ("one", "two"):
-        (tmp_path / name / ".git" / "objects").mkdir(parents=True)
-        (tmp_path / name / ".git" / "refs").mkdir()
-        write(tmp_path / name / ".git" / "HEAD", "ref: refs/heads/main\n")
-        write(tmp_path / name / "a.md", f"albatross {name}\n")
-        with Lorelog(project=tmp_path / name, settings=FAKE) as memory:
-            memory.index([tmp_path / name])
-
-    with Lorelog(project=tmp_path / "one", settings=FAKE) as memory:
-        assert len(memory.search("albatross").hits) == 1
-        assert len(memory.search("albatross", all_projects=True).hits) == 2
-        assert len(memory.list(all_projects=True)) == 2
-        assert [hit.project for hit in memory.search("albatross", project=tmp_path / "two")] == [str(tmp_path / "two")]
-
-
-def test_two_homes_do_not_know_each_other(tmp_path: Path) -> None:
-    """What is indexed in one home is not found in another, nor by another tenant of the same home."""
-    write(tmp_path / "a.md", "alpha\n")
-    with Lorelog(project=tmp_path, home=tmp_path / "one", settings=FAKE) as memory:
-        memory.index([tmp_path / "a.md"])
-        assert memory.search("alpha").hits
-
-    with Lorelog(project=tmp_path, home=tmp_path / "two", settings=FAKE) as memory:
-        assert not memory.search("alpha").hits
-    with Lorelog(project=tmp_path, home=tmp_path / "one", settings={**FAKE, "scope.tenant": "other"}) as memory:
-        assert not memory.search("alpha").hits
 
 
 def test_one_path_is_indexed_as_one_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,20 +43,14 @@ def test_the_doctor_looks_at_the_embedded_store_too(shell: Shell, project: Path)
 
 
 @pytest.mark.slow
-def test_a_store_is_copied_without_embedding(shell: Shell, project: Path, home: Path) -> None:
-    """A copy has every chunk, settings stay as they are, and the index goes on from there and back."""
+def test_a_store_is_moved_by_its_setting(shell: Shell, project: Path) -> None:
+    """With another store.uri the index goes there, and back, without embedding anything."""
     write(project / "a.md", "# A\n\nan otter\n\n# B\n\na beaver\n")
     shell("index", ".")
-
-    copied = shell("store", "copy", "--to", "lite.db", "--json")
-
-    assert copied.json == {"to": str(home / "lite.db"), "chunks": 2, "ok": True}
-    assert shell("config", "get", "store.uri").out.strip() in ('""', "")
-    shell("config", "set", "store.uri", "lite.db")
-    assert shell("index", ".", "--json").json["embedded"] == 0
-    assert shell("search", "otter", "--json").json["hits"]
-    assert "2 chunks at embedded" in shell("store", "copy", "--to", "embedded").out
-    assert all(f"`{name}`" in read("docs/json.md") for name in ("to", "chunks", "ok"))
+    for uri in ("lite.db", ""):
+        shell("config", "set", "store.uri", uri)
+        assert shell("index", ".", "--json").json["embedded"] == 0
+        assert shell("search", "otter", "--json").json["hits"]
 
 
 @pytest.mark.slow
@@ -78,14 +72,13 @@ def test_a_store_that_is_not_used_any_more_is_left(shell: Shell, project: Path, 
     assert shell("search", "otter", "--json").json["hits"]
     for nowhere in ("embedded", ""):
         assert shell("store", "leave", "--at", nowhere).status != 0
-    assert shell("store", "copy", "--to", "").status == 2
     assert "`left`" in read("docs/json.md")
 
 
 def test_a_place_that_cannot_be_is_refused(shell: Shell, project: Path) -> None:
     """An address with a password, or no address at all, is refused before anything is done, and not repeated."""
     for uri in ("http://me:secret@host:19530", "nowhere", "ftp://host/x.db"):
-        refused = shell("store", "copy", "--to", uri)
+        refused = shell("store", "leave", "--at", uri)
         assert refused.status != 0
         assert "secret" not in refused.err
 

@@ -172,16 +172,6 @@ def test_verifying_an_own_record_has_no_effect(shell: Shell) -> None:
     assert "verified by" not in shell("show", decided).out
 
 
-def test_an_objection_supports_nothing(shell: Shell) -> None:
-    """`verify --against` records an objection, which promotes nothing."""
-    decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
-    shell("verify", decided, "--as", "otto", "--against", "--note", "fails with two workers")
-    shown = shell("show", decided, "--json").json
-
-    assert [reply["supports_claim"] for reply in shown["replies"]] == [False]
-    assert shown["artifact"]["trust"]["verified_by"] == []
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from train.sources import SOURCES
 from train.tokens import Pairs, WordPieces, read_pairs, word_mask, write_arrays, write_pairs
-from train.weights import read, write
 
-from train import gather, overlap, pack, wanted
+from train import gather, overlap, pack
 
 VOCABULARY = Path(__file__).parents[2] / "encoder/src/lorelog_encoder/vocab.txt"
 JUDGED = (
@@ -124,65 +123,3 @@ def test_held_repositories_bring_nothing_to_the_training_text(tmp_path: Path) ->
 def test_every_source_names_its_licence() -> None:
     """Licences that forbid commercial use are not taken."""
     assert all(source.licence and "NC" not in source.licence and source.licence != "research" for source in SOURCES)
-
-
-def _weights(layers: int, seed: int) -> dict[str, Any]:
-    """Return random weights with the shapes of an encoder."""
-    shapes: dict[str, tuple[int, ...]] = {
-        f"embeddings.{name}_embeddings.weight": (rows, 384)
-        for name, rows in {"word": 30522, "position": 512, "token_type": 2}.items()
-    }
-    norms = ["embeddings"]
-    for layer in (f"encoder.layer.{number}" for number in range(layers)):
-        parts = {f"attention.{part}": (384, 384) for part in ("self.query", "self.key", "self.value", "output.dense")}
-        for part, shape in {**parts, "intermediate.dense": (1536, 384), "output.dense": (384, 1536)}.items():
-            shapes |= {f"{layer}.{part}.weight": shape, f"{layer}.{part}.bias": shape[:1]}
-        norms += [f"{layer}.attention.output", f"{layer}.output"]
-    rng = np.random.default_rng(seed)
-    weights = {name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes.items()}
-    for norm in norms:
-        weights[f"{norm}.LayerNorm.weight"] = np.ones(384, np.float32)
-        weights[f"{norm}.LayerNorm.bias"] = np.zeros(384, np.float32)
-    return weights
-
-
-@pytest.mark.slow
-def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.MonkeyPatch, pieces: WordPieces) -> None:
-    """From text to an int8 model that gives the network's vectors, the same for a text alone and in a batch."""
-    for package in ("torch", "onnx"):
-        pytest.importorskip(package, reason="train/requirements.txt")
-    from train.network import Encoder
-
-    from train import distil, measure, quantise, soup, teach
-
-    (shards / "teachers").mkdir()
-    for seed, teacher in enumerate(teach.TEACHERS):
-        write(shards / f"teachers/{teacher.name}.npz", _weights(1, seed), is_small=True)
-    held = shards / "shards/held.npz"
-    write_pairs(held, read_pairs(shards / "shards/shard-00.npz"))
-    common = ("--shards", shards / "shards", "--vocabulary", VOCABULARY)
-    assert _run(teach.main, monkeypatch, *common, "--teachers", shards / "teachers", "--out", shards / "taught.pt") == 0
-    options = ("--taught", shards / "taught.pt", "--init", shards / "teachers/e5.npz", "--out", shards / "student.npz")
-    training = ("--steps", 4, "--warm", 1, "--per-batch", 8, "--quantised", 0.5, "--judged", shards / "judged.npz.xz")
-    checks = ("--check", 2, "--patience", 3, "--checkpoints", shards / "kept", "--dropout", 0.1, "--pair-share", 0.6)
-    assert _run(distil.main, monkeypatch, *common, *options, *training, *checks) == 0
-    assert {path.name[:10] for path in (shards / "kept").iterdir()} == {"step-00002", "step-00004"}
-    mixed = (f"{shards / 'student.npz'}=3", f"{shards / 'teachers/e5.npz'}=1", "--out", shards / "soup.npz")
-    assert _run(soup.main, monkeypatch, *mixed, "--held", held, *common[2:]) == 0
-    assert np.any(read(shards / "soup.npz")["encoder.layer.0.range.inputs"])
-    assert _run(quantise.main, monkeypatch, "--student", shards / "student.npz", "--out", shards / "model.onnx") == 0
-
-    (judged,) = sets = measure.read_sets(shards / "judged.npz.xz", 0)
-    embed = measure.onnx_embed(shards / "model.onnx", pieces)
-    assert 0 <= measure.measure(sets, embed)["one"] <= 1
-    vectors = embed(judged.passages, False)
-    network = Encoder(read(shards / "student.npz")).eval()
-    network.load_ranges(read(shards / "student.npz"))
-    expected = measure.torch_embed(network, pieces, "cpu")(judged.passages, False)
-    assert np.sum(expected * vectors, axis=1).min() > 0.999
-    wanted.write_wanted(
-        shards / "wanted.jsonl.xz", [f"passage: {JUDGED}", "passage: Nothing else is known.", "query: a"]
-    )
-    rows = ("--wanted", shards / "wanted.jsonl.xz", "--vectors", shards / "rows.npy", "--jobs", 2)
-    assert _run(measure.main, monkeypatch, *rows, "--student", shards / "model.onnx", *common[2:]) == 0
-    assert np.sum(np.load(shards / "rows.npy")[:2].astype("f4") * vectors, axis=1).min() > 0.999

@@ -256,7 +256,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "",
         "File with instructions for summaries of memories (`compact`) that replace the built-in prompt.",
     ),
-    Setting("prompts.summarize", "", "File with instructions for notes, used if `summarize.prompt` is empty."),
+    Setting("prompts.summarize", "", "File with instructions for notes that replace the built-in prompt."),
 )
 
 SESSION_SETTINGS: tuple[Setting, ...] = (
@@ -345,7 +345,6 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "Daily token limit for notes; when it is reached, sentences are extracted until the next day.",
         limits=(0, 1_000_000_000),
     ),
-    Setting("summarize.prompt", "", "File with instructions for notes that replace the built-in prompt."),
     Setting(
         "redact.patterns",
         (),
@@ -534,21 +533,6 @@ SETTINGS: tuple[Setting, ...] = (
         0.0,
         "Minimum probability of relevance; hits below it are left out. 0 shows the best hits in any case.",
         limits=(0, 1),
-        project_allowed=True,
-    ),
-    Setting(
-        "search.recency_weight",
-        0.0,
-        "Score bonus of a text of today over an old one, next to a score of about 1; .1 decides between hits that"
-        " are nearly equal. 0 ignores age.",
-        limits=(0, 1),
-        project_allowed=True,
-    ),
-    Setting(
-        "search.half_life_days",
-        30.0,
-        "Days after which half of `search.recency_weight` is left.",
-        limits=(0.01, 100_000),
         project_allowed=True,
     ),
     Setting(

@@ -156,28 +156,12 @@ def count_failed(problems: Iterable[FileProblem]) -> int:
     return len({problem.path for problem in problems})
 
 
-class KnownItemScores(Serializable, Struct, frozen=True):
-    """How well vectors alone find chunks by questions generated from the chunks."""
-
-    hit_at_5: float
-    """Share of questions whose chunk is among the first five."""
-    mrr: float
-    """Mean reciprocal rank."""
-
-
 class ReembedReport(Serializable, Struct, frozen=True, rename={"old": "from", "new": "to"}):
     """Result of re-embedding the index, or of rolling back."""
 
     old: str
     """Provider and model served before."""
     new: str
-    probes: int
-    """Number of probe questions; 0 if the models were not compared."""
-    before: KnownItemScores | None = None
-    """None if the old model is unavailable."""
-    after: KnownItemScores | None = None
-    worse: bool = False
-    """True if the new one is clearly worse."""
     swapped: bool = False
     """True if the index serves the new vectors now."""
 

@@ -127,10 +127,6 @@ class SearchOptions(Struct, frozen=True):
     """Maximum tokens of the reply; 0 disables packing."""
     min_relevance: float = 0.0
     """Minimum probability that a hit is relevant."""
-    recency_weight: float = 0.0
-    """Score bonus of a text of today over an old one."""
-    half_life_days: float = 30.0
-    """Days after which half of the bonus is left."""
     trust: TrustFilter = TrustFilter.ANY
     """Minimum trust of a hit."""
     include_superseded: bool = False

@@ -10,6 +10,15 @@ def is_below(path: str, directory: str, separator: str = os.sep) -> bool:
     return path == directory or path.startswith(directory.rstrip(separator) + separator)
 
 
+def leads_out(path: str | os.PathLike[str], directory: str | os.PathLike[str]) -> str:
+    """Return the real path of something below a directory if links lead out of it; empty if it stays inside.
+
+    A repository is not trusted: its links must not choose what is read or written. Scanning, importing and writing ask here.
+    """
+    real = os.path.realpath(path)
+    return "" if is_below(real, os.path.realpath(directory)) else real
+
+
 def join_path(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> str:
     """Return a path that is relative to a directory, its `~` expanded unless the user is unknown."""
     return os.path.join(directory, os.path.expanduser(path))

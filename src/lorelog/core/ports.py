@@ -177,10 +177,6 @@ class StoreStats(Serializable, Struct, frozen=True):
     """Documents by project."""
 
 
-FORMER_BUILTIN_MODELS = ("builtin/e5-small-v2",)
-"""An update replaced them: nobody chose another model, and their vectors can no longer be searched."""
-
-
 class ReembedState(Struct, frozen=True):
     """Which model's vectors an index serves, and which shadow vectors are being made to replace them."""
 
@@ -195,21 +191,16 @@ class ReembedState(Struct, frozen=True):
     waiting: int = 0
     """Number of texts without a shadow vector."""
     declined: str = ""
-    """Provider and model that were rejected by the last comparison, or rolled back."""
+    """Provider and model that were rolled back."""
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the vectors are those of a former built-in model, and the present one has not been declined."""
-        is_former = self.served in FORMER_BUILTIN_MODELS and self.served != self.own
-        return is_former and self.own.startswith("builtin/") and self.declined != self.own
+        """Return whether the vectors are those of a former built-in model, and the present one was not rolled back.
 
-
-class VectorPair(Struct, frozen=True):
-    """A chunk with its served vector and its shadow vector."""
-
-    stored: StoredChunk
-    served: Vector
-    shadow: Vector
+        An update replaced it, and nobody chose another model; weights of a folder were chosen.
+        """
+        is_former = self.served.startswith("builtin/") and not self.served.startswith("builtin/weights-")
+        return is_former and self.own.startswith("builtin/") and self.own not in (self.served, self.declined)
 
 
 REPAIR_NOTE = "repairs"
@@ -317,9 +308,6 @@ class StoreWriter(Protocol):
 
     def swap_vectors(self) -> None:
         """Serve the shadow vectors, atomically. The vectors served before are kept for `roll_back`."""
-
-    def decline_shadow_vectors(self) -> None:
-        """Record that the shadow vectors must not be served; they are kept."""
 
     def roll_back(self) -> None:
         """Serve the vectors served before the last swap. Raise NotFound if there are none."""
@@ -439,9 +427,6 @@ class Catalog(Protocol):
 
     def reembed_state(self) -> ReembedState:
         """Return which vectors are served and which are being made."""
-
-    def vector_pairs(self, count: int) -> list[VectorPair]:
-        """Return at most `count` chunks with both vectors, spread over the index, each text once; always the same."""
 
     def coverage(self, filters: Filters) -> VectorCoverage:
         """Return how many chunks of the admitted projects have vectors; other filters are ignored."""

@@ -94,7 +94,7 @@ class TranscriptReply(ReplyItems["TranscriptTurn"], Struct, frozen=True):
     address: str
     """The file; for a database, followed by `#` and the session."""
     host: str
-    """`claude`, `codex`, `opencode`, `openclaw`, `gemini`, `qwen`, `copilot` or `dsh`."""
+    """`claude`, `codex`, `opencode`, `openclaw`, `gemini`, `qwen` or `copilot`."""
     format: str
     """`jsonl`, `json` or `sqlite`."""
     session: str
@@ -277,6 +277,8 @@ class SessionStatus(Serializable, Struct, frozen=True):
     decisions: int = 0
     edited: int = 0
     """Of both, how many were changed outside lorelog: the user is asked about them."""
+    sessions: dict[str, str] = {}
+    """Sessions of this project without an end and with an event within a day, newest first: `on`, or how they are paused."""
 
 
 def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:

@@ -229,3 +229,19 @@ def _connect_checked(
         db.close()
         raise
     return db
+
+
+_CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
+
+
+def rewrite_database(database: sqlite3.Connection) -> None:
+    """Copy all rows into new pages and empty the write-ahead log: deleted rows leave their bytes in both.
+
+    Raise sqlite3.OperationalError if a reader keeps the log from being emptied.
+    """
+    database.execute("VACUUM")
+    for _ in range(_CHECKPOINT_TRIES):
+        if not database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            return
+        time.sleep(_CHECKPOINT_PAUSE_S)
+    raise sqlite3.OperationalError("busy: a reader keeps the write-ahead log from being emptied")

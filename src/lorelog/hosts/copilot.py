@@ -33,7 +33,7 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
     home = path_field(environment, "HOME")
     root = path_field(environment, "COPILOT_HOME") or (f"{home}/.copilot" if home else "")
     is_known = root and session and "/" not in session
-    # The host writes its transcript late. Once it holds the line about this hook, as `ingest.transcripts.event_logs` names
+    # The host writes its transcript late. Once it holds the line about this hook, as `ingest.transcripts.copilot` names
     # it, it holds the turn that ended.
     is_end = moment in _END_EVENTS and isinstance(time, int)
     return event_fields(

@@ -45,7 +45,7 @@ from lorelog.core.errors import SourceError, UsageError
 from lorelog.core.ids import sha256
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import TEXT_SUFFIXES, ScanOptions
-from lorelog.core.paths import is_below
+from lorelog.core.paths import is_below, leads_out
 from lorelog.ingest.gitignore import (
     MAX_IGNORE_FILE_BYTES,
     MAX_PATTERN_CHARS,
@@ -156,7 +156,7 @@ class _Scanner:
         self._problems: dict[tuple[str, str], FileProblem] = {}
         self._unreadable: set[str] = set()
         self._unreadable_directories: set[str] = set()
-        self._links: dict[str, str] = {}
+        self._links: set[str] = set()
         self._excluded_roots: set[str] = set()
         self._pattern_problems: list[FileProblem] = []
 
@@ -171,7 +171,7 @@ class _Scanner:
             except OSError as error:
                 self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", "check its permissions")
         reached = self._directories | self._explicit
-        outside = (link for link, real in self._links.items() if not any(is_below(real, root) for root in reached))
+        outside = (link for link in self._links if all(leads_out(link, root) for root in reached))
         return ScanResult(
             files=tuple(self._files[path] for path in sorted(self._files)),
             problems=tuple(
@@ -272,11 +272,11 @@ class _Scanner:
                     self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", hint)
 
     def _follow(self, path: str) -> None:
-        """Record the target of a file link."""
+        """Record a link to a file."""
         try:
             real = os.path.realpath(path, strict=True)
             if stat.S_ISREG(Path(real).stat().st_mode):
-                self._links[path] = real
+                self._links.add(path)
         except OSError as error:
             gone = error.errno in (errno.ENOENT, errno.ENOTDIR)
             why = "has no target" if gone else f"cannot be followed: {os_error_text(error)}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 
-from lorelog.core.paths import cache_folder, is_below
+from lorelog.core.paths import cache_folder, leads_out
 from lorelog.light.quick_json import read_objects
 
 TYPE_CHECKING = False
@@ -165,7 +165,7 @@ def read_start(file: str, max_bytes: int) -> bytes:
 def list_journal_days(project_id: str, journals: str) -> list[str]:
     """Return the names of a project's journals, newest first; none if the folder is outside the project."""
     # A repository may come from someone else: a symbolic link in it must not decide which files are shown.
-    if not is_below(os.path.realpath(journals), os.path.realpath(project_id)):
+    if leads_out(journals, project_id):
         return []
     try:
         names = os.listdir(journals)

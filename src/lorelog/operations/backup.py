@@ -19,7 +19,7 @@ from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restor
 OPERATIONS = OperationFamily()
 _ABSENT_PATHS = "it reads or writes files of the machine it runs on, by their paths"
 _ABSENT = {"http": _ABSENT_PATHS, "mcp": _ABSENT_PATHS}
-ExportFormat = Literal["markdown", "jsonl", "omf", "okf", "ledger"]
+ExportFormat = Literal["markdown", "jsonl", "omf", "ledger"]
 
 
 class BackupFileRequest(OperationRequest, frozen=True, kw_only=True):
@@ -58,8 +58,8 @@ class ExportRequest(OperationRequest, frozen=True):
     format: Annotated[
         ExportFormat,
         about(
-            "markdown: memories; jsonl, omf, okf: memories and records, as JSON Lines, Open Memory Format or a folder "
-            "in the Open Knowledge Format; ledger: records, as in the ledger."
+            "markdown: memories; jsonl, omf: memories and records, as JSON Lines or Open Memory Format; ledger: records, "
+            "as in the ledger."
         ),
     ] = "markdown"
     all_projects: Annotated[bool, about("Export the memories of all projects, and global ones.")] = False
@@ -153,10 +153,10 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
     "memory.export",
     ShellCommand(
         "export",
-        options={"out": "--output --out"},
+        options={"out": "--output"},
         helps={
-            "out": "file to write, or an existing directory; never overwritten. For okf: a new folder",
-            "format": "markdown, jsonl, omf, okf, ledger",
+            "out": "file to write, or an existing directory; never overwritten",
+            "format": "markdown, jsonl, omf, ledger",
         },
     ),
     errors=(StoreUnwritable,),
@@ -173,8 +173,6 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     is_listed = form in {"markdown", "jsonl"}
     if request.since and not is_listed:
         raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
-    if form == "okf" and request.out is None:
-        raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
     scope, service = engine.records(), engine.memories()
     projects = exports.exported_projects(
         (*(scope.projects or ()), scope.workspace.project.id),
@@ -185,10 +183,6 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     listed = service.list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
     read = (listed if form != "ledger" else (), lambda identity: service.expand(identity).content)
     whole = [] if is_listed else exports.iter_journal_memories(*read, records_folder(engine.place.tenant_folder))
-    if form == "okf" and request.out is not None:
-        folder = str(_resolve_path(request.out, call))
-        counts = exports.write_bundle(folder, whole, scope.records, projects)
-        return ExportReply(path=folder, format=form, text="", **counts)
     records = [
         record
         for record in (scope.records.ledger.read() if form != "markdown" else ())

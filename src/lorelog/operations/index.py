@@ -43,7 +43,6 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
         bool,
         about("Embed everything again with the current model; the old vectors are used until that is done."),
     ] = False
-    anyway: Annotated[bool, about("With reembed: use the new vectors even if they find clearly less.")] = False
     rollback: Annotated[bool, about("Index nothing; use the vectors from before the last reembed again.")] = False
     forget_old: Annotated[
         bool,
@@ -120,8 +119,6 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
     """
     if request.rollback or request.forget_old:
         return _switch_vectors(engine, request)
-    if request.anyway and not request.reembed:
-        raise UsageError("anyway requires reembed", hint="lorelog index --reembed --anyway")
     if request.exclude and not request.paths:
         raise UsageError("exclude requires paths", hint="to exclude files everywhere, set index.exclude")
     if request.paths and not call.own:
@@ -141,7 +138,7 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
         IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
         force=request.force,
         vectors=request.vectors,
-        reembed="anyway" if request.anyway else request.reembed,
+        reembed=request.reembed,
         ignore_files=tuple(request.ignore_files),
         progress=call.progress,
     )
@@ -258,7 +255,9 @@ def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) ->
 class StoreRequest(OperationRequest, frozen=True, kw_only=True):
     """Whether to repair differences."""
 
-    repair: Annotated[bool, about("Repair differences from the catalog; nothing is embedded again.")] = False
+    repair: Annotated[
+        bool, about("Repair differences from the catalog, and embed the texts whose vectors are lost.")
+    ] = False
 
 
 @OPERATIONS.declare(
@@ -270,6 +269,12 @@ class StoreRequest(OperationRequest, frozen=True, kw_only=True):
 def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> StoreComparison:
     """Compare the catalog with the search index: the rows in Milvus, or the local index files.
 
-    Reads every row. `repair` adds missing rows and deletes surplus ones.
+    Reads every row. `repair` adds missing rows, deletes surplus ones and makes lost vectors again.
     """
-    return engine.store.compare(repair=request.repair)
+    from lorelog.services.indexing.run import IndexRun
+
+    found = engine.store.compare(repair=request.repair)
+    if request.repair and engine.embedder is not None and engine.store.serves_model():
+        lost = IndexRun(engine.store, engine.embedder, engine.job(())).over_roots().waiting
+        return replace(found, repaired=not lost)
+    return found

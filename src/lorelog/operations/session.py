@@ -19,6 +19,7 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS, resolve_host
+from lorelog.light.spool import OFF, ON, READ_ONLY, PauseNotes
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import (
     Day,
@@ -46,6 +47,8 @@ OPERATIONS = OperationFamily()
 _ABSENT_FOR_HOOKS = "hooks of agents call it and show its reply themselves; search_memory finds the same memories"
 _ABSENT_WHY = "hooks of agents call it and show its reply themselves; debug.why answers in full"
 _ABSENT_READS_SESSIONS = "it reads conversations that the caller names; hooks on this machine call it"
+_PERSON_HINT = "a person does this in a terminal of their own, or writes [off the record] in a prompt"
+_PAUSES = {"pause": OFF, "resume": ON}
 _HOST = f"The agent: {', '.join(HOSTS)}."
 
 
@@ -80,8 +83,8 @@ class CaptureRequest(OperationRequest, frozen=True):
         PathText, about("The file with the conversation; a database holds several.", max_length=4096)
     ] = ""
     moment: Annotated[
-        Literal["session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end"],
-        about("The event; it determines which turns are finished."),
+        Literal["session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end", "pause", "resume"],
+        about("The event; it determines which turns are finished. A person pauses and resumes a session."),
     ] = "turn-end"
     turn: Annotated[str, about("The host's id of the turn, or of its prompt.", max_length=500)] = ""
     at: Annotated[str, about("Time of the event, ISO with a zone; now if not given.", max_length=40)] = ""
@@ -94,7 +97,10 @@ class CaptureRequest(OperationRequest, frozen=True):
     agent: Annotated[str, about("Which of the host's agents it is.", max_length=200)] = ""
     source: Annotated[
         str,
-        about("How the session began (startup, resume, clear, compact, fork) or why it ended.", max_length=64),
+        about(
+            "How the session began (startup, resume, clear, compact, fork), why it ended, or how it pauses (read-only).",
+            max_length=64,
+        ),
     ] = ""
     answer: Annotated[
         str,
@@ -192,7 +198,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
 
     Used for spooled hook events and for backfilling. The host's transcript is read in place; the journal gets a
     redacted note of each turn, and an entry of its own type for every correction, preference, decision and plan of the
-    user. Repeated calls write nothing new.
+    user. Repeated calls write nothing new. Nothing is captured from a pause of the session to its end, also by a later call.
     """
     from lorelog.services.sessions.capture import Backfill
     from lorelog.services.sessions.capture import capture_session as capture_turns
@@ -206,6 +212,12 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     if request.transcript:
         fields["transcript"] = join_path(call.directory, request.transcript)
     event = HookEvent.from_mapping(fields, datetime.now(UTC))
+    if request.moment in _PAUSES:
+        if call.agent:
+            raise UsageError(f"{call.agent} cannot {request.moment} a session", hint=_PERSON_HINT)
+        state = READ_ONLY if request.source == READ_ONLY else _PAUSES[request.moment]
+        PauseNotes(str(engine.place.home), request.session).add(state, event.at.timestamp())
+        return CaptureReply()
     context = replace(engine.capture_context(), yield_write_lock=call.yield_write_slot, traces=engine.traces)
     if not request.everything:
         return capture_turns(event, context, progress=call.progress)

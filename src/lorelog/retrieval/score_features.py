@@ -1,4 +1,4 @@
-"""Features that adjust the scores of the first candidates: matched words, entry size, quoted phrases, recency.
+"""Features that adjust the scores of the first candidates: matched words, entry size, quoted phrases.
 
 Match features. BM25 ignores positions, and lets a repeated word make up for a missing one. Reading the few best
 chunks again costs a millisecond and gives: the share of the query's words that are present (`coverage`), which of its
@@ -22,14 +22,10 @@ the list repeats names of programs and files, whatever the turn was about.
 Quoted phrases. A text with the quoted phrase ranks before all texts with only its words: this part outweighs lanes,
 entry and match features together. Case and white space are ignored, and a phrase may cross a line end; it must begin
 and end at word borders. Backticks are not quotation marks: they mark code, not a literal phrase.
-
-Recency. A part that halves with every half-life; off by default: with .1 and 30 days, dialogues lost .011 to .013 and
-one set gained .005 (nDCG@10). A query that names a time is handled by `time_expressions`.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -311,29 +307,3 @@ def _is_word_edge(edge: str) -> bool:
 
 def _normalize_phrase(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-class Recency(Struct, frozen=True):
-    """The bonus of a text of today, and its half-life."""
-
-    weight: float
-    half_life_days: float
-    today: dt.date
-
-    def value(self, date: str) -> float:
-        """Return the bonus for a date: none without a date; future days count as today."""
-        age = self._age(date)
-        return 0.0 if age is None else self.weight * 0.5 ** (age / self.half_life_days)
-
-    def part(self, date: str) -> ScorePart:
-        """Return that as a named part."""
-        age = self._age(date)
-        note = "no date" if age is None else f"{age} days old, half-life {self.half_life_days:g} days"
-        return ScorePart("recency", self.value(date), note)
-
-    def _age(self, date: str) -> int | None:
-        try:
-            day = dt.date.fromisoformat(date[:10])
-        except ValueError:
-            return None
-        return max((self.today - day).days, 0)

@@ -45,13 +45,34 @@ def test_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
     assert [entry.text for entry in entries(items)] == ["**ok**\n\nFine."]
     reasons = " ".join(skipped(items))
     for words in (
-        "leads out of the folder",
+        "leads out of the folder, to key.md",
+        "leads out of the folder, to secret",
         "not a regular file",
         "not UTF-8 text",
         "larger than",
         "name is not UTF-8",
     ):
         assert words in reasons
+
+
+@pytest.mark.parametrize(
+    ("name", "linked"),
+    [
+        *(("chatgpt", "conversations.json"), ("claude-ai", "conversations.json"), ("claude-mem", "claude-mem.db")),
+        *(("loop", ".loop/config.json"), ("loop", ".loop/team/work/memory"), ("okf", "a.md"), ("basic-memory", "a.md")),
+        *(("memsearch", ".memsearch/config.toml"), ("memsearch", ".memsearch/USER.md"), ("rules", "GEMINI.md")),
+    ],
+)
+def test_no_source_follows_a_link_out_of_its_folder(tmp_path: Path, name: str, linked: str) -> None:
+    """What a folder holds behind a link out of it is not read by any source that takes folders, and is named."""
+    link = tmp_path / "tool" / linked
+    link.parent.mkdir(parents=True)
+    outside = tmp_path / "outside" / "x.md"
+    write(outside, "---\ntype: fact\npermalink: x\n---\nthe secret\n")
+    link.symlink_to(outside if link.suffix else outside.parent)
+    items = read(name, tmp_path / "tool")
+    assert entries(items) == []
+    assert f"leads out of the folder, to {link.resolve().name}" in " ".join(skipped(items))
 
 
 def test_a_truncated_export_gives_its_complete_conversations(tmp_path: Path) -> None:

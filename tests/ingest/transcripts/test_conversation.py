@@ -130,13 +130,6 @@ def talks() -> dict[str, list[Record]]:
         "qwen": qwen_talk() * 2,
         "copilot": copilot_talk(),
         "openclaw": openclaw_talk() * 2,
-        "dsh": [
-            {"type": "session", "id": "s"},
-            {"type": "turn/start", "data": {"turn": 1}},
-            {"type": "user/message", "data": {"turn": 1, "content": "Ask"}},
-            {"type": "assistant/message", "data": {"message": {"id": "m", "content": "Say"}}},
-            {"type": "user/message", "data": {"turn": 2, "content": "Ask more"}},
-        ],
     }
 
 

@@ -1,4 +1,4 @@
-"""Lines and rows of OpenClaw, and events of DSH."""
+"""Lines and rows of OpenClaw."""
 
 from __future__ import annotations
 
@@ -87,42 +87,3 @@ def test_a_session_in_which_nothing_was_said_is_known(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "claw-1.jsonl", openclaw_talk()[:2])
 
     assert read(path)[0] == []
-
-
-def test_dsh_events(tmp_path: Path) -> None:
-    """Turns of DSH have numbers; plugin messages and streamed fragments are skipped."""
-
-    def event(kind: str, **data: object) -> Record:
-        return {"type": kind, "seq": 1, "time": 1_772_721_000_000, "data": data}
-
-    def user(text: str, kind: str = "user") -> Record:
-        return event("user/message", id="u", content=[{"type": "text", "text": text}], source={"kind": kind})
-
-    def assistant(turn: int, text: str) -> Record:
-        return event("assistant/message", turn=turn, message={"id": "a", "content": [{"type": "text", "text": text}]})
-
-    path = write_lines(
-        tmp_path / "session.jsonl",
-        [
-            {"type": "session", "version": 3, "id": "dsh-1", "createdAt": 1, "cwd": "/p"},
-            event("turn/start", turn=1),
-            user("[memory] attached", "plugin"),
-            user("Which port?"),
-            {"type": "text-chunks", "seq0": 3, "data": {"turn": 1, "texts": ["80", "80"]}},
-            event("tool/call", turn=1, callId="c", name="bash", arguments='{"command": "ss -l"}'),
-            event("tool/result", turn=1, callId="c", content=[{"type": "text", "text": ":8080"}]),
-            assistant(1, "8080"),
-            event("turn/end", turn=1, reason={"kind": "completed"}),
-            event("turn/start", turn=2),
-            user("And TLS?"),
-            assistant(2, "8443"),
-        ],
-    )
-
-    turns, stats = read(path)
-
-    assert open_conversation(str(path)).host == "dsh"
-    assert [turn.id for turn in turns] == ["1", "2"]
-    assert exchanges(turns) == [("Which port?", "8080"), ("And TLS?", "8443")]
-    assert turns[0].tools == (ToolCall("bash", "ss -l", ":8080"),)
-    assert (turns[0].time, stats.session) == ("2026-03-05T14:30:00Z", "dsh-1")

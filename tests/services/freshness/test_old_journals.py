@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from tests.services.freshness.repository import Repository
 
 from lorelog.code.git import GitHistory
 from lorelog.core.query import Freshness
-from lorelog.services.freshness.mentions import CACHE_FILE, MentionCache
 
 pytestmark = pytest.mark.slow
 
@@ -70,20 +68,6 @@ def test_a_changed_function_has_drifted_in_a_fresh_clone(
     assert any(phrase.endswith("add_totals has changed since") for phrase in verdict.change_phrases)
 
 
-def test_formatting_is_not_a_change(repository: Repository, tmp_path: Path) -> None:
-    """Other quotes, trailing commas and parentheses are layout."""
-    repository.write(
-        "pkg/text.py", "def join_words(words):\n    first = 'one'\n    print(first, words)\n    return first\n"
-    )
-    commit = old_commit(repository)
-    repository.write(
-        "pkg/text.py",
-        'def join_words(words):\n    first = ("one")\n    print(\n        first,\n        words,\n    )\n    return first\n',
-    )
-    clone = fresh_clone(repository, "The team agreed on `join_words` in `pkg/text.py`.", commit, tmp_path / "clone")
-    assert clone.verdict().freshness is Freshness.FRESH
-
-
 def test_a_search_that_was_cut_is_unchecked(repository: Repository, tmp_path: Path) -> None:
     """If too many files of the old commit seem to define a name, it is not called fresh, nor gone."""
     for number in range(60):
@@ -135,18 +119,3 @@ def test_a_bare_name_is_not_a_member_of_something_else(repository: Repository, t
     (repository.root / "pkg/zeta/sums.py").unlink()
     clone = fresh_clone(repository, "The team agreed on `add_totals`.", commit, tmp_path / "clone")
     assert clone.verdict().change_phrases == ("add_totals is gone",)
-
-
-def test_rows_of_older_versions_are_not_trusted(tmp_path: Path) -> None:
-    """A cache that does not record how it knows the past is emptied, and a row without that is not read."""
-    with sqlite3.connect(tmp_path / CACHE_FILE) as db:
-        db.execute("CREATE TABLE named (key TEXT PRIMARY KEY, things TEXT NOT NULL) WITHOUT ROWID")
-        db.execute('INSERT INTO named VALUES (\'k\', \'[{"kind": "path", "name": "a.py"}]\')')
-    cache = MentionCache(tmp_path)
-    assert cache.get(["k"]) == {}
-    cache.put({"empty": ()})
-    with sqlite3.connect(tmp_path / CACHE_FILE) as db:
-        assert db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [("targets",)]
-        db.execute('INSERT INTO targets VALUES (\'k\', \'[{"kind": "path", "name": "a.py"}]\')')
-        db.execute('INSERT INTO targets VALUES (\'x\', \'[{"evidence": "hearsay", "kind": "path", "name": "a"}]\')')
-    assert cache.get(["k", "x", "empty"]) == {"empty": ()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.options import SearchOptions
 from lorelog.engine import Engine
 from lorelog.ingest.importers.source import ImportedEntry, ImportedItem, ImportedSetting, SkippedItem, import_id
+from lorelog.light.spool import PauseNotes
 from lorelog.services.imports.batches import BatchEntry, ImportBatch, UndoReport, entry_digest, take_back_files
 from lorelog.services.imports.memory_importer import ImportSummary, ImportTarget
 from lorelog.services.memories.journal import append_entries, format_entry, journal_path
@@ -96,6 +97,17 @@ def test_a_dry_run_writes_nothing(engine: Engine) -> None:
     assert (summary.skipped, summary.reasons, summary.batch) == (1, {"broken": 1}, "")
     assert len(summary.settings) == 1
     assert files_of(engine) == {}
+
+
+def test_a_paused_session_is_not_imported(engine: Engine) -> None:
+    """An entry that names a session is skipped if the session was off the record at its time, or has no time."""
+    PauseNotes(str(engine.place.home), "s1").add("off", AT.timestamp())
+    anchor = {"anchor": (("session", "s1"),)}
+    before = entry("before", **anchor, at=AT - timedelta(minutes=1))
+
+    summary = take(engine, before, entry("within", **anchor), entry("undated", **anchor, at=None))
+
+    assert (summary.added, summary.reasons) == (1, {"its session was off the record": 2})
 
 
 def test_secrets_are_removed(engine: Engine) -> None:

@@ -1,11 +1,8 @@
-"""How an index goes over to another model: beside the old vectors, compared, at once, and back again."""
+"""How an index goes over to another model: beside the old vectors, at once, and back again."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import random
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.services.indexing.test_run import CountingEmbedder
 from tests.surfaces.conftest import write
@@ -26,7 +21,7 @@ from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
 from lorelog.core.query import Lane, SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.services.indexing.reembed import drop_old_vectors, make_question, roll_back
+from lorelog.services.indexing.reembed import drop_old_vectors, roll_back
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.roots import Root
 from lorelog.services.search.searcher import Searcher
@@ -48,29 +43,6 @@ class Good(CountingEmbedder):
 
     def embed_query(self, text: str) -> Vector:
         return turned(super().embed_query(text))
-
-
-class Bad(CountingEmbedder):
-    """A model of as many dimensions whose questions lie nowhere near its texts."""
-
-    model = "bad"
-
-    def embed_query(self, text: str) -> Vector:
-        luck = random.Random(hashlib.sha256(text.encode()).digest())
-        return struct.pack("<64f", *(luck.gauss(0, 1) for _ in range(64)))
-
-
-class Blank(CountingEmbedder):
-    """A model to which every text is the same."""
-
-    model = "blank"
-
-    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        self.asked += texts
-        return EmbeddedTexts((struct.pack("<64f", 1, *[0] * 63),) * len(texts))
-
-    def embed_query(self, text: str) -> Vector:
-        return struct.pack("<64f", 1, *[0] * 63)
 
 
 class Failing(Good):
@@ -133,7 +105,6 @@ class TwoModelIndex:
 
     def run(self, embedder: Embedder, progress: Progress | None = None, **how: Any) -> IndexReport:
         root = Root(os.path.realpath(self.notes), "/p")
-        how.setdefault("previous_embedder", lambda name: FakeEmbedder() if name == "fake/fake-64" else None)
         job = IndexJob((root,), (), ScanOptions(), ChunkOptions(), batch_size=4, **how)
         return IndexRun(self.store(embedder), embedder, job, progress).over_roots()
 
@@ -182,63 +153,12 @@ def test_the_old_vectors_answer_until_the_new_ones_do(bench: TwoModelIndex, aske
 
     assert seen > CHUNKS // 4
     told = changed(report)
-    assert (told.old, told.new, told.probes, told.swapped) == ("fake/fake-64", "fake/good", CHUNKS, True)
-    assert told.before == told.after
-    assert told.after is not None
-    assert told.after.mrr > 0.9
+    assert (told.old, told.new, told.swapped) == ("fake/fake-64", "fake/good", True)
     assert (report.embedded, report.waiting, report.problems) == (CHUNKS, 0, ())
     assert bench.by_meaning(new)
     assert not bench.by_meaning(old)
     assert bench.search(old).hits
     assert bench.store(new).stats().other_vectors == CHUNKS
-
-
-@pytest.mark.slow
-def test_a_worse_model_is_not_put_in_place_unasked(bench: TwoModelIndex) -> None:
-    """A model that finds clearly less leaves the index as it was, and comes only when told so; nothing is made twice."""
-    old, bad = FakeEmbedder(), Bad()
-
-    told = bench.change(bad, reembed=True)
-
-    assert told.before is not None
-    assert told.after is not None
-    assert told.after.mrr < told.before.mrr - 0.3
-    assert (told.worse, told.swapped) == (True, False)
-    assert bench.by_meaning(old)
-    for asked in (False, True):
-        bad.asked.clear()
-        again = bench.run(bad, reembed=asked)
-        assert bad.asked == []
-        assert bool(again.notes) != asked
-        assert bench.by_meaning(old)
-    assert "fake/bad was declined" in bench.run(bad).notes[0]
-    forced = bench.change(bad, reembed=True, anyway=True)
-    assert (forced.worse, forced.swapped) == (True, True)
-    assert bad.asked == []
-    assert bench.store(bad).serves_model()
-
-
-def test_a_model_that_tells_nothing_apart_finds_nothing(bench: TwoModelIndex) -> None:
-    """Vectors that are all the same do not count as all being nearest."""
-    told = bench.change(Blank(), reembed=True)
-
-    assert told.after is not None
-    assert told.after.hit_at_5 == 0
-    assert not told.swapped
-
-
-@pytest.mark.parametrize("gone", ["unknown", "silent"])
-def test_an_old_model_that_cannot_be_asked(bench: TwoModelIndex, gone: str) -> None:
-    """Where the old model is away, the new one alone is measured, and takes its place."""
-
-    class Silent(FakeEmbedder):
-        def embed_query(self, text: str) -> Vector:
-            raise ModelUnavailable("no server")
-
-    told = bench.change(Good(), reembed=True, previous_embedder=lambda _: Silent() if gone == "silent" else None)
-
-    assert (told.before, told.worse, told.swapped) == (None, False, True)
-    assert told.after is not None
 
 
 @pytest.mark.slow
@@ -296,23 +216,6 @@ def test_a_text_that_the_new_model_refuses_does_not_keep_it_back(bench: TwoModel
     assert found.hits[0].heading == "Note 7"
 
 
-@pytest.mark.slow
-def test_an_outage_while_comparing(bench: TwoModelIndex) -> None:
-    """A model that cannot be asked any more when it is to be measured is not put in place; the next run measures it."""
-
-    class Mute(Good):
-        def embed_query(self, text: str) -> Vector:
-            raise ModelUnavailable("no answer")
-
-    report = bench.run(Mute())
-
-    assert [problem.message for problem in report.problems] == ["not compared: no answer"]
-    assert bench.by_meaning(FakeEmbedder())
-    again = bench.run(Good())
-    assert again.embedded == 0
-    assert changed(again).swapped
-
-
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -354,7 +257,7 @@ def test_going_back(bench: TwoModelIndex) -> None:
     assert "set embedding.provider to 'fake' and embedding.model to 'fake-64'" in report.notes[0]
     new.asked.clear()
     plain = bench.run(new)
-    assert "fake/good was declined" in plain.notes[0]
+    assert "fake/good was rolled back" in plain.notes[0]
     assert bench.by_meaning(old)
     again = bench.change(new, reembed=True)
     assert again.swapped
@@ -406,22 +309,3 @@ def test_nothing_is_exchanged_while_a_run_is_under_way(bench: TwoModelIndex) -> 
     bench.run(Good(), look, reembed=True)
 
     assert bench.by_meaning(Good())
-
-
-def test_a_question_leaves_words_out() -> None:
-    """It is made of the first real sentence, without every third word; marks and headings are not asked for."""
-    text = "## Otters\n\n- The **otter** lives in the northern river all year. It swims."
-
-    assert make_question(text) == "The otter in the river all"
-    assert make_question("水獭住在北方的河里一整年都在那里游泳") == "水獭住在北方都在那里游泳"
-    assert make_question("## A heading that says enough words") == "A heading says enough"
-    assert make_question("# x\n\nshort") == make_question("") == ""
-
-
-@given(st.text())
-def test_a_question_is_made_of_any_text(text: str) -> None:
-    """Whatever a text is, its question is always the same, and holds nothing that the text does not say."""
-    asked = make_question(text)
-
-    assert asked == make_question(text)
-    assert set(asked) - {" "} <= set(text)

@@ -138,20 +138,6 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(
     assert desk.lines() == 1
 
 
-def test_a_reply_belongs_where_its_parent_does(desk: OperationCaller) -> None:
-    """A reply inherits task, project, thread and challenge; its kind sets the relation."""
-    task = desk.start()
-    parent = desk("artifact.create", artifact_kind="evidence", task_id=task, thread_id="aside", challenge_id="c-1",
-                  evidence_kind="x", summary="y", writer="mara")["artifact_id"]  # fmt: skip
-
-    reply = desk("artifact.verification", reply_to_artifact_id=parent[:-1], writer="otto", supports_claim=True)
-    shown = desk("artifact.get", artifact_id=reply["artifact_id"])["artifact"]
-
-    assert (reply["task_id"], reply["thread_id"]) == (task, "aside")
-    assert (shown["relation_kind"], shown["challenge_id"]) == ("verifies", "c-1")
-    assert shown["project"] == desk("task.get", task_id=task)["task"]["project"]
-
-
 def test_a_decision_needs_no_task(desk: OperationCaller) -> None:
     """A record without a task has its own thread, belongs to the project, and can be replied to."""
     made = desk("artifact.decision", summary="tabs, not spaces", writer="mara")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from lorelog.core.atomic_file import append_line
 from lorelog.light.delivery_log import session_log
 from lorelog.services.usage.history import (
     MAX_LOG_AGE_DAYS,
     DeliveryFilter,
-    compact_deliveries,
     days_ago,
+    delete_old_logs,
     list_deliveries,
     local_day,
     memory_usage,
@@ -129,75 +126,26 @@ def test_a_new_line_is_counted_although_sums_are_cached(tmp_path: Path) -> None:
     assert (memory_usage(tmp_path)["m"].delivered, unused_counts(tmp_path)) == (2, {"m": 2})
 
 
-def test_old_logs_become_sums_and_change_no_number(tmp_path: Path) -> None:
-    """Merging old logs changes neither the tokens per day nor the counts of memories, and keeps recent logs."""
-    for number in range(4):
-        log = deliver(tmp_path, f"old {number}", NOW - timedelta(days=number), tokens=number)
-        judge(log, "none" if number else "id", "m")
-        os.utime(used_file(log), (NOW.timestamp(), NOW.timestamp()))
-    later = NOW + timedelta(days=MAX_LOG_AGE_DAYS + 4)
-    recent = deliver(tmp_path, "recent", later, memories=["m", "n"])
-    days, usage = sum_days(tmp_path), memory_usage(tmp_path)
+def test_old_logs_are_deleted(tmp_path: Path) -> None:
+    """Logs of sessions that ended more than a year ago are deleted with what was noted about use; later ones stay."""
+    judge(deliver(tmp_path, "old", NOW), "id", "m")
+    later = NOW + timedelta(days=MAX_LOG_AGE_DAYS + 1)
+    recent = deliver(tmp_path, "recent", later - timedelta(days=MAX_LOG_AGE_DAYS - 1))
 
-    assert compact_deliveries(tmp_path, later.timestamp()) == 4
+    assert delete_old_logs(tmp_path, later.timestamp()) == 1
 
-    assert sum_days(tmp_path) == days
-    assert memory_usage(tmp_path) == usage
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([recent.name, "sums.jsonl"])
-    assert stat.S_IMODE((tmp_path / "sums.jsonl").stat().st_mode) == 0o600
-    assert compact_deliveries(tmp_path, later.timestamp()) == 0
-
-
-def test_an_interrupted_merge_counts_nothing_twice(tmp_path: Path) -> None:
-    """Logs that are in the sums but were not removed yet are not counted again, and are removed by the next run."""
-    log = deliver(tmp_path, "old", NOW)
-    text = log.read_text()
-    later = (NOW + timedelta(days=200)).timestamp()
-    assert compact_deliveries(tmp_path, later) == 1
-    log.write_text(text)
-    os.utime(log, (NOW.timestamp(), NOW.timestamp()))
-    sums = (tmp_path / "sums.jsonl").read_text().replace('"merged": []', json.dumps({"merged": [log.name]})[1:-1])
-    (tmp_path / "sums.jsonl").write_text(sums)
-
+    assert list(tmp_path.iterdir()) == [recent]
     assert memory_usage(tmp_path)["m"].delivered == 1
-    assert compact_deliveries(tmp_path, later) == 0
-    assert not log.exists()
-    assert memory_usage(tmp_path)["m"].delivered == 1
+    assert delete_old_logs(tmp_path / "missing") == 0
 
 
-def test_a_session_that_is_resumed_after_a_merge_is_counted_on(tmp_path: Path) -> None:
-    """A new log of a merged session is added to the sums."""
-    deliver(tmp_path, "old", NOW)
-    compact_deliveries(tmp_path, (NOW + timedelta(days=200)).timestamp())
-    deliver(tmp_path, "old", datetime.now(UTC))
-
-    assert memory_usage(tmp_path)["m"].delivered == 2
-
-
-def test_logs_that_are_too_large_together_are_merged_early(tmp_path: Path) -> None:
-    """Beyond the size limit the oldest logs are merged, but none that a session of the last days may still read."""
+def test_logs_that_are_too_large_together_are_deleted_early(tmp_path: Path) -> None:
+    """Beyond the size limit the oldest logs are deleted, but none that a session of the last days may still read."""
     for number in range(5):
         deliver(tmp_path, f"s{number}", NOW - timedelta(days=number))
 
-    assert compact_deliveries(tmp_path, NOW.timestamp(), max_bytes=300) == 2
+    assert delete_old_logs(tmp_path, NOW.timestamp(), max_bytes=300) == 2
     assert len(list_deliveries(tmp_path, DeliveryFilter())) == 3
-
-
-@pytest.mark.parametrize("text", ["{}", "null", '{"memory": "m"}', '{"day": 1}', '{"merged": 3}', "\0", '{"day": "d'])
-def test_malformed_sums_are_skipped(tmp_path: Path, text: str) -> None:
-    """A line of the sums that cannot be read hides neither the other lines nor the logs."""
-    deliver(tmp_path, "s")
-    (tmp_path / "sums.jsonl").write_text(
-        text + '\n{"day": "2026-03-01", "project": "", "kind": "cue", "deliveries": 1, "tokens": 9}\n'
-    )
-
-    assert sum(total.tokens for total in sum_days(tmp_path).values()) == 19
-
-
-def test_merging_without_a_folder_does_nothing(tmp_path: Path) -> None:
-    """A tenant without deliveries gets no folder."""
-    assert compact_deliveries(tmp_path / "deliveries") == 0
-    assert not (tmp_path / "deliveries").exists()
 
 
 def test_a_period_includes_today() -> None:

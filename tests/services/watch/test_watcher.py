@@ -437,7 +437,7 @@ def test_an_update_that_replaces_the_built_in_model_makes_new_vectors_by_itself(
         before.setattr(builtin, "MODEL_NAME", "e5-small-v2")
         before.setattr(builtin, "name_weights", lambda _: "e5-small-v2")
         with engine_in(project) as former:
-            former.maintenance().index(reembed="anyway")
+            former.maintenance().index(reembed=True)
             served = former.store.coverage(Filters())
             assert (former.store.reembed_state().served, served.with_vectors) == ("builtin/e5-small-v2", served.chunks)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from lorelog.ingest.importers.source import (
     parse_time,
     text_of,
 )
+from lorelog.light.spool import is_off_record
 
 _CUT = "\n\n[cut here: the turn is longer than an entry can be]"
 
@@ -51,10 +53,10 @@ class ChatHead(Struct, frozen=True):
 
 
 def read_turns(head: ChatHead, messages: Iterable[ChatMessage]) -> Iterator[ImportedEntry]:
-    """Yield an entry for each turn. Its text begins with the title: a turn alone seldom says what it is about."""
+    """Yield an entry for each turn that is on the record. It begins with the title: a turn alone seldom says what it is about."""
     turn: list[ChatMessage] = []
     number = 0
-    for message in (*messages, None):
+    for message in (*takewhile(lambda each: not (each.is_user and is_off_record(each.text)), messages), None):
         if turn and (message is None or (message.is_user and not all(earlier.is_user for earlier in turn))):
             number += 1
             yield _make_entry(head, turn, number)

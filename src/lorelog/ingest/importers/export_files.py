@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from lorelog.core.errors import LorelogError, SourceError
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.importers.source import ImportedItem, SkippedItem
+from lorelog.ingest.importers.source import ImportedItem, SkippedItem, link_problem
 from lorelog.ingest.transcripts import json_files
 from lorelog.ingest.transcripts.turns import TranscriptStats
 
@@ -116,7 +116,10 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 def open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
     """Open a member of an export for reading, up to the limits."""
     if path.is_dir() or not is_zip(path):
-        with json_files.open_stream(str(path / base_name(name) if path.is_dir() else path)) as stream:
+        file = path / base_name(name) if path.is_dir() else path
+        if problem := link_problem(file, path):
+            raise EOFError(problem)
+        with json_files.open_stream(str(file)) as stream:
             yield stream
     else:
         with _open_zip(path) as archive:

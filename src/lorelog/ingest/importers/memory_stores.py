@@ -20,6 +20,7 @@ from lorelog.ingest.importers.source import (
     clean_tags,
     clean_type,
     first_text,
+    link_problem,
     list_of,
     modification_time,
     object_of,
@@ -243,7 +244,10 @@ class ClaudeMemSource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield observations and session summaries."""
-        path = path / "claude-mem.db" if path.is_dir() else path
+        folder, path = path, path / "claude-mem.db" if path.is_dir() else path
+        if problem := link_problem(path, folder):
+            yield SkippedItem(path.name, problem)
+            return
         if export_files.file_head(path).startswith("{"):
             yield from _read_export(path)
         else:

@@ -16,6 +16,7 @@ from lorelog.ingest.importers.source import (
     SkippedItem,
     clean_tags,
     clean_type,
+    link_problem,
     list_of,
     object_of,
     parse_time,
@@ -182,7 +183,7 @@ class OkfSource(ImportSource):
 def _declares_version(path: Path) -> bool:
     try:
         with (path / "index.md").open("rb") as stream:
-            return b"okf_version" in stream.read(1_000)
+            return not link_problem(path / "index.md", path) and b"okf_version" in stream.read(1_000)
     except OSError:
         return False
 
@@ -268,29 +269,22 @@ class RulesSource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the sections of a file, of all files in a folder of rules, or of a project."""
-        whole = not path.is_file() and any(_files_of(path))
-        files = _files_of(path) if whole else note_files.walk_files(path, _SUFFIXES, hidden=True)
+        of_project = [] if path.is_file() else list(_files_of(path))
+        files = of_project or note_files.walk_files(path, _SUFFIXES, hidden=True)
         # A path in an agent's folder of the home belongs to the user.
         agents = {Path.home() / Path(name).parts[0] for name in (*_HOME_FILES, *_HOME_FOLDERS)}
         is_users = any(path.absolute().is_relative_to(folder) for folder in agents)
 
         def read_rules(file: Path | SkippedItem) -> note_files.MarkdownNote | SkippedItem:
-            if isinstance(file, SkippedItem):
-                return file
-            if file.is_symlink() and not file.resolve().is_relative_to(path.resolve()):
-                return SkippedItem(file.name, "it is a link that leads out of the folder")
-            return note_files.read_note(file, path)
+            return file if isinstance(file, SkippedItem) else note_files.read_note(file, path)
 
         yield from note_files.read_entries(map(read_rules, files), lambda note: _read_sections(note, is_users=is_users))
 
 
 def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
-    for name in _PROJECT_FILES:
-        if (project / name).is_file():
-            yield project / name
-    for name in _PROJECT_FOLDERS:
-        if (project / name).is_dir():
-            yield from note_files.walk_files(project / name, _SUFFIXES, hidden=True)
+    for name in dict.fromkeys((*_PROJECT_FILES, *_PROJECT_FOLDERS)):
+        if (project / name).exists():
+            yield from note_files.walk_files(project / name, _SUFFIXES, hidden=True, within=project)
 
 
 def _read_sections(note: note_files.MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:

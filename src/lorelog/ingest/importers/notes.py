@@ -17,11 +17,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.paths import is_below
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
     SkippedItem,
+    link_problem,
     modification_time,
     parse_time,
 )
@@ -57,23 +57,32 @@ class MarkdownNote(Struct, frozen=True):
         return parse_time(day_from_filename(str(self.path))) or modification_time(self.path)
 
 
-def walk_files(root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False) -> Iterator[Path | SkippedItem]:
-    """Yield the regular files below a folder in a stable order, or the file itself, and what is left out and why."""
-    real_root = os.path.realpath(root)
-    if root.is_file():
-        yield root
+def walk_files(
+    root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False, within: Path | None = None
+) -> Iterator[Path | SkippedItem]:
+    """Yield the regular files below a folder in a stable order, or the file itself, and what is left out and why.
+
+    No link is followed out of the folder, nor out of `within`, if the folder or file is said to be in it.
+    """
+    problem = link_problem(root, within) if within else ""
+    if problem or root.is_file():
+        problem = problem or _file_problem(root, root)
+        yield SkippedItem(root.name, problem) if problem else root
         return
     count = 0
     for folder, names, files in os.walk(root, followlinks=False):
         names[:] = sorted(
             name for name in names if (hidden or not name.startswith(".")) and name not in _HIDDEN_FOLDERS
         )
+        for link in (path for name in names if (path := Path(folder, name)).is_symlink()):
+            if problem := link_problem(link, root):
+                yield SkippedItem(os.path.relpath(link, root), problem)
         for name in sorted(files):
             if not name.lower().endswith(tuple(suffixes)) or (name.startswith(".") and not hidden):
                 continue
             path = Path(folder, name)
             shown = os.path.relpath(path, root).encode("utf-8", "replace").decode()
-            problem = _file_problem(path, real_root)
+            problem = _file_problem(path, root)
             count += 1
             if count > MAX_FILES:
                 yield SkippedItem(str(root), f"it has more than {MAX_FILES:,} files; the rest is left out")
@@ -81,13 +90,13 @@ def walk_files(root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool =
             yield SkippedItem(shown, problem) if problem else path
 
 
-def _file_problem(path: Path, real_root: str) -> str:
+def _file_problem(path: Path, root: Path) -> str:
     """Return why a file is not read; empty if it is."""
     if str(path).encode("utf-8", "replace").decode() != str(path):
         return "its name is not UTF-8"
     try:
-        if not is_below(os.path.realpath(path), real_root):
-            return "it is a link that leads out of the folder"
+        if problem := link_problem(path, root):
+            return problem
         status = path.stat()
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
@@ -117,9 +126,9 @@ def read_note(path: Path, root: Path) -> MarkdownNote | SkippedItem:
     return MarkdownNote(path, name, matter, "\n".join(lines[length:]).strip("\n"), length + 1)
 
 
-def read_notes(root: Path) -> Iterator[MarkdownNote | SkippedItem]:
-    """Yield the Markdown files below a folder, and those that cannot be read."""
-    for path in walk_files(root):
+def read_notes(root: Path, within: Path | None = None) -> Iterator[MarkdownNote | SkippedItem]:
+    """Yield the Markdown files below a folder, and those that cannot be read; see `walk_files`."""
+    for path in walk_files(root, within=within):
         yield path if isinstance(path, SkippedItem) else read_note(path, root)
 
 

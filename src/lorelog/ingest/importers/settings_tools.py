@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.paths import leads_out
 from lorelog.ingest.importers import notes as note_files
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -17,6 +18,7 @@ from lorelog.ingest.importers.source import (
     ImportSource,
     SkippedItem,
     clean_tags,
+    link_problem,
     list_of,
     object_of,
     parse_time,
@@ -74,14 +76,18 @@ class MemsearchSource(ImportSource):
         folder = path if path.name == ".memsearch" or path.is_file() else path / ".memsearch"
         folder = path.parent if path.name == "memory" and path.parent.name == ".memsearch" else folder
         project = str(folder.parent) if folder.name == ".memsearch" else ""
-        journals = path if path.is_file() else folder / "memory"
-        yield from note_files.read_entries(note_files.read_notes(journals), lambda note: _read_journal(note, project))
-        profiles = [folder / name for name in _PROFILES if not path.is_file()]
-        own = (note_files.read_note(file, file) for file in profiles if file.is_file() and not file.is_symlink())
+        if path.is_file():
+            yield from note_files.read_entries(note_files.read_notes(path), lambda note: _read_journal(note, project))
+            return
+        journals = note_files.read_notes(folder / "memory", folder.parent)
+        yield from note_files.read_entries(journals, lambda note: _read_journal(note, project))
+        profiles = (folder / name for name in _PROFILES if (folder / name).is_file())
+        own = (note for file in profiles for note in note_files.read_notes(file, folder.parent))
         yield from note_files.read_entries(own, lambda note: _read_profile(note, project))
         for settings in (folder / "config.toml", folder.parent / ".memsearch.toml"):
-            if settings.is_file() and not path.is_file():
-                yield from _read_memsearch_settings(settings)
+            if settings.is_file():
+                problem = link_problem(settings, folder.parent)
+                yield from (SkippedItem(settings.name, problem),) if problem else _read_memsearch_settings(settings)
 
 
 def _read_journal(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
@@ -202,6 +208,9 @@ class LoopSource(ImportSource):
         """Yield notes and settings."""
         folder = path.parent if path.name == _CONFIG else path if path.name == ".loop" else path / ".loop"
         base = folder.parent
+        if link := link_problem(folder, base) or link_problem(folder / _CONFIG, base):
+            yield SkippedItem(folder.name, link)
+            return
         memory, problem = _read_config(folder / _CONFIG)
         if problem:
             yield problem
@@ -210,12 +219,12 @@ class LoopSource(ImportSource):
         excluded = [_resolve(base, text[1:]) for text in paths if text.startswith("!")]
         wanted = [_resolve(base, text) for text in paths if not text.startswith("!")] or [base / "memory"]
         for place in wanted:
-            if not place.resolve().is_relative_to(base.resolve()):
+            if leads_out(place, base):
                 yield SkippedItem(str(place), f"it is outside of {base}: 'lorelog index' reads it where it is")
                 continue
-            yield from _read_folder(place, excluded, project="" if base == Path.home() else str(base))
+            yield from _read_folder(place, base, excluded, project="" if base == Path.home() else str(base))
         for channel in sorted(folder.glob("*/work/memory")):
-            yield from _read_folder(channel, excluded, tag=f"channel:{channel.parent.parent.name}")
+            yield from _read_folder(channel, base, excluded, tag=f"channel:{channel.parent.parent.name}")
 
 
 def _resolve(base: Path, text: str) -> Path:
@@ -252,8 +261,10 @@ def _read_loop_settings(memory: dict[str, Any], paths: list[str]) -> Iterator[Im
             yield ImportedSetting(key, str(value), f"{_CONFIG}, {place}")
 
 
-def _read_folder(folder: Path, excluded: list[Path], *, project: str = "", tag: str = "") -> Iterator[ImportedItem]:
-    for note in note_files.read_notes(folder) if folder.exists() else ():
+def _read_folder(
+    folder: Path, base: Path, excluded: list[Path], *, project: str = "", tag: str = ""
+) -> Iterator[ImportedItem]:
+    for note in note_files.read_notes(folder, base) if folder.exists() else ():
         if isinstance(note, SkippedItem):
             yield note
         elif not any(note.path.is_relative_to(other) for other in excluded):

@@ -17,6 +17,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from lorelog.core.errors import UsageError, nearest_name
+from lorelog.core.paths import leads_out
 
 MAX_ENTRY_CHARS = 1_000_000
 _MAX_TAGS = 100
@@ -68,6 +69,12 @@ class ImportedSetting(Struct, frozen=True):
     key: str
     value: str
     place: str
+
+
+def link_problem(path: Path, folder: Path) -> str:
+    """Return why a path is not read if links lead out of a folder; empty if it stays inside. The target is named, not its path."""
+    target = leads_out(path, folder)
+    return f"it is a link that leads out of the folder, to {Path(target).name}" if target else ""
 
 
 ImportedItem = ImportedEntry | SkippedItem | ImportedSetting

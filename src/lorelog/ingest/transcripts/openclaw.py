@@ -43,7 +43,7 @@ def is_openclaw(record: JsonObject) -> bool:
 
 
 def is_session_header(record: JsonObject) -> bool:
-    """Return True if a line opens a session; DSH sessions begin like this too."""
+    """Return True if a line opens a session."""
     return object_type(record) == "session" and "version" in record
 
 

@@ -26,6 +26,7 @@ from lorelog.ingest.transcripts.user_replies import (
     strip_shown_memory,
     unanswered_plan,
 )
+from lorelog.light.spool import is_off_record
 
 MAX_TEXT_CHARS = 20_000
 """Length of the request, and of the answer, of one turn."""
@@ -86,6 +87,8 @@ class ParsedTurn(Struct, frozen=True, kw_only=True):
     """For each of the digest's findings, the number of the text that it is from, from 1."""
     is_open: bool = False
     """The turn may continue: nothing marks its end, and a request or a tool call came last."""
+    is_off_record: bool = False
+    """The user's words take the conversation off the record from here on."""
 
 
 class TurnEnding(Struct, frozen=True, kw_only=True):
@@ -145,6 +148,7 @@ class TurnBuilder:
         """The host marked the turn as ended."""
         self.pending = False
         """The host marked the turn as unfinished."""
+        self._is_off_record = False
         self.aliases: set[str] = {self.identity} - {""}
         self.request = _BoundedText()
         self.answer = _BoundedText()
@@ -176,6 +180,7 @@ class TurnBuilder:
 
     def add_request(self, text: object) -> None:
         request = strip_shown_memory(to_text(text))
+        self._is_off_record |= is_off_record(request)
         self.request.add(request)
         self._assistant_spoke_last = False
         if request.strip() and len(self._spoken) < _MAX_STATEMENTS:
@@ -183,6 +188,7 @@ class TurnBuilder:
 
     def add_statement(self, statement: UserStatement) -> None:
         """Add words of the user that are not part of the request."""
+        self._is_off_record |= statement.kind != "plan" and is_off_record(statement.text)
         if len(self._spoken) < _MAX_STATEMENTS:
             self._spoken.append(statement)
 
@@ -337,6 +343,7 @@ class TurnBuilder:
             text_count=self._text_count,
             call_count=len(self.calls),
             is_open=not over and (self.pending or not self._assistant_spoke_last),
+            is_off_record=self._is_off_record,
         )
 
 

@@ -7,7 +7,7 @@ not load numpy, onnxruntime or an HTTP client.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.errors import ConfigError
-from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
+from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, TokenReportingEmbedder, Vector
 
 
@@ -37,12 +37,6 @@ class EmbeddingProvider(Struct, frozen=True, kw_only=True):
     """Environment variables for the key and the base URL if the settings have none."""
 
 
-_LOCAL_PROVIDERS = ("builtin", "fake")
-"""Providers that need neither a server nor a package."""
-_FORMER_MODEL_HINT = (
-    "it was replaced by lorelog-1: 'lorelog config unset embedding.model' uses that; to keep the old one, set embedding.model to "
-    "a folder with its model.onnx and vocab.txt, or embedding.provider to onnx and embedding.model to intfloat/e5-small-v2"
-)
 _VENDOR_MODELS = {
     "openai": ("text-embedding-3-small", 256),
     "google": ("gemini-embedding-001", 100),
@@ -117,9 +111,7 @@ def open_embedder(options: EmbedOptions) -> Embedder:
     if not is_own and not provider.accepts_any_model:
         raise ConfigError(
             f"the provider {options.provider!r} has no model {options.model!r}",
-            hint=_FORMER_MODEL_HINT
-            if (options.provider, options.model) == ("builtin", "e5-small-v2")
-            else _suggest(options.model, [provider.default_model]),
+            hint=_suggest(options.model, [provider.default_model]),
         )
     plain = EmbedOptions()
     for name in () if provider.accepts_any_model else ("dimensions", "query_prefix", "document_prefix"):
@@ -167,30 +159,6 @@ def check_ready(options: EmbedOptions) -> str:
     finally:
         embedder.close()
     return f"{embedder.provider}/{embedder.model}{location}"
-
-
-def previous_embedder(options: EmbedOptions, name: str) -> Embedder | None:
-    """Return the embedder that made the vectors of `name` (`provider/model`), or None if it must not be used.
-
-    Only the built-in providers and the currently configured provider qualify: texts are not sent to a server that is no
-    longer configured.
-    """
-    provider, _, model = name.partition("/")
-    if provider == options.provider:
-        base_name, _, _ = model.partition("+")
-        base_model, _, size = base_name.rpartition("@")
-        dimensions = int(size) if base_model and size.isdecimal() else 0
-        previous = replace(options, model=base_model if dimensions else base_name, dimensions=dimensions)
-    elif provider in _LOCAL_PROVIDERS:
-        previous = EmbedOptions(provider, model)
-    else:
-        return None
-    for candidate in (previous, replace(previous, query_prefix=AUTO_PROVIDER, document_prefix=AUTO_PROVIDER)):
-        with suppress(ConfigError):
-            embedder = open_embedder(candidate)
-            if embedder.model == model:
-                return embedder
-    return None
 
 
 def max_texts_in_flight(options: EmbedOptions) -> int:

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from lorelog.core.atomic_file import append_lines, open_to_append, write_atomic
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
-from lorelog.core.paths import is_below
+from lorelog.core.paths import leads_out
 from lorelog.core.processes import acquire_file_lock
 from lorelog.services.install.plan import read_file, remove_file, replace_unchanged
 from lorelog.services.places.workspace import SCOPE_FILE, create_project_folder, find_project, find_scope_file
@@ -194,7 +194,7 @@ def _plan_scope_file(directory: str, tenant: str) -> InitChange:
     file = Path(directory, SCOPE_FILE)
     if str(Path.home().resolve()) == directory:
         raise UsageError("the home directory is not a project", hint="change to the project, or use --project")
-    if not is_below(os.path.realpath(file), directory):
+    if leads_out(file, directory):
         raise ConfigError(f"{file} is outside the project", hint="make it a file inside the project")
     if os.path.lexists(file):
         scope = find_scope_file(directory)  # raises for an invalid file
@@ -214,11 +214,10 @@ def _resolve_agent_files(directory: str, names: tuple[str, ...] | list[str]) -> 
     """Return the files behind the names, each once, since one is often a link to the other. Raise ConfigError."""
     files: dict[Path, None] = {}
     for name in names:
-        target = Path(os.path.realpath(Path(directory, name)))
-        if not is_below(str(target), directory):
+        if target := leads_out(Path(directory, name), directory):
             raise ConfigError(
                 f"{Path(directory, name)} is a link to {target}, outside the project",
                 hint="lorelog does not follow links out of a project; --no-agent-files skips these files",
             )
-        files[target] = None
+        files[Path(os.path.realpath(Path(directory, name)))] = None
     return list(files)

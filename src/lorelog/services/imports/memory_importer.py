@@ -34,6 +34,7 @@ from lorelog.ingest.importers.source import (
     clean_tags,
     import_id,
 )
+from lorelog.light.spool import PauseNotes
 from lorelog.services.imports import batches
 from lorelog.services.indexing.run import IndexRun
 from lorelog.services.memories import journal
@@ -189,6 +190,12 @@ class Importer:
             return is_below(real, os.path.realpath(own.id)) or is_below(real, os.path.realpath(own.root))
         return project.strip("/").lower() == Path(own.id).name.lower()
 
+    def check_session(self, entry: ImportedEntry) -> str:
+        """Return why an entry is not imported if its session was off the record then."""
+        session, at = dict(entry.anchor).get("session", ""), None if entry.at is None else entry.at.timestamp()
+        notes = PauseNotes(str(self._context.workspace.home), session)
+        return "its session was off the record" if session and notes.covers(at, at or 0.0) else ""
+
     def written_ids(self, root: Root) -> set[str]:
         """Return the ids of entries in the journals of a root: the index may be behind, or deleted."""
         ids: set[str] = set()
@@ -271,7 +278,7 @@ class ImportRun:
 
     def _plan(self, entry: ImportedEntry) -> _Planned | None:
         """Return the memory to write; None if it is present, of another project, or cannot be written."""
-        problem = check_text(entry.text)
+        problem = check_text(entry.text) or self._importer.check_session(entry)
         if problem:
             self.summary.skip(entry.place, problem)
             return None

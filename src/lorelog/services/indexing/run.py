@@ -31,7 +31,7 @@ from lorelog.core.query import Filters
 from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import ScanResult, read_text, scan
 from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation, utc_now
-from lorelog.services.indexing.reembed import PreviousEmbedder, compare_and_switch, explain_kept_vectors, is_reembed_due
+from lorelog.services.indexing.reembed import explain_kept_vectors, is_reembed_due
 from lorelog.services.memory_state.tombstones import Tombstones, apply_missed_deletions, is_in_sync
 from lorelog.services.places.roots import Root, find_innermost_root
 
@@ -164,10 +164,6 @@ class IndexJob(Struct, frozen=True):
     """Leave the vectors to a later run."""
     reembed: bool = False
     """Make all vectors of the index again."""
-    anyway: bool = False
-    """Use them even if they are clearly worse than the old ones."""
-    previous_embedder: PreviousEmbedder = lambda _: None
-    """Returns the model of the current vectors, if it is still available."""
     patient: bool = True
     """Wait for other runs and writers; otherwise raise StoreBusy, for callers that try again by themselves."""
     named: bool = False
@@ -253,7 +249,7 @@ class IndexRun:
             self._index_words(result.files, documents)
             self._remove(self._vanished(documents, result))
             if self._embedder is not None and self._is_reembedding:
-                self._reembed(self._embedder)
+                self._reembed()
             self._embed_pending()
             if self._counters.changed or self._counters.removed or self._counters.embedded:
                 with self._writer() as writer:
@@ -450,7 +446,7 @@ class IndexRun:
                 self._counters.notes.append(f"{left} chunks are found by keywords only until the model answers again")
 
     def _should_reembed(self) -> bool:
-        """Return whether this run makes vectors beside the current ones; add a note if that was declined before."""
+        """Return whether this run makes vectors beside the current ones; add a note if the model was rolled back."""
         if self._embedder is None:
             return False
         state = self._store.reembed_state()
@@ -458,23 +454,19 @@ class IndexRun:
             self._counters.notes += filter(None, [explain_kept_vectors(state)])
         return is_reembed_due(state, requested=self._job.reembed, patient=self._job.patient)
 
-    def _reembed(self, embedder: Embedder) -> None:
-        """Make the missing new vectors, compare, and switch to them unless they are clearly worse."""
+    def _reembed(self) -> None:
+        """Make the missing new vectors, and switch to them."""
         state = self._store.reembed_state()
-        self._counters.reembedding = ReembedReport(state.served, state.begun, 0)
+        self._counters.reembedding = ReembedReport(state.served, state.begun)
         while pending := self._vectors.pending(_TEXTS_PER_ROUND, shadow=True):
             if not self._vectors.embed(pending, [pending[0].source], beside=True):
                 self._counters.notes.append(
                     f"searches keep using the vectors of {state.served}; the next 'lorelog index' continues from here"
                 )
                 return
-        try:
-            self._counters.reembedding = compare_and_switch(
-                self._store, embedder, self._job.previous_embedder, self._writer, anyway=self._job.anyway
-            )
-        except ModelError as error:
-            self._vectors.error = error
-            self._counters.problems.append(FileProblem(state.begun, f"not compared: {error.message}", error.hint))
+        with self._writer() as writer:
+            writer.swap_vectors()
+        self._counters.reembedding = ReembedReport(state.served, state.begun, swapped=True)
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 

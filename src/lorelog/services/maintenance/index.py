@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import SourceFile
-from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, count_failed
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
@@ -91,23 +91,21 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         *,
         force: bool = False,
         vectors: bool = True,
-        reembed: bool | Literal["anyway"] = False,
+        reembed: bool = False,
         ignore_files: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> IndexReport:
         """Index the named targets, or the known roots of the project, and bring the records up to date.
 
         Without `vectors` the run ends when the lexical lane is up to date. With `reembed` all vectors are made again
-        as shadow vectors and replace the old ones unless they are clearly worse ("anyway": in any case).
+        as shadow vectors, which then replace the old ones.
         `ignore_files` apply in addition to the configured ones.
         """
         if reembed and not vectors:
             raise UsageError("--reembed cannot be combined with --words-only", hint="use one of them")
         job = self.job(())
         scan = replace(job.scan, ignore_files=(*job.scan.ignore_files, *ignore_files))
-        job = replace(
-            job, force=force, words_only=not vectors, reembed=bool(reembed), anyway=reembed == "anyway", scan=scan
-        )
+        job = replace(job, force=force, words_only=not vectors, reembed=reembed, scan=scan)
         report = self._index(job, targets, progress)
         self.refresh()
         return report
@@ -117,7 +115,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
         A damaged catalog is set aside, and all roots are read again.
         """
-        notes = [self._heal_roots(), job.tombstones.damage() if job.tombstones else ""]
+        notes = [self.roots.heal(), job.tombstones.damage() if job.tombstones else ""]
         try:
             before = self.store.get_note(REPAIR_NOTE)
             report = self._run(job, targets, progress, everywhere=False)
@@ -133,18 +131,6 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
             notes.append(f"{aside}; the index was rebuilt from your files")
             report = self._run(job, targets, progress, everywhere=True)
         return replace(report, notes=(*report.notes, *filter(None, notes)))
-
-    def _heal_roots(self) -> str:
-        """Replace a malformed list of roots, with the help of the index."""
-        known: dict[str, Root] = {}
-        if not self.roots.damage():
-            return ""
-        with suppress(StoreError):
-            pages = self.records.projection()
-            for document in self.store.documents():
-                if pages is None or not pages.holds(document.source):
-                    known[document.root] = Root(document.root, document.project)
-        return self.roots.heal(known.values())
 
     def _run(
         self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool
@@ -257,9 +243,9 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 def run_background_work(
     records: RecordPages, embedder: Embedder | None, job: IndexJob, tables: CodeTables, go_on: Callable[[], bool]
 ) -> None:
-    """Make records searchable, check the code that recent memories name, and sum up old deliveries, while `go_on` holds."""
+    """Make records searchable, check the code that recent memories name, and delete old logs, while `go_on` holds."""
     from lorelog.services.freshness.checker import FreshnessChecker, check_recent
-    from lorelog.services.usage.history import compact_deliveries
+    from lorelog.services.usage.history import delete_old_logs
 
     pages, store = records.projection(), records.store
     if pages is not None:
@@ -270,4 +256,4 @@ def run_background_work(
         with suppress(StoreUnwritable):
             store.mend()
     if go_on():
-        compact_deliveries(records.workspace.tenant_folder / "deliveries")
+        delete_old_logs(records.workspace.tenant_folder / "deliveries")

@@ -132,9 +132,9 @@ class ProjectMemories(Struct, frozen=True):
         memories = [memory if memory.id else replace(memory, id=new_id()) for memory in memories]
         self.register(memories)
         replies = list(add(memories, root, self.scope.job((root,)), self.scope.store, self.scope.embedder))
-        replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
-            self.scope.roots.remember([root])
+            notes = (*notes, *filter(None, [self.scope.roots.remember([root])]))
+        replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         self.scope.refresh_delivery()
         return replies
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.core.options import MARKDOWN_SUFFIXES
-from lorelog.core.paths import is_below
+from lorelog.core.paths import is_below, leads_out
 from lorelog.core.ports import Store
 from lorelog.ingest.files import is_unicode
 from lorelog.services.places.roots import Root, Roots
@@ -54,7 +54,7 @@ def find_auto_memory(project: Project, claude: Path) -> tuple[Root, ...]:
     for candidate in _auto_memory_candidates(project, claude):
         real = os.path.realpath(candidate.path)
         is_file = os.path.isfile(real) and real.lower().endswith(MARKDOWN_SUFFIXES)
-        is_inside = not candidate.within or is_below(real, os.path.realpath(candidate.within))
+        is_inside = not candidate.within or not leads_out(real, candidate.within)
         if (os.path.isdir(real) if candidate.directory else is_file) and is_inside and is_unicode(real):
             roots.setdefault(real, Root(real, candidate.project, origin=AUTO_MEMORY_ORIGIN))
     return tuple(roots.values())
@@ -147,7 +147,9 @@ class OutsideLink(Struct, frozen=True):
 def find_journal_roots(workspace: Workspace) -> tuple[Root, ...]:
     """Return the folders of journals, as roots with real paths. One that leads out of its project is left out."""
     return tuple(
-        Root(real, project) for _, real, within, project in _journal_folders(workspace) if is_below(real, within)
+        Root(os.path.realpath(path), project)
+        for path, within, project in _journal_folders(workspace)
+        if not leads_out(path, within)
     )
 
 
@@ -155,19 +157,15 @@ def find_outside_links(workspace: Workspace) -> tuple[OutsideLink, ...]:
     """Return the folders of journals that lead out of their project: a repository must not choose what is read."""
     return tuple(
         OutsideLink(path, real)
-        for path, real, within, _ in _journal_folders(workspace)
-        if not is_below(real, within) and os.path.lexists(real)
+        for path, within, _ in _journal_folders(workspace)
+        if (real := leads_out(path, within)) and os.path.lexists(real)
     )
 
 
-def _journal_folders(workspace: Workspace) -> Iterator[tuple[str, str, str, str]]:
-    """Yield each folder of journals: its path, its real path, the directory that must contain it, and its project."""
-    project_id = workspace.project.id
-    for journals, within, project in (
-        (workspace.journals, project_id, project_id),
-        (workspace.global_journals, workspace.home, GLOBAL_PROJECT),
-    ):
-        yield str(journals), os.path.realpath(journals), os.path.realpath(within), project
+def _journal_folders(workspace: Workspace) -> Iterator[tuple[str, str, str]]:
+    """Yield each folder of journals: its path, the directory that must contain it, and its project."""
+    yield str(workspace.journals), workspace.project.id, workspace.project.id
+    yield str(workspace.global_journals), str(workspace.home), GLOBAL_PROJECT
 
 
 def select_default_roots(

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import ConfigError, StoreUnwritable
-from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder
+from lorelog.core.paths import cache_folder, data_folder, is_below, leads_out, tenant_folder
 from lorelog.light.git_location import find_worktree, git_folders, is_repository, read_small_file
 from lorelog.services.places.roots import Root
 
@@ -243,7 +243,7 @@ def create_project_folder(directory: str) -> str:
             raise StoreUnwritable(
                 f"{folder} cannot be created: {error.strerror or error}", hint="make the project writable"
             ) from error
-    if not os.path.isdir(folder) or not is_below(os.path.realpath(folder), os.path.realpath(directory)):
+    if not os.path.isdir(folder) or leads_out(folder, directory):
         raise StoreUnwritable(
             f"{folder} is not a directory inside the project",
             hint="replace it with a directory; lorelog does not follow links out of a project",
@@ -330,12 +330,11 @@ class Workspace(Struct, frozen=True):
         A cloned repository is not trusted: a linked `.lorelog/memory` in it must not choose where we write.
         """
         directory, within = (self.global_journals, self.home) if to_global else (self.journals, Path(self.project.id))
-        real = os.path.realpath(directory)
-        if not is_below(real, os.path.realpath(within)):
+        if leads_out(directory, within):
             raise StoreUnwritable(
                 f"{directory} is a link that leads out of {within}", hint="make it a directory, or use --global"
             )
-        return Root(real, GLOBAL_PROJECT if to_global else self.project.id)
+        return Root(os.path.realpath(directory), GLOBAL_PROJECT if to_global else self.project.id)
 
     def create(self) -> None:
         """Create the home and the tenant's folder, accessible to their owner only."""

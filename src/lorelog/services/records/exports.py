@@ -1,4 +1,4 @@
-"""File formats of exported memories and records: JSON lines, Open Memory Format and Open Knowledge Format.
+"""File formats of exported memories and records: Markdown, JSON lines and Open Memory Format.
 
 JSON lines: one record each, without its position in the ledger. Lines of a ledger's own files are accepted as well;
 their position is ignored, and their hash only reveals that a line was changed.
@@ -6,22 +6,13 @@ their position is ignored, and their hash only reveals that a line was changed.
 OMF 1.0, as memd reads and writes it (https://fmschulz.github.io/memd/omf/): a document with `memories`, each a text
 with tags and a time. The whole record is under `extensions.lorelog`. Of other programs' documents only text, type and
 tags are imported: their claims about lifecycle and trust cannot be checked.
-
-OKF 0.2, the Open Knowledge Format: a bundle is a folder of Markdown files with front matter, and an index.
-
-In a bundle, trust is computed, not copied: `verified` lists the verifications that count in this ledger, and only those. Text from tools and imports
-is never listed as verified, and a record that another replaced is `deprecated`. Front matter values are written as JSON, which
-is YAML.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePath
@@ -31,21 +22,17 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from lorelog.core import VERSION
-from lorelog.core.atomic_file import write_atomic
-from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, Anchor, StoredChunk
-from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
+from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
+from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.core.paths import is_below
-from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, TrustTier
+from lorelog.core.record import Record, RecordDraft
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records import chain as ledger_chain
-from lorelog.records.digests import strip_control_chars
 from lorelog.records.kinds import REDACTED_KEY, search_text
 from lorelog.records.ledger import utc_time
-from lorelog.records.trust import assess_records
-from lorelog.services.records.store import RecordStore
 
 _REQUIRED_FIELDS = ("id", "at", "kind")
 _TEXT_FIELDS = (*_REQUIRED_FIELDS, *ledger_chain.TEXT_FIELDS)
@@ -235,106 +222,6 @@ def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, An
     shown = repr(entry.text[:60])
     memory = replace(entry, place=shown, author="", project="", known_id=text_of(ours.get("memory")))
     return ImportItem(place=place, memory=memory, archived=is_inactive(item))
-
-
-OKF_VERSION = "0.2"
-_MAX_TITLE_CHARS = 80
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_MARKUP = re.compile(r"[*_`#>\[\]]+")
-
-
-def write_bundle(
-    path: str, memories: Iterable[ExportedMemory], store: RecordStore, projects: tuple[str, ...] | None
-) -> dict[str, int]:
-    """Write a bundle into a new folder, completely or not at all; return how much it holds. Raise UsageError if it exists."""
-    target = Path(path)
-    if os.path.lexists(target):
-        raise UsageError(f"{target} exists", hint="choose another name: an export is never written over anything")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
-    try:
-        temporary.mkdir(mode=0o700, parents=False)
-        counts = _write_concepts(temporary, memories, store, projects)
-        temporary.rename(target)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{target} cannot be written: {error.strerror or error}", hint="nothing was written; choose another folder"
-        ) from error
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(temporary)
-    return counts
-
-
-def _write_concepts(
-    folder: Path, memories: Iterable[ExportedMemory], store: RecordStore, projects: tuple[str, ...] | None
-) -> dict[str, int]:
-    listed: dict[str, list[tuple[str, str]]] = {"memories": [], "records": []}
-    for memory, text in memories:
-        chunk, anchor = memory.chunk, memory.chunk.anchor or Anchor()
-        name = f"memories/{chunk.date[:10] or 'undated'}-{_file_word(chunk.memory)[-12:]}.md"
-        by = {"user": "human:user", "import": f"process:import-{VERSION}"}.get(anchor.origin, f"lorelog/{VERSION}")
-        matter: dict[str, Any] = {
-            "type": chunk.type or "note",
-            "title": _title(text),
-            "tags": list(chunk.tags),
-            "generated": {"by": by, "at": chunk.date} if chunk.date else {"by": by},
-            "stale_after": anchor.expires,
-            "lorelog": {"memory": chunk.memory, "origin": anchor.origin},
-        }
-        listed["memories"].append((name, _write(folder / name, matter, text)))
-    records = [record for record in store.ledger.read() if record.kind != REDACTION_KIND]
-    trust = assess_records(records, store.signer)
-    by_id = {record.id: record for record in reversed(records)}
-    replaced = {record.supersedes for record in records if record.supersedes}
-    for record in records:
-        is_visible = projects is None or record.project in projects
-        if by_id[record.id] is record and not record.redacted and is_visible:
-            name = f"records/{_file_word(record.id)}.md"
-            own = trust[record.id]
-            counted = () if own.tainted or own.tier is TrustTier.DIGEST else own.verified_by
-            matter = {
-                "type": record.kind.replace("_", " "),
-                "title": _title(search_text(record)),
-                "generated": {"by": _actor(record), "at": record.at},
-                "verified": [{"by": _actor(by_id[id_]), "at": by_id[id_].at} for id_ in counted if id_ in by_id],
-                "status": "deprecated" if record.id in replaced else "",
-                "lorelog": {"record": record.id, "trust": own.tier.value, "task": record.task},
-            }
-            listed["records"].append((name, _write(folder / name, matter, search_text(record))))
-    lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", ""]
-    for heading, items in listed.items():
-        if items:
-            titles = (f"* [{_MARKUP.sub(' ', title).strip() or file}]({file})" for file, title in items)
-            lines += [f"# {heading.capitalize()}", "", *titles, ""]
-    (folder / "index.md").write_text("\n".join(lines), "utf-8")
-    return {name: len(items) for name, items in listed.items()}
-
-
-def _file_word(text: str) -> str:
-    return _UNSAFE.sub("-", text).strip("-.")[:100] or "unnamed"
-
-
-def _actor(record: Record) -> str:
-    """Return the writer of a record as an actor of OKF. Only a person's own record is a human's."""
-    name = _file_word(record.agent or "unknown")
-    if record.origin == "user":
-        return f"human:{name}"
-    return f"process:{name}" if record.origin in UNTRUSTED_ORIGINS else f"{name}/unversioned"
-
-
-def _title(text: str) -> str:
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    line = " ".join(_MARKUP.sub(" ", strip_control_chars(line)).split())
-    return line if len(line) <= _MAX_TITLE_CHARS else line[: _MAX_TITLE_CHARS - 1].rstrip() + "…"
-
-
-def _write(path: Path, matter: Mapping[str, Any], text: str) -> str:
-    """Write one concept and return its title."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in matter.items() if value]
-    data = "\n".join(("---", *lines, "---", "", text.strip("\n"), "")).encode("utf-8", "replace")
-    write_atomic(path, data, exclusive=True, durable=False)
-    return str(matter["title"] or path.stem)
 
 
 _LEADING_MARKS = re.compile(r"\A(?:#{1,6} [^\n]*\n)?(?:\s*<!--.*?-->[ \t]*\n?)*", re.DOTALL)

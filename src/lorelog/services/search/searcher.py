@@ -50,7 +50,6 @@ from lorelog.retrieval.score_features import (
     WORDS_READING_WEIGHTS,
     CloseReader,
     MatchFeatures,
-    Recency,
     explain_commands,
     explain_name,
     find_quoted_phrases,
@@ -123,7 +122,6 @@ class HitBuilder:
             0.0 if question.vector is None else question.calibration.mean_cosine(question.vector),
         )
         self._phrases = find_quoted_phrases(question.text)
-        self._recency = Recency(options.recency_weight, options.half_life_days, context.deps.today())
         self._readings: dict[ChunkKey, MatchFeatures] = {}
         self._words: dict[ChunkKey, Sequence[str]] = {}
         """Words of the chunks that were read: analysed once, for close reading and snippets."""
@@ -250,7 +248,7 @@ class HitBuilder:
         return self._timing
 
     def _score(self, fused: FusedCandidate, stored: StoredChunk, timing: TimeHint | None) -> FusedCandidate:
-        chunk, recency, lifecycle = stored.chunk, self._recency, self._deps.lifecycle
+        chunk, lifecycle = stored.chunk, self._deps.lifecycle
         date, reading, weights = chunk.date, self._readings[fused.key], self._reading_weights
         fused = fused.plus(reading.score(weights), lambda: reading.parts(weights))
         if share := self._reader.name_share(self._names(stored)):
@@ -259,8 +257,6 @@ class HitBuilder:
         self._plain_scores[fused.key] = fused.score
         if timing is not None:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
-        if recency.weight > 0.0:
-            fused = fused.plus(recency.value(date), lambda: (recency.part(date),))
         if share := self._reader.commands_share(chunk.text):
             fused = fused.plus(-COMMANDS_WEIGHT * share, partial(explain_commands, share))
         if self._phrases:
@@ -465,6 +461,11 @@ class Searcher:
             query, terms, vector, calibration_of(self._model), coverage.chunks, self._context.deps.stands
         )
         candidates = self._find(question, options, troubles)
+        left = coverage if vector is None else self._store.lane_coverage(options.filters)
+        if left.with_vectors < coverage.with_vectors:
+            lost = plural(coverage.with_vectors - left.with_vectors, "damaged vector")
+            troubles.append(f"{lost} removed: keywords find the texts until 'lorelog index' makes vectors again")
+            coverage = left
         builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()
         troubles += builder.transient_notes

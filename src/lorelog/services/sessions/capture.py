@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta, timezone
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,9 @@ from lorelog.ingest.transcripts.conversation import (
 from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
-from lorelog.light import spool
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import prompted_memories
+from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, PauseNotes, count_waiting
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
@@ -75,20 +76,21 @@ from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions.capture_db import (
     DONE,
     EMPTY,
+    FORGOTTEN,
     STATEMENT_TEXTS,
     WRITING,
     CaptureDatabase,
     CaptureRow,
     CaptureStart,
-    mute_session,
     open_captures,
     read_captures,
 )
 from lorelog.services.sessions.due_turns import (
-    CLOCK_SLACK_S,
+    END_MOMENTS,
     capture_stragglers,
     note_open_session,
     select_finished,
+    split_off_record,
 )
 from lorelog.services.traces.tables import TURN, TracedTurn, TraceFilter, record_turns
 from lorelog.services.usage.signs import note_usage
@@ -174,8 +176,11 @@ def capture_session(
     """Write the finished turns of a session that are not in a journal yet."""
     folder = context.workspace.tenant_folder
     if not context.options.enabled:
-        if backfill is None:
-            mute_session(folder, event.host, event.session, event.at.timestamp() + CLOCK_SLACK_S)
+        pauses = _pauses(event, context)
+        # Turns before the host's first event are not captured anyway.
+        if backfill is None and pauses.state == ON and (folder / "captures.db").exists():
+            pauses.add(HOOKS_OFF, pauses.last_change)
+            pauses.add(ON, event.at.timestamp() + CLOCK_SLACK_S)
         return CaptureReply(notes=("sessions of this project are not captured (capture.enabled, capture.skip)",))
     if not event.session or not event.host:
         return CaptureReply(notes=("the event names no session",))
@@ -204,6 +209,10 @@ def capture_session(
         return reply
 
 
+def _pauses(event: HookEvent, context: CaptureContext) -> PauseNotes:
+    return PauseNotes(str(context.workspace.home), event.session)
+
+
 def _note_state(event: HookEvent, context: CaptureContext) -> None:
     """Write what hooks tell about this session: what fails on its branch, and, before a compaction, its state."""
     from lorelog.ingest.redaction.redact import redact
@@ -217,7 +226,7 @@ def _note_state(event: HookEvent, context: CaptureContext) -> None:
         Path(files.state_card(event.session)).unlink(missing_ok=True)
     if event.moment == "compact" and event.transcript:
         turns = open_conversation(event.transcript, event.session).turns(TranscriptStats())
-        main = [turn for turn in turns if not turn.turn.sidechain]
+        main, _ = split_off_record([turn for turn in turns if not turn.turn.sidechain], _pauses(event, context))
         invoked = prompted_memories(files.log, event.host, event.session)
         rules = [rule for rule in read_standing_rules(context.workspace).rules if rule.is_users and not rule.is_stale]
         rules.sort(key=lambda rule: rule.id not in invoked)
@@ -239,6 +248,7 @@ class _SessionCapture:
     ) -> None:
         self._event, self._context, self._captures, self._start = event, context, captures, start
         self._backfill = backfill
+        self._is_dry = backfill is not None and backfill.dry_run
         self._age = (context.now() - event.at).total_seconds()
         self._zone = None if backfill is not None else timezone(timedelta(minutes=event.offset))
         self._notes: list[str] = []
@@ -254,9 +264,8 @@ class _SessionCapture:
         self._deleted = frozenset[str]() if tombstones is None else tombstones.keys()
 
     def run(self, progress: Progress | None) -> CaptureReply:
-        is_dry = self._backfill is not None and self._backfill.dry_run
         recovered: list[CapturedTurn] = []
-        if not is_dry and self._captures.unfinished():
+        if not self._is_dry and self._captures.unfinished():
             with self._captures.exclusive():
                 recovered = list(self._recover())
         with self._context.yield_write_lock():
@@ -266,7 +275,7 @@ class _SessionCapture:
             conversation, head, turns, total = read
             drafts = [draft for turn in turns for draft in self._drafts(turn)]
         fields = anchor_fields(self._event, conversation, head)
-        if is_dry:
+        if self._is_dry:
             self._written = [draft for draft in drafts if draft.text]
             journals = (journal_path(Path(self._root.path), draft.when) for draft in drafts)
             captured = [
@@ -303,6 +312,10 @@ class _SessionCapture:
             if self._age < MISSING_WAIT_S and self._backfill is None and self._event.moment in _RETRY_MOMENTS:
                 return CaptureReply(waiting=True)
             return CaptureReply(notes=(f"nothing to capture: {error.message}",))
+        is_end = self._backfill is None and self._event.moment in END_MOMENTS
+        until = self._event.at.timestamp() if is_end else inf  # turns that ended are from before a later pause
+        turns, off = split_off_record(turns, _pauses(self._event, self._context), until, durable=not self._is_dry)
+        self._exclude(off)
         if self._backfill is not None:
             # The backfill may have been started by a turn that is open now, here or in the session that a fork repeats.
             recent = self._context.now().timestamp() - _OPEN_TURN_S
@@ -315,7 +328,18 @@ class _SessionCapture:
                 return CaptureReply(waiting=True)
             chosen, ends = list(done.turns), done.ends
             self._done = chosen
-        return conversation, head, [turn for turn in chosen if self._is_due(turn, head, ends)], earlier + len(turns)
+        return (
+            conversation,
+            head,
+            [turn for turn in chosen if self._is_due(turn, head, ends)],
+            earlier + len(turns) + len(off),
+        )
+
+    def _exclude(self, turns: Sequence[ParsedTurn]) -> None:
+        """Save that turns off the record are never captured: a fork repeats them in another session."""
+        drafts = [self._draft(turn, self._memory(turn), "") for turn in turns if not self._is_dry]
+        new = [draft for draft in drafts if self._captures.find(draft.memory) is None]
+        self._captures.save_rows(*(self._capture_row(draft, Path(), FORGOTTEN) for draft in new))
 
     def _open(self) -> tuple[Conversation, ConversationHead, Sequence[ParsedTurn], int]:
         """Return the conversation, its metadata, the last turns of the main one, and the number of those before them."""
@@ -355,8 +379,9 @@ class _SessionCapture:
         keyed = ((self._memory(turn, f"statement {item.key}"), item) for item in turn.digest.statements)
         missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
         row = self._captures.find(self._memory(turn)) if missing and not notes else None
-        if not missing or (row and row.state == DONE and not has_entry(Path(row.journal), row.memory)):
-            return  # somebody removed the note of the turn from its journal
+        is_gone = row is not None and row.state == DONE and not has_entry(Path(row.journal), row.memory)
+        if not missing or is_gone or (row is not None and row.state == FORGOTTEN):
+            return  # somebody removed the note of the turn from its journal, or it is off the record
         clean = turn_redactor(turn.digest, self._clean)
         for memory, statement in missing.items():
             yield self._draft(turn, memory, format_statement(statement, clean), type_=statement.kind)
@@ -368,7 +393,7 @@ class _SessionCapture:
         if row is None or (row.state == EMPTY and _has_grown(turn, row)):
             yield self._draft(turn, base, self._note(turn, goes_on=False), row)
             return
-        while row.state != WRITING and _has_grown(turn, row):
+        while row.state not in {WRITING, FORGOTTEN} and _has_grown(turn, row):
             part = self._memory(turn, f"{row.texts} {row.calls}")
             later = self._captures.find(part)
             if later is None:
@@ -577,11 +602,14 @@ def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext
 def session_status(workspace: Workspace) -> SessionStatus:
     """Return the status of a tenant's captures and of the spool. Creates no file."""
     hosts: tuple[HostCaptures, ...] = ()
+    sessions: dict[str, str] = {}
     if (workspace.tenant_folder / "captures.db").exists():
         midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
         with open_captures(workspace.tenant_folder) as captures:
             hosts = captures.status(midnight.timestamp())
-    waiting, oldest_s = spool.count_waiting(str(workspace.home))
+            recent = captures.recent_sessions(workspace.project.id, time.time() - _OPEN_TURN_S)
+            sessions = {session: PauseNotes(str(workspace.home), session).state for session in recent}
+    waiting, oldest_s = count_waiting(str(workspace.home))
     # An old fault must not be reported for ever. The time of its reason is that of the failure, the event's own is older.
     earliest, failed = time.time() - _FAILURE_SHOWN_S, 0
     for reason in (workspace.home / "spool" / "failed").glob("*.why"):
@@ -591,6 +619,6 @@ def session_status(workspace: Workspace) -> SessionStatus:
     from lorelog.services.standing.rules import read_standing_rules
 
     standing = read_standing_rules(workspace)
-    users = [[rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions)]
-    counts = (*map(len, users), sum(rule.edited for some in users for rule in some))
-    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts)
+    rules, decisions = ([rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions))
+    counts = (len(rules), len(decisions), sum(rule.edited for rule in (*rules, *decisions)))
+    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts, sessions)

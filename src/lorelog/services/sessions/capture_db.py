@@ -56,7 +56,7 @@ _DATABASE = DatabaseSchema(
     pragmas=("synchronous = FULL",),
 )
 WRITING, DONE, EMPTY, FORGOTTEN = "writing", "done", "empty", "forgotten"
-"""States of a turn: being written to a journal, written, without content to remember, or erased permanently."""
+"""States of a turn: being written to a journal, written, without content to remember, or never to be written: erased, off the record."""
 
 
 STATEMENT_TEXTS = -1
@@ -140,15 +140,6 @@ class CaptureDatabase:
         created = self._fetch("SELECT created FROM sessions WHERE host = ? AND session = ?", host, session)
         return CaptureStart(epochs[0][0] if epochs else 0, created[0][0] if created else 0)
 
-    def mute(self, host: str, session: str, until: float) -> None:
-        """Exclude a session's turns before a time from capture."""
-        with self._write_transaction() as db:
-            db.execute(
-                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (host, session) DO UPDATE SET"
-                " created = max(created, excluded.created)",
-                (host, session, until, until, until),
-            )
-
     def save_open_session(self, *, host: str, session: str, project: str, at: float, event: str) -> None:
         """Save the last event of a session as text; an empty text means that the session has ended."""
         with self._write_transaction() as db:
@@ -163,6 +154,11 @@ class CaptureDatabase:
         """Return the last events of a project's sessions that have been silent since a time, newest first."""
         query = "SELECT event FROM left_open WHERE host = ? AND project = ? AND at < ? ORDER BY at DESC LIMIT ?"
         return [event for (event,) in self._fetch(query, host, project, before, _MAX_OPEN_SESSIONS)]
+
+    def recent_sessions(self, project: str, since: float) -> list[str]:
+        """Return the ids of a project's sessions without an end, newest first."""
+        query = "SELECT session FROM left_open WHERE project = ? AND at > ? ORDER BY at DESC"
+        return [session for (session,) in self._fetch(query, project, since)]
 
     def find(self, memory: str) -> CaptureRow | None:
         """Return the state of a turn by the id of its memory."""
@@ -234,16 +230,6 @@ def read_captures(folder: Path) -> Iterator[CaptureDatabase]:
         open_captures(folder if exists else Path(temporary)) as opened,
     ):
         yield opened
-
-
-def mute_session(folder: Path, host: str, session: str, until: float) -> None:
-    """Keep the turns of a session from being captured when capturing is enabled again later.
-
-    Nothing needs to be saved before the first capture: turns before the host's first event are never captured.
-    """
-    if (folder / "captures.db").exists():
-        with open_captures(folder) as captures:
-            captures.mute(host, session, until)
 
 
 def _format_time(seconds: float) -> str:

@@ -1,10 +1,11 @@
-"""Decides which turns of a session are due: finished ones, and the rest of silent sessions."""
+"""Decides which turns of a session are due: finished ones that are on the record, and the rest of silent sessions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from math import inf
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
@@ -12,11 +13,10 @@ from msgspec.structs import replace
 
 from lorelog.core.session import CaptureReply, HookEvent, answer_hash
 from lorelog.ingest.transcripts.turns import ParsedTurn
+from lorelog.light.spool import CLOCK_SLACK_S, WORDS, PauseNotes
 from lorelog.services.sessions.capture_db import CaptureDatabase
 
-CLOCK_SLACK_S = 2.0
-"""Tolerance between a hook's time and the host's: the clock is the same, but the two are not taken at once."""
-_END_MOMENTS = frozenset({"turn-end", "turn-failed"})
+END_MOMENTS = frozenset({"turn-end", "turn-failed"})
 _LATE_HOSTS = frozenset({"copilot"})
 """Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
 SILENCE = timedelta(hours=2)
@@ -32,6 +32,31 @@ class FinishedTurns(Struct, frozen=True):
     """The turn whose end the event reports."""
 
 
+def split_off_record(
+    turns: Sequence[ParsedTurn], pauses: PauseNotes, until: float = inf, *, durable: bool = True
+) -> tuple[list[ParsedTurn], list[ParsedTurn]]:
+    """Return the turns that may be captured, and those off the record. The words in a prompt are noted as a pause.
+
+    What follows a turn off the record does not quote it.
+    """
+    for turn in turns:
+        begun = turn.start_time or 0.0
+        if turn.is_off_record and not pauses.covers(begun, begun):
+            pauses.add(WORDS, begun, durable=durable)
+    kept: list[ParsedTurn] = []
+    off: list[ParsedTurn] = []
+    for number, turn in enumerate(turns):
+        ended = turns[number + 1].start_time if number + 1 < len(turns) else None
+        if pauses.covers(turn.start_time, inf if ended is None else ended, until):
+            off.append(turn)
+        elif off and off[-1] is turns[number - 1]:
+            said = tuple(replace(statement, context="") for statement in turn.digest.statements)
+            kept.append(replace(turn, digest=replace(turn.digest, asked="", statements=said)))
+        else:
+            kept.append(turn)
+    return kept, off
+
+
 def select_finished(turns: Sequence[ParsedTurn], event: HookEvent) -> FinishedTurns:
     """Return the finished turns of a main conversation, in order."""
     at = event.at.timestamp()
@@ -39,7 +64,7 @@ def select_finished(turns: Sequence[ParsedTurn], event: HookEvent) -> FinishedTu
     names = [index for index, turn in enumerate(turns) if event.turn and event.turn in {turn.turn.id, *turn.aliases}]
     named = names[-1] if names else None
     begun = _count_begun(turns, at + CLOCK_SLACK_S)
-    if event.moment in _END_MOMENTS:
+    if event.moment in END_MOMENTS:
         return _turns_until_end(turns, event, named, begun)
     if event.moment == "prompt":
         count = named if named is not None else _count_begun(turns, at - CLOCK_SLACK_S)

@@ -1,46 +1,36 @@
 """The history of deliveries over all sessions: lists, tokens per day, and how often each memory was used.
 
-Logs of sessions that ended long ago are merged into daily sums, `sums.jsonl`, by the daemon's background work. The
-sums are written first, with the names of the merged logs, and the logs are removed afterwards: an interruption
-neither loses nor doubles a delivery.
+Logs of sessions that ended more than a year ago are deleted by the daemon's background work: every count is of the last year.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, convert, field, to_builtins
-from msgspec.structs import replace
+from msgspec import Struct, field
 
-from lorelog.core.atomic_file import write_atomic
-from lorelog.core.processes import try_file_lock
+from lorelog.core.document import FileStamp
 from lorelog.core.session import parse_iso_time
 from lorelog.light.delivery_log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 
-MAX_LOG_AGE_DAYS = 90
-"""Logs of sessions without a delivery for longer are merged into daily sums."""
+MAX_LOG_AGE_DAYS = 365
+"""Logs of sessions without a delivery for longer are deleted."""
 MAX_LOG_BYTES = 50_000_000
-"""Total size of the logs; above it the oldest are merged earlier."""
+"""Total size of the logs; above it the oldest are deleted earlier."""
 _MIN_LOG_AGE_S = 2 * 86_400.0
-"""A log in use is never merged: hooks read it to show no memory twice."""
-_SUMS_FILE = "sums.jsonl"
-_MAX_SUMS_BYTES = 100_000_000
+"""A log in use is never deleted: hooks read it to show no memory twice."""
 _LOG_NAME = re.compile(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
 _TEXT_FIELDS = ("at", "host", "session", "project", "moment", "kind", "cue", "call", "target", "guard", "action")
 NOT_USED, CONTRADICTED = "none", "contradicted"
 """The turns after a delivery were read, and no use was seen; or the user rejected what the agent did because of it."""
 SIGNS = frozenset({"id", "obeyed", "changed", CONTRADICTED})
 """What can be seen of a memory in the turns after it was shown."""
-_Stamp = tuple[int, int, int]
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -88,12 +78,9 @@ class DeliveryFilter(Struct, frozen=True, kw_only=True):
         )
 
 
-class DaySum(Struct, kw_only=True):
-    """Deliveries of one day, to one project, of one kind."""
+class DaySum(Struct):
+    """Deliveries of one day."""
 
-    day: str
-    project: str = ""
-    kind: str = ""
     deliveries: int = 0
     tokens: int = 0
 
@@ -134,25 +121,23 @@ class MemoryUsage(Struct):
 class _Totals(Struct):
     """Sums of one or more sessions."""
 
-    days: dict[tuple[str, str, str], DaySum] = field(default_factory=dict)
-    """By day, project and kind."""
+    days: dict[str, DaySum] = field(default_factory=dict)
     memories: dict[str, MemoryUsage] = field(default_factory=dict)
 
-    def add_day(self, other: DaySum) -> None:
-        key = (other.day, other.project, other.kind)
-        total = self.days.setdefault(key, DaySum(day=other.day, project=other.project, kind=other.kind))
-        total.deliveries += other.deliveries
-        total.tokens += other.tokens
+    def add_day(self, day: str, deliveries: int, tokens: int) -> None:
+        total = self.days.setdefault(day, DaySum())
+        total.deliveries += deliveries
+        total.tokens += tokens
 
     def add(self, other: _Totals) -> None:
-        for day in other.days.values():
-            self.add_day(day)
+        for day, total in other.days.items():
+            self.add_day(day, total.deliveries, total.tokens)
         for memory, usage in other.memories.items():
             self.memories.setdefault(memory, MemoryUsage()).add(usage)
 
 
 def list_deliveries(folder: Path, filters: DeliveryFilter) -> list[Delivery]:
-    """Return the deliveries that pass the filters, newest first. Those merged into daily sums are not listed."""
+    """Return the deliveries that pass the filters, newest first."""
     found: list[Delivery] = []
     for path in _session_logs(folder):
         if filters.since and _modified_day(path) < filters.since:
@@ -193,11 +178,7 @@ def used_file(log: Path) -> Path:
 
 def sum_days(folder: Path, since: str = "") -> dict[str, DaySum]:
     """Return deliveries and tokens by local day, from a day on."""
-    days = _Totals()
-    for total in _totals(folder).days.values():
-        if total.day >= since:
-            days.add_day(replace(total, project="", kind=""))
-    return {day: total for (day, _, _), total in sorted(days.days.items())}
+    return {day: total for day, total in sorted(_totals(folder).days.items()) if day >= since}
 
 
 def memory_usage(folder: Path) -> dict[str, MemoryUsage]:
@@ -212,17 +193,19 @@ def unused_counts(folder: Path) -> dict[str, int]:
     }
 
 
-def compact_deliveries(folder: Path, now: float | None = None, max_bytes: int = MAX_LOG_BYTES) -> int:
-    """Merge old logs into daily sums; return the number of merged logs. At most one process does this at a time."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if not try_file_lock(descriptor):
-                return 0
-            return _merge_old_logs(folder, time.time() if now is None else now, max_bytes)
-        finally:
-            os.close(descriptor)
-    return 0
+def delete_old_logs(folder: Path, now: float | None = None, max_bytes: int = MAX_LOG_BYTES) -> int:
+    """Delete the logs that are too old, and the oldest while all together are too large; return their number."""
+    stamps = ((FileStamp.of(path), path) for path in _session_logs(folder))
+    logs = sorted((stamp.mtime_ns / 1e9, stamp.size, path) for stamp, path in stamps if stamp is not None)
+    total, deleted = sum(size for _, size, _ in logs), 0
+    for modified, size, path in logs:
+        age = (time.time() if now is None else now) - modified
+        if age > MAX_LOG_AGE_DAYS * 86_400 or (total > max_bytes and age > _MIN_LOG_AGE_S):
+            total, deleted = total - size, deleted + 1
+            for file in (used_file(path), path):
+                with suppress(OSError):
+                    file.unlink()
+    return deleted
 
 
 def local_day(at: str) -> str:
@@ -239,21 +222,17 @@ def local_day(at: str) -> str:
 
 def _totals(folder: Path) -> _Totals:
     totals = _Totals()
-    totals.add(_read_sums(folder)[0])
     for path in _session_logs(folder):
-        totals.add(_session_totals(path, _stamp(path), _stamp(used_file(path))))
+        totals.add(_session_totals(path, FileStamp.of(path), FileStamp.of(used_file(path))))
     return totals
 
 
 @lru_cache(maxsize=4096)
-def _session_totals(path: Path, _log: _Stamp, _used: _Stamp) -> _Totals:
+def _session_totals(path: Path, _log: FileStamp | None, _used: FileStamp | None) -> _Totals:
     """Return the sums of a session. Cached, because only a few of many logs change between two calls."""
     totals = _Totals()
     for delivery in read_session(path):
-        day = local_day(delivery.at)
-        totals.add_day(
-            DaySum(day=day, project=delivery.project, kind=delivery.kind, deliveries=1, tokens=delivery.tokens)
-        )
+        totals.add_day(local_day(delivery.at), 1, delivery.tokens)
         for memory in delivery.memories:
             how = delivery.used.get(memory, "")
             is_listed = delivery.moment == "session-start"
@@ -275,102 +254,17 @@ def _session_totals(path: Path, _log: _Stamp, _used: _Stamp) -> _Totals:
     return totals
 
 
-def _read_sums(folder: Path) -> tuple[_Totals, frozenset[str]]:
-    """Return the sums of merged logs, and the names of the logs that may still have to be removed."""
-    totals, merged = _Totals(), frozenset[str]()
-    for line in read_lines(str(folder / _SUMS_FILE), _MAX_SUMS_BYTES):
-        with suppress(KeyError, TypeError, ValueError):
-            if "merged" in line:
-                merged = frozenset(map(str, line["merged"]))
-            elif "memory" in line:
-                totals.memories.setdefault(str(line["memory"]), MemoryUsage()).add(convert(line, MemoryUsage))
-            else:
-                totals.add_day(convert(line, DaySum))
-    return totals, merged
-
-
-def _write_sums(folder: Path, totals: _Totals, merged: Iterable[str]) -> None:
-    lines: list[dict[str, Any]] = [to_builtins(total) for _, total in sorted(totals.days.items())]
-    lines += [{"memory": memory, **to_builtins(usage)} for memory, usage in sorted(totals.memories.items())]
-    lines.append({"merged": sorted(merged)})
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    write_atomic(folder / _SUMS_FILE, text.encode("utf-8", "replace"))
-
-
-def _merge_old_logs(folder: Path, now: float, max_bytes: int) -> int:
-    totals, pending = _read_sums(folder)
-    _remove_logs(folder, _merged_names(folder, pending))
-    old = _old_logs(folder, now, max_bytes)
-    if not old:
-        if pending:
-            _write_sums(folder, totals, ())
-        return 0
-    for path in old:
-        totals.add(_session_totals(path, _stamp(path), _stamp(used_file(path))))
-    names = [path.name for path in old]
-    _write_sums(folder, totals, names)
-    _remove_logs(folder, names)
-    _write_sums(folder, totals, ())
-    return len(old)
-
-
-def _old_logs(folder: Path, now: float, max_bytes: int) -> list[Path]:
-    """Return the logs to merge: those that are too old, and the oldest while all together are too large."""
-    logs = []
-    for path in _session_logs(folder):
-        with suppress(OSError):
-            status = path.lstat()
-            logs.append((status.st_mtime, status.st_size, path))
-    total = sum(size for _, size, _ in logs)
-    old = []
-    for modified, size, path in sorted(logs):
-        age = now - modified
-        if age > MAX_LOG_AGE_DAYS * 86_400 or (total > max_bytes and age > _MIN_LOG_AGE_S):
-            old.append(path)
-            total -= size
-    return old
-
-
-def _remove_logs(folder: Path, names: Iterable[str]) -> None:
-    for name in names:
-        for path in (used_file(folder / name), folder / name):
-            with suppress(OSError):
-                path.unlink()
-
-
-def _merged_names(folder: Path, pending: Iterable[str]) -> list[str]:
-    """Return the logs that the sums contain already. A log written after the sums belongs to a resumed session."""
-    written = _stamp(folder / _SUMS_FILE)[1]
-    return [name for name in pending if 0 <= _stamp(folder / name)[1] <= written]
-
-
 def _session_logs(folder: Path) -> Iterator[Path]:
-    """Yield the logs of sessions that are not part of the sums."""
     try:
         names = sorted(path.name for path in folder.iterdir())
     except OSError:
         return
-    pending = _cached_pending(folder, _stamp(folder / _SUMS_FILE)) if _SUMS_FILE in names else ()
-    merged = frozenset(_merged_names(folder, pending))
-    yield from (folder / name for name in names if _LOG_NAME.fullmatch(name) and name not in merged)
-
-
-@lru_cache(maxsize=64)
-def _cached_pending(folder: Path, _sums: _Stamp) -> frozenset[str]:
-    return _read_sums(folder)[1]
-
-
-def _stamp(path: Path) -> _Stamp:
-    """Return size, time and inode of a file, which change with every line; -1 without the file."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return (-1, -1, -1)
-    return (status.st_size, status.st_mtime_ns, status.st_ino)
+    yield from (folder / name for name in names if _LOG_NAME.fullmatch(name))
 
 
 def _modified_day(path: Path) -> str:
-    return datetime.fromtimestamp(max(0.0, _stamp(path)[1] / 1e9)).astimezone().date().isoformat()
+    stamp = FileStamp.of(path)
+    return datetime.fromtimestamp(stamp.mtime_ns / 1e9 if stamp else 0).astimezone().date().isoformat()
 
 
 def days_ago(count: int, today: date | None = None) -> str:

@@ -30,7 +30,6 @@ from lorelog.core.ports import (
     SummaryLink,
     Supersession,
     Vector,
-    VectorPair,
 )
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.stores.embedded import rows, vector_file
@@ -365,15 +364,6 @@ class CatalogReader:
             self._project_counts = counts
         return counts
 
-    def _spread(self, count: int, condition: str, values: Sequence[object]) -> list[tuple[str, int]]:
-        """Return vector key and row of the first live chunk that matches a condition at each of `count` evenly spaced rows."""
-        first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()
-        if first is None:
-            return []
-        statement = f"SELECT vector_key, row FROM chunks WHERE row >= ? AND live AND {condition} ORDER BY row LIMIT 1"
-        starts = [first + (last + 1 - first) * position // count for position in range(count)]
-        return [found for start in starts for found in self.database.execute(statement, (start, *values))]
-
     def get_note(self, name: str) -> str:
         return self.fact(f"remark {name} {self.space}") or ""
 
@@ -480,21 +470,6 @@ class CatalogReader:
             waiting=waiting,
             declined=space_owner(self.fact("declined") or ""),
         )
-
-    def vector_pairs(self, count: int) -> list[VectorPair]:
-        served, shadow = self.fact("space"), self.fact("beside")
-        if served is None or not shadow:
-            return []
-        rows: dict[str, int] = {}
-        for key, row in self._spread(count, f"embedded AND NOT {_WITHOUT_VECTOR}", (shadow,)):
-            rows.setdefault(key, row)
-        chosen = sorted(rows.values())
-        chunks, old, new = self.fetch(chosen), self._vectors(served, chosen), self._vectors(shadow, chosen)
-        return [
-            VectorPair(chunks[row], old[row], new[row])
-            for row in chosen
-            if row in chunks.keys() & old.keys() & new.keys()
-        ]
 
     def coverage(self, filters: Filters) -> VectorCoverage:
         counts = [

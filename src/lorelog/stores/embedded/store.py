@@ -143,7 +143,6 @@ class CatalogStore(ABC):
     entry_sizes = _reads(CatalogReader.entry_sizes, dict)
     sections = _reads(CatalogReader.sections, dict)
     pending = _reads(CatalogReader.pending, list)
-    vector_pairs = _reads(CatalogReader.vector_pairs, list)
     coverage = _reads(CatalogReader.coverage, lambda: VectorCoverage(0, 0))
 
     def projects(self) -> dict[str, int]:

@@ -8,7 +8,8 @@ the memories that fit when a prompt is submitted, otherwise {}.
 The moments tool-before, tool-after and tool-failed are those of one tool call. They are not spooled; the reply blocks the
 call if a guard says so, or has the memories whose cue matches it.
 
-It never fails: on any error the output is valid JSON and the exit status 0. LORELOG_HOOKS=off disables it.
+It never fails: on any error the output is valid JSON and the exit status 0. LORELOG_HOOKS=off disables it, and notes that
+nothing of the session is captured later either.
 
 Examples:
   echo '{"session_id": "s1"}' | lorelog hook claude session-start
@@ -53,6 +54,7 @@ _RECOVERABLE_FIELDS = (
 ).split()
 """Short fields that are read from a payload that is too long or broken; those of a tool call come last."""
 _END_MOMENTS = ("turn-end", "turn-failed", "compact", "session-end")
+_OFF_RECORD = "lorelog: off the record: nothing of this session is captured until `lorelog pause --resume`"
 _NO_MEMORY = "lorelog: this session started without its memory (slow machine or unreadable files); see `lorelog brief`"
 
 
@@ -110,9 +112,10 @@ def _answer_or_empty(words: Sequence[str]) -> dict[str, Any]:
 
 def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str]) -> dict[str, Any]:
     """Record an event and return the reply for the host."""
-    if environment.get("LORELOG_HOOKS", "").lower() in {"off", "0", "false", "no"}:
-        return {}
     host, moment = resolve_host(words[0]) if words else "", words[1] if len(words) > 1 else ""
+    is_off = environment.get("LORELOG_HOOKS", "").lower() in {"off", "0", "false", "no"}
+    if is_off and moment not in MOMENTS:
+        return {}
     if host and moment in {"summary-request", "summary"}:
         from lorelog.surfaces.hook.summaries import answer_summary
 
@@ -137,12 +140,18 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     from lorelog.surfaces.hook.settings import HookContext
 
     prompt = prompt_field(payload) if moment == "prompt" else ""
-    return host_adapter(host).answer(moment, *_handle_event(HookContext(event, environment), prompt))
+    return host_adapter(host).answer(moment, *_handle_event(HookContext(event, environment), prompt, is_off=is_off))
 
 
-def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
+def _handle_event(context: HookContext, prompt: str, *, is_off: bool = False) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
-    moment, settings, notice = context.event["moment"], context.settings, ""
+    moment, notice = context.event["moment"], ""
+    try:
+        state = context.pause_state(prompt, is_off=is_off)
+    except LorelogError as error:
+        state, notice = "", f"lorelog: this session is not captured: {_format_error(error)}"
+    if state in {"off", "hooks off"}:
+        return "", ""
     # Exists until the session was shown its memory: a deadline or an error leaves it there.
     mark = f"{context.address.home}/spool/{context.event['session'].replace('/', '-')}.start"
     if moment == "session-start":
@@ -150,23 +159,10 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
             os.close(os.open(mark, os.O_CREAT | os.O_CLOEXEC, 0o600))
         except OSError:  # (the first session of all has no memory)
             pass
-    if settings["capture.enabled"] and not settings["capture.skip"] and moment != "subagent-start":
-        if moment == "session-start":
-            from lorelog.light.spool import count_waiting
-
-            count, age = count_waiting(context.address.home)
-            since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
-            late = f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
-            notice = late if age >= _LATE_CAPTURE_S else ""
-        try:
-            _spool_event(context)
-        except (LorelogError, OSError) as error:
-            notice = f"lorelog: this session is not captured: {_format_error(error)}"
-            _log_error(notice.removeprefix("lorelog: "))
-        try:
-            _wake_daemon(context.address, settings["daemon.warm"], moment)
-        except (LorelogError, OSError) as error:
-            _log_error(_format_error(error))
+    if state == "on":
+        notice = _capture_event(context)
+    elif state == "off the record" and prompt:
+        notice = _OFF_RECORD
     if moment not in {"session-start", "subagent-start", "compact", "prompt"}:
         return "", notice
     try:
@@ -188,6 +184,30 @@ def _handle_event(context: HookContext, prompt: str) -> tuple[str, str]:
         _log_error(_format_error(error))
         return "", notice
     return shown, notice
+
+
+def _capture_event(context: HookContext) -> str:
+    """Spool an event and wake the daemon, unless capture is turned off; return a notice for the user."""
+    moment, settings, notice = context.event["moment"], context.settings, ""
+    if not settings["capture.enabled"] or settings["capture.skip"] or moment == "subagent-start":
+        return ""
+    if moment == "session-start":
+        from lorelog.light.spool import count_waiting
+
+        count, age = count_waiting(context.address.home)
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - age))
+        late = f"lorelog: {count} events have been waiting to be captured since {since}; run `lorelog hosts status`"
+        notice = late if age >= _LATE_CAPTURE_S else ""
+    try:
+        _spool_event(context)
+    except (LorelogError, OSError) as error:
+        notice = f"lorelog: this session is not captured: {_format_error(error)}"
+        _log_error(notice.removeprefix("lorelog: "))
+    try:
+        _wake_daemon(context.address, settings["daemon.warm"], moment)
+    except (LorelogError, OSError) as error:
+        _log_error(_format_error(error))
+    return notice
 
 
 def _spool_event(context: HookContext) -> None:

@@ -8,6 +8,7 @@ an invalid tenant is an error here too, and if a scope file selects one, the set
 from __future__ import annotations
 
 import os
+import time
 
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import tenant_folder
@@ -84,6 +85,24 @@ class HookContext:
         self.location = locate_journals(self.address.home, self.event["directory"], self.environment)
         self.project = self.location.project
         self.files = DeliveryFiles(os.path.dirname(self.location.deletions), self.project)
+
+    def pause_state(self, prompt: str = "", *, is_off: bool = False) -> str:
+        """Note what this prompt, or hooks that are off, change about the session's pause, and return what is noted now.
+
+        Raise StoreError if that cannot be read or written.
+        """
+        if not prompt and not is_off and not os.path.lexists(f"{self.address.home}/paused"):
+            return "on"
+        from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, WORDS, PauseNotes, is_off_record
+
+        notes, now = PauseNotes(self.address.home, self.event["session"]), time.time()
+        if is_off and notes.state == ON:
+            notes.add(HOOKS_OFF, now if self.event["moment"] in {"session-start", "prompt"} else notes.last_change)
+        elif not is_off and notes.state == HOOKS_OFF:  # they run again
+            notes.add(ON, max(notes.last_change, now - CLOCK_SLACK_S))
+        if notes.state == ON and is_off_record(prompt):
+            notes.add(WORDS, now)
+        return HOOKS_OFF if is_off else notes.state
 
     def record(self, kind: str, memories: list[str], tokens: int, **fields: str) -> bool:
         """Append a delivery to the session's log. Return False if that fails; the agent's work goes on."""

@@ -93,6 +93,8 @@ def answer_tool_call(payload: dict[str, Any], event: dict[str, Any], environment
         reason = {"guard": str(verdict["guard"]), "action": "block"}
         record_delivery(context, "guard", [str(verdict.get("memory") or "")], message, reason)
         return adapter.answer(moment, "", "", {"action": "block", "message": message})
+    if context.pause_state() == "off":
+        return {}
     matches = match_cues(context.files.cues, call, root=context.root, moment=context.event["moment"])
     if follows and is_failed:
         matches += match_cues(context.files.cues, {**call, "failed": False}, root=context.root, moment="tool-before")

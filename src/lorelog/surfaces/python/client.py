@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from msgspec import Meta
 
@@ -69,15 +69,15 @@ def index(
     ignore_files: Names = (),
     force: bool = False,
     vectors: bool = True,
-    reembed: bool | Literal["anyway"] = False,
+    reembed: bool = False,
     progress: Progress | None = None,
 ) -> Fields:
     """Update the index from files and directories (`!path` excludes one); without paths, from the indexed ones.
 
     A file that cannot be read is listed in `problems` of the report and does not stop the run. `reembed` recomputes
-    all vectors and serves the new ones unless they are clearly worse ("anyway": even then).
+    all vectors, and serves the new ones when they are complete.
     """
-    return {**locals(), "reembed": bool(reembed), "anyway": reembed == "anyway"}
+    return locals()
 
 
 def roll_back() -> Fields:

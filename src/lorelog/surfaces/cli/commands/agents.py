@@ -8,6 +8,7 @@ import sys
 from lorelog.core.caller import detect_agent, without_agent_markers
 from lorelog.core.errors import LorelogError, UsageError, plural
 from lorelog.hosts import HOST_TITLES, HOSTS
+from lorelog.light.daemon_connection import find_address
 from lorelog.surfaces.cli.arguments import expand_path, parse_host, request_of
 from lorelog.surfaces.cli.client import (
     OperationClient,
@@ -40,7 +41,7 @@ ARGUMENTS = {
         "--min N": "with --unused: delivered at least N times (default 5)",
     },
     "agent-context": {
-        "--output --out FILE": "write to FILE atomically, and print nothing",
+        "--output FILE": "write to FILE atomically, and print nothing",
         "--log-dir DIR": "also log the result and the queries there (mode 0600)",
     },
     "init": {
@@ -514,6 +515,7 @@ def run_backfill(args: argparse.Namespace) -> int:
     """
     from contextlib import closing
 
+    from lorelog.light.spool import PauseNotes
     from lorelog.operations.requests import parse_past_day
 
     hosts = tuple(dict.fromkeys(map(parse_host, args.hosts))) or HOSTS
@@ -524,6 +526,8 @@ def run_backfill(args: argparse.Namespace) -> int:
     memories: set[str] = set()
     with closing(OperationClient(args.warm, shared=True)) as client, progress_bar() as progress:
         sessions = list(_select_sessions(hosts, args, since, report))
+        # A fork repeats the turns of a paused session under another id: they are excluded once that session was read.
+        sessions.sort(key=lambda session: not PauseNotes(find_address().home, session.session).changes)
         report["found"] = len(sessions)
         for number, session in enumerate(sessions, 1):
             _capture_session(session, since, args, client, report, memories)

@@ -1,4 +1,4 @@
-"""Commands about installations: hosts and uninstall."""
+"""Commands about hosts and their sessions: hosts, pause and uninstall."""
 
 from __future__ import annotations
 
@@ -70,6 +70,12 @@ ARGUMENTS = {
         "": "capture the spooled events of hooks now",
         "--wait SECONDS": "how long to wait for incomplete transcripts (default: 70)",
         "shared": "json daemon",
+    },
+    "pause": {
+        "session SESSION?": "id of a session, or its beginning (default: the open sessions of this project)",
+        "--read-only": "go on delivering memories, and capture nothing",
+        "--resume": "capture again from here on",
+        "shared": "json project tenant daemon",
     },
     "uninstall": {
         "--dry-run": "list what would be removed, and remove nothing",
@@ -369,6 +375,32 @@ def run_hosts_status(args: argparse.Namespace) -> int:
     return print_reply(args, {"hosts": [to_builtins(status) for status in statuses], **spool}, show)
 
 
+def run_pause(args: argparse.Namespace) -> int:
+    """Keep a session out of memory from here on, until it is resumed.
+
+    Nothing of it is captured, also not by a later turn, 'backfill' or an import, and nothing is delivered to it; guards go on
+    blocking. The turn that is running is left out as a whole. The words [off the record] in a prompt do the same as --read-only. Only the
+    session's id is noted. If the note cannot be read, nothing is captured. 'lorelog status' names paused sessions.
+
+    examples:
+      lorelog pause                  the open sessions of this project
+      lorelog pause --read-only
+      lorelog pause --resume
+    """
+    if args.read_only and args.resume:
+        raise UsageError("--read-only and --resume exclude each other", hint="lorelog pause --resume")
+    known = call_operation(args, "session.status", {})["sessions"]
+    chosen = [session for session in known if session.startswith(args.session or "")]
+    if not chosen and not args.session:
+        raise UsageError("no session is open in this project", hint="name it: lorelog pause SESSION")
+    chosen = chosen or [args.session]  # of another project, or not seen yet
+    request = {"moment": "resume" if args.resume else "pause", "source": "read-only" if args.read_only else ""}
+    for session in chosen:
+        call_operation(args, "session.capture", {"host": "any", "session": session, **request})
+    done = "resumed" if args.resume else "paused, memories are delivered" if args.read_only else "paused"
+    return print_reply(args, {"sessions": chosen, **request}, lambda reply, _: print(f"{done}: {', '.join(chosen)}"))
+
+
 def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list[HostStatus], dict[str, Any]]:
     """Return the status of each host, and the counts of the spool."""
     stats: dict[str, install_status.HostCaptureStats] = {}
@@ -420,6 +452,7 @@ _DATA = {
     "config.toml": "settings",
     "identities": "keys",
     "spool": "events that are not captured yet",
+    "paused": "which sessions are off the record",
     "summaries": "turns that are being summarized",
     "hosts": "what was installed into hosts",
     "backups": "copies of the hosts' files",

@@ -43,11 +43,6 @@ ARGUMENTS = {
         "shared": "tenant json project",
     },
     "reset": {"--yes": "do not ask for confirmation", "settings": ""},
-    "store copy": {
-        "": "copy the whole index to another backend",
-        "--to URI!": "address as in store.uri, or 'embedded'",
-        "shared": "json project tenant daemon",
-    },
     "store leave": {
         "": "delete this index's rows in a Milvus that you no longer use",
         "--at URI!": "its address, as in store.uri",
@@ -96,7 +91,6 @@ _MODES = {
     "--remove": "paths",
     "--rollback": "--reembed",
     "--drop-old": "--reembed",
-    "--anyway": "--reembed",
 }
 """Options that replace or change the index run, and what each must be given with."""
 _DESTINATIONS = {
@@ -120,7 +114,7 @@ def _check_options(args: argparse.Namespace) -> None:
         hint = "lorelog index --remove notes/" if mode == "--remove" else f"lorelog index --reembed {mode}"
         raise UsageError(f"{mode} requires {needed}", hint=hint)
     excess = [name for name in given if name not in (mode, needed)]
-    if excess and mode not in {"", "--anyway"}:
+    if excess and mode:
         raise UsageError(f"{mode} cannot be combined with {excess[0]}", hint=hint)
     if args.exclude and not args.paths:
         raise UsageError("--exclude requires paths", hint="the setting index.exclude applies to all paths")
@@ -156,30 +150,14 @@ def _show_report(report: Json, args: argparse.Namespace) -> None:
         return
     embedded = f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded"
     print(f"{format_indexed(report)}. {embedded}, {report['seconds']:.1f} s.")
-    if report["reembedding"]:
-        _show_reembedding(report["reembedding"])
+    if report["reembedding"] and report["reembedding"]["swapped"]:
+        now = f"Now using the vectors of {report['reembedding']['to']}"
+        print(f"{now}; 'lorelog index --reembed --rollback' returns to the old ones.")
     if report["truncated"]:
         texts = plural(report["truncated"], "text")
         print_note(f"{texts} longer than the model's limit; the rest is found by keywords only")
     if report["waiting"]:
         print_note(f"{plural(report['waiting'], 'chunk')} not embedded yet; keyword search finds them already")
-
-
-def _show_reembedding(result: Json) -> None:
-    """Print how both models compare, and which vectors are used now."""
-    if result["probes"]:
-        print(f"Compared on {plural(result['probes'], 'query')} made from the chunks, by vectors alone:")
-        for when, name in (("before", result["from"]), ("after", result["to"])):
-            scores = result[when]
-            shown = scores and f"hit@5 {scores['hit_at_5']:.3f}  MRR {scores['mrr']:.3f}  {name}"
-            print(f"  {when:6}  {shown or f'{name} is not available any more'}")
-    elif result["swapped"]:
-        print("Not compared: the texts are too short to make queries from.")
-    if result["swapped"]:
-        print(f"Now using the vectors of {result['to']}; 'lorelog index --reembed --rollback' returns to the old ones.")
-    elif result["worse"]:
-        still = f"the vectors of {result['from']} are still used"
-        print(f"They find clearly less, so {still}. Use --reembed --anyway to switch.")
 
 
 def run_watch(args: argparse.Namespace) -> int:
@@ -281,42 +259,22 @@ def run_reset(args: argparse.Namespace) -> int:
     return print_reply(args, call_command(args), show)
 
 
-_EMBEDDED = "embedded"
-
-
 def run_store(args: argparse.Namespace) -> int:
-    """Move the search index to another backend, without embedding anything again.
+    """Delete this index from a Milvus that you no longer use.
 
-    The catalog and its vectors are always on this machine. 'copy' writes them to another backend: Milvus Lite (a path that ends
-    in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the local files. It changes no
-    setting: set store.uri afterwards. An interrupted copy continues where it stopped. 'leave' deletes this index's rows in a
-    Milvus that you no longer use. See 'lorelog docs milvus'.
+    The catalog and its vectors are always on this machine. To move the search index to another backend, set store.uri: the next
+    index run writes it there, and embeds nothing again. 'leave' then deletes the rows of this index at the old address. See
+    'lorelog docs milvus'.
 
     examples:
-      lorelog store copy --to http://localhost:19530
-      lorelog store copy --to ~/milvus.db
-      lorelog store copy --to embedded
       lorelog store leave --at http://old-host:19530
     """
-    from lorelog.wiring import copy_store, delete_remote_index, resolve_location
+    from lorelog.wiring import delete_remote_index, resolve_location
 
     location = resolve_location(project=args.project, tenant=args.tenant)
-    flags = {"scope.tenant": args.tenant} if args.tenant else {}
-    if args.verb == "leave":
-        left = delete_remote_index(location, flags, args.at)
-        text = f"Deleted the rows of this index at {one_line(left)}."
-        return print_reply(args, {"left": left}, lambda *_: print(text))
-    if not args.to:
-        raise UsageError("--to must not be empty", hint=f"use an address, a path that ends in .db, or '{_EMBEDDED}'")
-    uri = "" if args.to == _EMBEDDED else args.to
-    report = copy_store(location, flags, uri)
-    place = report.place or _EMBEDDED
-
-    def show(reply: Json, args: argparse.Namespace) -> None:
-        print(f"{plural(report.there, 'chunk')} at {one_line(place)}")
-        print_note(f"to use it: lorelog config set store.uri {uri!r}")
-
-    return print_reply(args, {"to": place, "chunks": report.there, "ok": report.is_consistent}, show)
+    left = delete_remote_index(location, {"scope.tenant": args.tenant} if args.tenant else {}, args.at)
+    text = f"Deleted the rows of this index at {one_line(left)}."
+    return print_reply(args, {"left": left}, lambda *_: print(text))
 
 
 def _show_roots(reply: Json, args: argparse.Namespace) -> None:

@@ -121,12 +121,13 @@ def _read_hosts(_: object) -> list[Json]:
     ]
 
 
-def _read_captured(call: Callable[..., Any]) -> dict[str, int]:
-    """Return the turns and statements written today in all projects, and what stands in this project."""
+def _read_captured(call: Callable[..., Any]) -> Json:
+    """Return the turns and statements written today in all projects, and what stands and is paused in this project."""
     sessions = call("session.status")
     turns, statements = (sum(host[name] for host in sessions["hosts"]) for name in ("today", "statements"))
     standing = {name: sessions[name] for name in ("rules", "decisions", "edited", "waiting")}
-    return {"turns": turns, "statements": statements, **standing}
+    paused = {session: state for session, state in sessions["sessions"].items() if state != "on"}
+    return {"turns": turns, "statements": statements, **standing, "paused": paused}
 
 
 def _read_delivered(call: Callable[..., Any]) -> dict[str, int]:
@@ -199,6 +200,8 @@ def _format_parts(status: Json) -> Iterator[tuple[str, str]]:
         )
         waiting = f"; {plural(captured['waiting'], 'event')} waiting" if captured["waiting"] else ""
         yield "captured", f"written today: {counts}{waiting}"
+        for session, state in captured["paused"].items():
+            yield "captured", f"session {session} is paused ({state}): lorelog pause --resume"
         edited = (
             captured["edited"] and f"; you changed {captured['edited']} in your editor: still yours? (lorelog review)"
         )
@@ -307,7 +310,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     Nothing is started or changed without --repair.
 
     --store checks the catalog and compares it with the search index row by row: the rows in Milvus if store.uri is set, else the
-    vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences without embedding anything again.
+    vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences and embeds
+    texts whose vectors are lost.
 
     --chaos tries the promises on this machine, in a temporary home: a process that writes is killed at random moments and its home is opened
     again, then the cache is deleted. Everything acknowledged must be found, once. It takes a second or two for each kill. Your own memories are

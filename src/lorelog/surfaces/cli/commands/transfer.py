@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from lorelog.code.git import run_git
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
+from lorelog.core.paths import leads_out
 from lorelog.ingest.importers.source import SOURCE_MODULES, ImportSource, MachinePlaces, detect_source, open_source
 from lorelog.services.imports.batches import ChangedSetting
 from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportSummary, ImportTarget
@@ -81,9 +82,8 @@ def run_export(args: argparse.Namespace) -> int:
     """Export memories and records, for people and other programs.
 
     markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
-    (Open Memory Format), for memd and other programs. okf: a folder of Markdown files (Open Knowledge Format 0.2), with who wrote and
-    who verified each. ledger: the records alone, as they are in the ledger. 'lorelog import' reads them all, except the memories
-    in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
+    (Open Memory Format), for memd and other programs. ledger: the records alone, as they are in the ledger. 'lorelog import' reads
+    them all, except the memories in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
 
     The memories of this project are exported. Global memories are your own notes for every project: --with-global adds them.
     Without --output the text is printed.
@@ -92,7 +92,6 @@ def run_export(args: argparse.Namespace) -> int:
       lorelog export --output memories.md
       lorelog export --format jsonl --since 7d | jq .text
       lorelog export --format omf --all-projects --output all.json
-      lorelog export --format okf --output knowledge
     """
     args.warm = "off"  # in this process: the text may be larger than what the daemon sends
     reply = call_command(args)
@@ -181,7 +180,8 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
     """Return the source and its paths; no source for a file of ours."""
     if args.source in SOURCE_MODULES:
         source = open_source(args.source)
-        paths = [Path(expand_path(args.path))] if args.path else list(source.find(_places(args)))
+        named = [Path(expand_path(args.path))] if args.path else source.find(_places(args))
+        paths = _keep_inside(named, _places(args))
         if not paths:
             hint = f"give its path: lorelog import {source.name} PATH"
             raise NotFound(f"nothing to import was found: {source.title}", hint=hint)
@@ -194,6 +194,8 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
     if not path.exists():
         hint = "check the path; 'lorelog import' alone lists what it finds on this machine"
         raise NotFound(f"there is no file {short_path(str(path))}", hint=hint)
+    if not _keep_inside([path], _places(args)):
+        raise NotFound("nothing to import was found", hint="name the file or folder that the link leads to")
     # A file of ours: so the user says, or it is OMF, which may hold records.
     is_own = args.format not in {None, "auto"} or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
     return (None if is_own else detect_source(path)), [path]
@@ -201,6 +203,28 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
 
 def _places(args: argparse.Namespace) -> MachinePlaces:
     return MachinePlaces(Path.home(), Path(resolve_location(project=args.project, tenant=args.tenant).project.root))
+
+
+def _keep_inside(paths: Iterable[Path], places: MachinePlaces) -> list[Path]:
+    """Return the paths that stay where they are found or named, and name the links that lead out."""
+    kept = []
+    for path in paths:
+        base = _base(path, places)
+        if target := Path(leads_out(path, base)).name:
+            shown = f"{short_path(str(path))} is a link that leads out of {short_path(str(base))}, to {target}"
+            print_note(one_line(f"left out: {shown}; name that itself to import it"))
+        else:
+            kept.append(path)
+    return kept
+
+
+def _base(path: Path, places: MachinePlaces) -> Path:
+    """Return the folder that a path must not lead out of: the project or repository it is in, the folder itself, or the home."""
+    whole, base = Path(os.path.abspath(path)), None
+    for folder in reversed((whole, *whole.parents)):  # a repository behind a link of another one does not count
+        if folder == places.project or os.path.lexists(folder / ".git"):
+            base = base if base and leads_out(folder, base) else folder
+    return base or (whole if whole.is_dir() else places.home if whole.is_relative_to(places.home) else whole.parent)
 
 
 def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -> int:
@@ -361,7 +385,8 @@ def _list_sources(args: argparse.Namespace) -> int:
     for name in SOURCE_MODULES:
         source = open_source(name)
         try:
-            found += [{"source": name, "title": source.title, "path": str(path)} for path in source.find(places)]
+            paths = _keep_inside(source.find(places), places)
+            found += [{"source": name, "title": source.title, "path": str(path)} for path in paths]
         except (LorelogError, OSError) as error:
             print_note(f"{name}: {one_line(str(error))}")
     with open_own_engine(args) as engine:

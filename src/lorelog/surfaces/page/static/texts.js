@@ -76,7 +76,6 @@ export const t = {
     proximity: "proximity",
     "part-words": "parts of words",
     time: "time asked for",
-    recency: "recency",
     freshness: "code has changed",
     feedback: "your feedback",
     neighbours: "neighbours",

@@ -175,7 +175,7 @@ export function Dialog({ title, onClose, children, wide }) {
 }
 
 // The parts of a score as a bar: their lengths add up to the score; a part that takes away is drawn over the end.
-const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", recency: "p-time", entry: "p-entry", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
+const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", entry: "p-entry", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
 export const partClass = (part) => (part.value < 0 ? "p-minus" : PART_CLASSES[part.name] || "p-other");
 
 // As long as the hit is likely to be relevant, in the colours of what its score is made of.

@@ -1,13 +1,10 @@
-"""Read transcripts that are logs of events, one per line: those of GitHub Copilot CLI and of DeepSeek Harness (DSH).
+"""Read transcripts of GitHub Copilot CLI: logs of events, one per line.
 
-An event of Copilot CLI is `{type, data, id, timestamp, parentId}`. A turn begins at a `user.message` of a person; those with a `source` were written by the program (a skill, another agent).
+An event is `{type, data, id, timestamp, parentId}`. A turn begins at a `user.message` of a person; those with a `source` were written by the program (a skill, another agent).
 Events of subagents have an `agentId` or name the call that started them, and are skipped.
 
 Lines are written late, and a killed program leaves its last ones out. So a turn also has the name of the hook that reported
 its end, which tells whether it is all there; and a prompt that only its hook's line holds is a turn of its own.
-
-DSH numbers its events and turns, and usually compresses the file with Zstandard. Anchors refer to the numbers of turns. Streamed fragments of
-answers are skipped: the whole message follows them.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from lorelog.ingest.transcripts.turns import (
     TranscriptStats,
     TurnBuilder,
     as_object,
-    message_text,
     object_type,
     to_text,
 )
@@ -101,51 +97,6 @@ def _add_copilot_event(turn: TurnBuilder, kind: str, data: JsonObject) -> bool:
         turn.interrupted = True
     elif kind == "session.error":
         turn.failed = True
-    else:
-        return False
-    return True
-
-
-def is_dsh(record: JsonObject) -> bool:
-    """Return True if a line has the format of DSH."""
-    return object_type(record) in {"turn/start", "user/message", "assistant/message"} and "data" in record
-
-
-class DshReader(OneTurnReader):
-    """Makes turns of events."""
-
-    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
-        kind, data = object_type(record), as_object(record.get("data"))
-        if kind == "session":
-            self._stats.session = to_text(record.get("id")) or self._stats.session
-        number, turn = to_text(data.get("turn")), self._turn
-        is_request = kind == "user/message" and as_object(data.get("source")).get("kind", "user") == "user"
-        begins = kind == "turn/start" or (is_request and (turn is None or turn.has_answer))
-        if begins or (number and turn is not None and turn.identity not in {"", number}):
-            yield from self._begin(number, record.get("time"))
-        if self._turn is None or not _add_dsh_event(self._turn, record, data, is_request=is_request):
-            self._stats.skipped += 1
-
-
-def _add_dsh_event(turn: TurnBuilder, record: JsonObject, data: JsonObject, *, is_request: bool) -> bool:
-    kind = object_type(record)
-    if number := to_text(data.get("turn")):
-        turn.identity = turn.identity or number
-        turn.add_alias(number)
-    if is_request:
-        turn.add_alias(data.get("id"))
-        turn.add_request(message_text(data.get("content")))
-    elif kind == "assistant/message":
-        message = as_object(data.get("message"))
-        turn.add_alias(message.get("id"))
-        turn.add_text(message_text(message.get("content")))
-    elif kind == "tool/call":
-        turn.add_call(data.get("callId"), data.get("name"), data.get("arguments"))
-    elif kind == "tool/result":
-        failed = bool(data.get("isError") or data.get("error"))
-        turn.add_result(data.get("callId"), data.get("result", data.get("content", data.get("output"))), failed=failed)
-    elif kind == "turn/end":
-        turn.interrupted = to_text(as_object(data.get("reason")).get("kind")) in {"aborted", "interrupted", "cancelled"}
     else:
         return False
     return True
