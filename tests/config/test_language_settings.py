@@ -91,11 +91,6 @@ def test_notes_use_the_address_of_a_section_that_names_no_provider(home: Path) -
     assert (options.provider, options.base_url, options.api_key) == ("openai", "http://llm/v1", "of-llm")
 
 
-def test_a_file_for_notes_goes_before_the_one_for_all_prompts(home: Path) -> None:
-    """summarize.prompt takes precedence over prompts.summarize."""
-    assert load(home, '[summarize]\nprompt = "a"\n[prompts]\nsummarize = "b"\n').summarize_options({}).prompt == "a"
-
-
 def test_an_empty_key_chooses_nothing(home: Path) -> None:
     """An empty provider, as memsearch writes it, chooses nothing."""
     assert load(home, '[llm]\nprovider = ""\n').language_options({}) == LanguageOptions()

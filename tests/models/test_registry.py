@@ -38,12 +38,10 @@ def test_an_unknown_provider_is_a_config_error_with_the_nearest_name(asked: str,
 
 
 def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
-    """A provider with one model rejects others, and tells how to keep the former one; others accept any name."""
-    for name in ("e5-large", "e5-small-v2"):
-        with pytest.raises(ConfigError, match=name) as caught:
-            open_embedder(EmbedOptions(model=name))
-        assert "lorelog-1" in caught.value.hint
-    assert "intfloat/e5-small-v2" in caught.value.hint
+    """A provider with one model rejects others; others accept any name."""
+    with pytest.raises(ConfigError, match="e5-large") as caught:
+        open_embedder(EmbedOptions(model="e5-large"))
+    assert "lorelog-1" in caught.value.hint
     embedder = open_embedder(EmbedOptions(provider="openai", model="anything/at-all"))
     assert embedder.model == "anything/at-all"
 

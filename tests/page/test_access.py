@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -121,6 +123,14 @@ def test_the_page_needs_a_ticket(served: PageWorld) -> None:
     assert send(served, "GET", "/", {"Accept": "application/json"}).status == 401
 
 
+def test_a_link_logs_in_here_by_its_ticket_only(served: PageWorld) -> None:
+    """A path that a browser would read as a host is made an ordinary path; a link with the token opens nothing."""
+    reply = send(served, "GET", f"//evil.example/?{urlsplit(served.address()).query}", HTML)
+    assert (reply.status, reply.headers["location"].partition("?")[0]) == (303, "/evil.example/")
+    opened = send(served, "GET", "/api/ops?token=a-token-of-the-page-tests")
+    assert (opened.status, "set-cookie" in opened.headers) == (401, False)
+
+
 def test_other_sites_can_neither_read_nor_write(served: PageWorld) -> None:
     """With a valid cookie, a request of another origin, of another site or for another host name is refused."""
     cookie = log_in(served)
@@ -162,6 +172,16 @@ def test_markdown_never_becomes_markup() -> None:
     assert tree.count('"href"') == 1
     assert "⟨U+202E⟩" in tree
     assert "<!-- memory:x -->" not in json.dumps(render_tree("# A\n<!-- memory:x -->\ntext"))
+
+
+def test_markdown_takes_steps_in_proportion_to_its_length() -> None:
+    """Whatever is repeated, a character costs at most 200 calls."""
+    for piece in ("[", "![", "*[", "[\n", "[`", "[a][", "[[a]", "**[a**", "[](", "**a", "<!--\n", "> "):
+        calls = itertools.count()
+        sys.setprofile(lambda *_, calls=calls: next(calls))
+        render_tree((piece * 1_000)[:1_000])
+        sys.setprofile(None)
+        assert next(calls) < 200 * 1_000, piece
 
 
 @pytest.mark.slow

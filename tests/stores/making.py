@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +36,19 @@ class TemporaryStore(EmbeddedStore):
     def __del__(self) -> None:
         self.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def kill_while_writing(script: str, place: Path, argument: int, lines: int, pause_s: float) -> None:
+    """Run a script that writes to a store at a place and prints lines; kill it after so many of them and a pause."""
+    source = script.format(path=[p for p in sys.path if p], place=str(place))
+    with subprocess.Popen(
+        [sys.executable, "-c", source, str(argument)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(lines):
+            process.stdout.readline()
+        time.sleep(pause_s)
+        process.kill()
 
 
 def vector(*numbers: float) -> Vector:

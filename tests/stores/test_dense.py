@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
-import sys
-import time
 import zlib
 from array import array
 from collections.abc import Callable
@@ -15,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, update
+from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, kill_while_writing, update
 from tests.stores.test_embedded import check_lanes
 
 from lorelog.core.errors import ModelFault
@@ -432,19 +428,10 @@ while True:
 def test_a_killed_build_leaves_an_index_that_answers_rightly(tmp_path: Path, cycles: int) -> None:
     """After kill -9 while codes are built, extended or swapped, searches return what the catalog has."""
     rng = random.Random(11)
-    script = KILLED.format(path=[p for p in sys.path if p], place=str(tmp_path))
     seen = 0
     for cycle in range(cycles):
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(cycle * 1000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
-        )
-        assert process.stdout is not None
-        for _ in range(1 + rng.randrange(8)):  # so many writes, however slow the machine
-            process.stdout.readline()
-        time.sleep(rng.uniform(0.0, 0.1))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        # So many writes, however slow the machine.
+        kill_while_writing(KILLED, tmp_path, cycle * 1000, 1 + rng.randrange(8), rng.uniform(0.0, 0.1))
         seen += len(codes_of(tmp_path))
         store = open_small(tmp_path, 150)
         assert_scores(

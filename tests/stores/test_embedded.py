@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, fill, search_texts, update, vector
+from tests.stores.making import (
+    ALL,
+    OPENED,
+    PlainAnalyser,
+    chunk,
+    fill,
+    kill_while_writing,
+    search_texts,
+    update,
+    vector,
+)
 
 from lorelog.core.document import is_entry_path
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
@@ -348,17 +356,8 @@ while True:
 def test_a_killed_writer_leaves_the_old_version_or_the_new(tmp_path: Path, cycles: int) -> None:
     """After kill -9 every document is complete, ids are unique, and the lanes agree with the catalog."""
     rng = random.Random(7)
-    script = CRASHING.format(path=[p for p in sys.path if p], place=str(tmp_path))
     for cycle in range(cycles):
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(cycle * 10_000)], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(rng.uniform(0.0, 0.3))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        kill_while_writing(CRASHING, tmp_path, cycle * 10_000, 1, rng.uniform(0.0, 0.3))
         check_whole(tmp_path)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,22 +17,6 @@ from lorelog.core.query import Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.embedded.catalog_reader import newest_space, next_space, space_model, space_owner
 from lorelog.stores.milvus import MilvusStore
-
-Open = Callable[[str], Store]
-
-
-@pytest.fixture(params=["embedded", "milvus-lite"])
-def open_as(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Opens one index as a given model."""
-    whose = tenant()
-
-    def opened(model: str) -> Store:
-        if request.param == "embedded":
-            return EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model=model)
-        options = StoreOptions(request.getfixturevalue("milvus_file"))
-        return MilvusStore(tmp_path / "index", PlainAnalyser(), options, tenant=whose, provider="test", model=model)
-
-    return opened
 
 
 def nearest_texts(store: Store, *numbers: float) -> list[str]:
@@ -58,11 +42,35 @@ def make_beside(store: Store) -> None:
         writer.put_vectors({keys["alpha"]: vector(0, 1), keys["beta"]: vector(1, 0)}, shadow=True)
 
 
-def test_each_model_finds_by_its_own_vectors(open_as: Open) -> None:
-    """Before the swap only the old model finds by vectors, after it only the new one; a rollback undoes that."""
-    old, new = open_as("old"), open_as("new")
+TwoModels = tuple[Store, Store]
+"""One index as the old model sees it and as the new one does, whose vectors are made beside."""
+
+
+@pytest.fixture(params=["embedded", "milvus-lite"])
+def models(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TwoModels]:
+    whose = tenant()
+
+    def opened(model: str) -> Store:
+        if request.param == "embedded":
+            return EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model=model)
+        options = StoreOptions(request.getfixturevalue("milvus_file"))
+        return MilvusStore(tmp_path / "index", PlainAnalyser(), options, tenant=whose, provider="test", model=model)
+
+    old, new = opened("old"), opened("new")
     fill(old)
     make_beside(new)
+    yield old, new
+    old.close()
+    new.close()
+
+
+def ids_are_of(store: Store, model: str) -> bool:
+    return all(stored.id == stored.chunk.identify(model) for stored in store.chunks_of("/a.md"))
+
+
+def test_each_model_finds_by_its_own_vectors(models: TwoModels) -> None:
+    """Before the swap only the old model finds by vectors, after it only the new one; a rollback undoes that."""
+    old, new = models
     assert nearest_texts(old, 1, 0) == ["alpha", "beta"]
     assert new.coverage(ALL).with_vectors == 0
     assert old.serves_model()
@@ -78,26 +86,18 @@ def test_each_model_finds_by_its_own_vectors(open_as: Open) -> None:
     assert old.coverage(ALL).with_vectors == 0
     assert new.serves_model()
     assert not old.serves_model()
-    assert [stored.id for stored in new.chunks_of("/a.md")] == [
-        stored.chunk.identify("new") for stored in new.chunks_of("/a.md")
-    ]
+    assert ids_are_of(new, "new")
     assert new.compare().is_consistent
     with new.writer() as writer:
         writer.roll_back()
     assert nearest_texts(old, 1, 0) == ["alpha", "beta"]
-    assert [stored.id for stored in old.chunks_of("/a.md")] == [
-        stored.chunk.identify("old") for stored in old.chunks_of("/a.md")
-    ]
+    assert ids_are_of(old, "old")
     assert old.compare().is_consistent
-    for store in (old, new):
-        store.close()
 
 
-def test_vectors_left_by_a_model_are_used_again(open_as: Open) -> None:
+def test_vectors_left_by_a_model_are_used_again(models: TwoModels) -> None:
     """A model that returns embeds only what it lacks, unless its dimension has changed."""
-    old, new = open_as("old"), open_as("new")
-    fill(old)
-    make_beside(new)
+    old, new = models
     with new.writer() as writer:
         writer.swap_vectors()
 
@@ -109,8 +109,6 @@ def test_vectors_left_by_a_model_are_used_again(open_as: Open) -> None:
 
     assert len(old.pending(5, shadow=True)) == 2
     assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
-    for store in (old, new):
-        store.close()
 
 
 KILLED = """
@@ -136,14 +134,11 @@ with store.writer() as writer:
 """
 
 
+@pytest.mark.parametrize("models", ["embedded"], indirect=True)
 @pytest.mark.parametrize("moment", ["before", "within", "after"])
-def test_killed_while_vectors_are_exchanged(tmp_path: Path, moment: str) -> None:
+def test_killed_while_vectors_are_exchanged(tmp_path: Path, models: TwoModels, moment: str) -> None:
     """If the process dies during a swap, one model's vectors and ids are complete, and the swap can be done or undone."""
-    old, new = (
-        EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model=model) for model in ("old", "new")
-    )
-    fill(old)
-    make_beside(new)
+    old, new = models
 
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), moment], check=False, timeout=60)
 
@@ -153,15 +148,11 @@ def test_killed_while_vectors_are_exchanged(tmp_path: Path, moment: str) -> None
         with new.writer() as writer:
             writer.roll_back()
     assert nearest_texts(old, 1, 0) == ["alpha", "beta"]
-    assert [stored.id for stored in old.chunks_of("/a.md")] == [
-        stored.chunk.identify("old") for stored in old.chunks_of("/a.md")
-    ]
+    assert ids_are_of(old, "old")
     again = "roll_back" if moment == "after" else "swap_vectors"
     with new.writer() as writer:
         getattr(writer, again)()
     assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
-    old.close()
-    new.close()
 
 
 def test_names_of_vectors() -> None:

@@ -70,7 +70,7 @@ def test_export_is_plain_text(shell: Shell, full: Path, project: Path) -> None:
     text = shell("export", "--with-global").out
     assert text.count("the otter lives in the river") == text.count("I prefer tabs") == 1
     assert "<!--" not in text
-    assert shell("export", "--format", "jsonl", "--out", project).status == 0
+    assert shell("export", "--format", "jsonl", "--output", project).status == 0
     lines = [json.loads(line) for line in (project / "memories.jsonl").read_text("utf-8").splitlines()]
     assert sorted(line["item"] for line in lines) == ["memory", "record", "record"]
     nothing = shell("export", "--since", "2999-01-01")

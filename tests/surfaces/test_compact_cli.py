@@ -48,14 +48,6 @@ def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Sh
     ]
 
 
-def test_llm_none_calls_no_model(written: Path, shell: Shell) -> None:
-    """`--llm none` overrides the settings, extracts sentences and costs nothing."""
-    reply = shell("compact", "--llm", "none", "--json").json
-
-    assert (reply["worded_by"], reply["calls"], reply["tokens_spent"], reply["changed"]) == ("none", 0, 0, True)
-    assert shell("status", "cost", "--json").json["lines"] == []
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

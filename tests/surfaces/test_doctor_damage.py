@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -84,20 +85,23 @@ def test_deliveries_open_tasks_and_captures_may_be_garbage(tenant: Path, cache: 
     assert "cannot be read: 1" in checks(shell)["file"]["message"]
 
 
+@pytest.mark.parametrize("command", [["index"], ["add", "the stork returns"]])
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"roots": 5}', b"\xff", None])
 def test_a_malformed_list_of_roots_is_set_aside_and_written_again(
-    tenant: Path, project: Path, shell: Shell, content: bytes | None
+    tenant: Path, project: Path, shell: Shell, content: bytes | None, command: list[str]
 ) -> None:
-    """An addition is saved, doctor names the file, and an index run knows all roots again from the index."""
+    """The command that writes it again says so and knows all roots from the index; doctor names the file before and after."""
     path = tenant / "roots.json"
     cut = path.read_bytes()[:-20]
     path.write_bytes(cut if content is None else content)
 
     assert "roots.json is malformed" in checks(shell)["roots"]["message"]
-    assert shell("index").status == 0
+    outcome = shell(*command)
+    assert (outcome.status, "written again from the index" in outcome.out + outcome.err) == (0, True)
     assert [kept.read_bytes() for kept in tenant.glob("roots.json.bad-*")] == [cut if content is None else content]
     assert {root["path"] for root in shell("index", "--list", "--json").json["roots"]} >= {str(project / "notes")}
     assert checks(shell) == {}
+    assert "roots.json.bad-" in shell("doctor").out
 
 
 def _overwrite(path: Path) -> None:
@@ -152,8 +156,16 @@ def test_what_is_in_the_way_is_named(cache: Path, shell: Shell) -> None:
     assert "is a file, not a directory" in checks(shell)["home"]["message"]
 
 
+def damage_vectors(cache: Path) -> Path:
+    """Change every byte of the vector file."""
+    (path,) = cache.rglob("*.i16")
+    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
+    os.utime(path, ns=(1, 1))
+    return path
+
+
 def test_damaged_vectors_are_named_and_repaired(cache: Path, shell: Shell) -> None:
-    """`doctor --store` names the damaged file and what differs, `--repair` says what it repaired, and then all is well."""
+    """`doctor --store` names the damaged file and what differs; `--repair` makes the vectors again and says what it repaired."""
     (path,) = cache.rglob("*.i16")
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
@@ -166,13 +178,22 @@ def test_damaged_vectors_are_named_and_repaired(cache: Path, shell: Shell) -> No
     assert repaired.status == 0
     assert f"damaged: 3 lines of {path.name}" in repaired.out
     assert checks(shell, "--store") == {}
+    assert "every chunk has a vector" in shell("doctor").out
+
+
+def test_the_first_search_over_damaged_vectors_says_so(cache: Path, shell: Shell) -> None:
+    """The answer that finds the damage names it, counts the vectors that are left, and has the keyword matches."""
+    damage_vectors(cache)
+
+    reply = shell("search", "otter", "--json").json
+
+    assert (reply["coverage"]["with_vectors"], len(reply["hits"])) == (0, 1)
+    assert any(note.startswith("3 damaged vectors removed") for note in reply["notes"])
 
 
 def test_an_index_run_repairs_damaged_vectors(cache: Path, shell: Shell) -> None:
     """An index run over unchanged files rebuilds vectors that another program has changed, and says so."""
-    (path,) = cache.rglob("*.i16")
-    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
-    os.utime(path, ns=(1, 1))
+    path = damage_vectors(cache)
 
     report = shell("index")
 
@@ -183,9 +204,7 @@ def test_an_index_run_repairs_damaged_vectors(cache: Path, shell: Shell) -> None
 
 def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
     """While another process writes, damaged vectors are left out, and a note gives the reason."""
-    (path,) = cache.rglob("*.i16")
-    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
-    os.utime(path, ns=(1, 1))
+    damage_vectors(cache)
 
     with hold_lock(cache / "writer.lock", wait_s=1):
         outcome = shell("search", "otter")
@@ -195,9 +214,7 @@ def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
 
 def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, project: Path, shell: Shell) -> None:
     """Without any search or index run, damaged vectors are rebuilt, and doctor tells of it."""
-    (path,) = cache.rglob("*.i16")
-    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
-    os.utime(path, ns=(1, 1))
+    path = damage_vectors(cache)
 
     with Lorelog(project=project) as memory:
         memory._caller.engine.run_background_work()
@@ -205,6 +222,20 @@ def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, 
     assert checks(shell, "--store") == {}
     assert "damaged files were rebuilt" in shell("doctor").out
     assert path.name in shell("doctor").out
+
+
+def test_a_memory_that_was_not_indexed_is_undone_by_the_command_that_is_named(cache: Path, shell: Shell) -> None:
+    """If the index cannot be written, `supersede` names the new memory by an id that `delete` knows after an index run."""
+    old = shell("search", "heron", "--json").json["hits"][0]["id"]
+    shutil.rmtree(cache / "lexical")
+    (cache / "lexical").write_text("in the way", "utf-8")
+
+    told = shell("supersede", old, "the heron walks").err
+
+    (cache / "lexical").unlink()
+    assert shell("index").status == 0
+    assert shell("delete", re.findall(r"'lorelog delete (.*?)' undoes this", told)[0]).status == 0
+    assert found(shell, "stands still")
 
 
 def test_a_full_disk_is_named_with_its_figure(tenant: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

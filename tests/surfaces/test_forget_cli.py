@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -182,7 +183,7 @@ def test_a_dry_run_lists_every_entry_and_changes_no_byte(full: Path, shell: Shel
     assert contents(home, project) == before
     assert told["selected"] == {"memories": 2, "turns": 1, "summaries": 1, "records": 1}
     assert {entry["action"] for entry in told["entries"]} == {"cut", "reword"}
-    assert told["references"].keys() == {"feedback", "lifecycle", "guards", "deliveries", "traces"}
+    assert told["references"].keys() == {"feedback", "lifecycle", "authored", "guards", "deliveries", "traces"}
     assert SECRET in [entry["preview"] for entry in told["entries"]]
     assert "record: its text is replaced by its hash" in dry.out
     assert str(full) in told["unreached"]
@@ -284,6 +285,22 @@ def test_conversations_of_hosts_go_on_request_and_only_those_that_were_captured(
     assert str(other.name) in done.err
 
 
+def test_the_command_that_is_named_for_a_conversation_deletes_it(full: Path, shell: Shell) -> None:
+    """After a forget, the command that the note names deletes the host's conversation, as a dry run says; then it is not named."""
+    ((named, _),) = re.findall(
+        r"'lorelog (forget --verify (\S+) --host-transcripts)' deletes it",
+        shell("forget", "--match", CANARY, "--yes").err,
+    )
+    assert f"{full.name} would be deleted" in shell(*named.split(), "--dry-run").out.replace("\n", " ")
+    assert (shell(*named.split()).status, full.exists()) == (2, True)
+
+    done = shell(*named.split(), "--yes")
+
+    assert (done.status, full.exists()) == (0, False), done.err
+    assert "not reached" not in shell("forget", "--verify", "last").err
+    assert "names no conversation" in shell(*named.split(), "--yes").err
+
+
 def test_files_that_are_not_ours_are_edited_only_if_confirmed(shell: Shell, project: Path) -> None:
     """A note outside the journals, and an entry that came with the repository, are refused; --edit-files erases them."""
     note = write(project / "notes" / "plan.md", f"# Plan\n\nKeep this.\n\n## Launch\n\n{SECRET}\n")
@@ -320,17 +337,6 @@ def test_a_forgotten_memory_is_gone_and_its_return_is_found(shell: Shell, projec
     done = shell("forget", "--verify", "last")
 
     assert (done.status, "copy.md" in done.out) == (1, True)
-
-
-def test_a_decision_is_forgotten_with_proof(shell: Shell, project: Path, home: Path) -> None:
-    """The usual words of a record, such as its status, are no residue."""
-    decision = shell("decide", "Use the northern slip", "--because", "nobody else does", "--json").json["artifact_id"]
-    shell("decide", "Use another slip", "--because", "it is wider")
-
-    done = shell("forget", decision, "--yes", "--json")
-
-    assert done.status == 0, done.out
-    assert done.json["residues"] == []
 
 
 def test_a_damaged_catalog_that_was_set_aside_goes_too(shell: Shell, project: Path, home: Path) -> None:

@@ -32,7 +32,7 @@ def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypat
     shell("config", "set", "records.identity", "otto")
     start_task(shell)
     file = tmp_path / "out.jsonl"
-    assert shell("export", "--format", "ledger", "--out", file).status == 0
+    assert shell("export", "--format", "ledger", "--output", file).status == 0
 
     monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "other"))
     trusted = shell("identity", "trust", "otto", line, "--json").json

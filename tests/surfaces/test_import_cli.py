@@ -166,13 +166,3 @@ def test_replies_are_documented(shell: Shell, project: Path, person: Path) -> No
     }
     assert set(fields(shell("import", "--json").json)) == documented("import without arguments")
     assert set(shell("import", "--undo", made["batch"], "--json").json) == documented("import --undo")
-
-
-def test_both_spellings_of_output(shell: Shell, project: Path) -> None:
-    """--output and the older --out mean the same, for export and agent-context."""
-    assert shell("add", "the otter lives in the river").status == 0
-    for number, option in enumerate(("--output", "--out")):
-        assert shell("export", option, project / f"{number}.md").status == 0
-        assert shell("agent-context", "--query", "otter", option, project / f"context-{number}.md").status == 0
-    assert (project / "0.md").read_bytes() == (project / "1.md").read_bytes()
-    assert (project / "context-1.md").is_file()

@@ -68,7 +68,7 @@ def test_what_is_exported_is_imported(form: str, shell: Shell, tmp_path: Path) -
     """Every format is exported to a private file and imported into another tenant; importing again writes nothing."""
     start_task(shell)
     file = tmp_path / "out"
-    assert shell("export", "--format", form, "--out", file).status == 0
+    assert shell("export", "--format", form, "--output", file).status == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     if form != "omf":
         assert shell("export", "--format", form).out == file.read_text("utf-8")
@@ -101,7 +101,7 @@ def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> 
     start_task(shell)
     shell("search", "heron otters")
     file = tmp_path / "all.omf"
-    shell("export", "--format", "omf", "--out", file)
+    shell("export", "--format", "omf", "--output", file)
     items = json.loads(file.read_text("utf-8"))["memories"]
     assert [("record" in item["extensions"]["lorelog"]) for item in items] == [True, False]
     assert (items[1]["content"], items[1]["tags"]) == ("a heron was seen", ["bird:heron"])
@@ -113,7 +113,7 @@ def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> 
     assert [
         (entry["type"], entry["tags"], entry["anchor"]["origin"]) for entry in found if entry["type"] == "fact"
     ] == [("fact", ["bird:heron"], "import")]
-    assert shell("export", "--format", "omf", "--out", file).status == 2  # never written over
+    assert shell("export", "--format", "omf", "--output", file).status == 2  # never written over
 
 
 def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None
     for words in (
         ["import", tmp_path / "none"],
         ["import", tmp_path],
-        ["export", "--format", "ledger", "--out", tmp_path / "no" / "where"],
+        ["export", "--format", "ledger", "--output", tmp_path / "no" / "where"],
     ):
         done = shell(*words, "--json")
         assert done.status == 1

@@ -20,17 +20,6 @@ from lorelog.operations.catalogue import all_operations
 FAKE = {"embedding.provider": "fake"}
 
 
-def test_results_cannot_be_changed(tmp_path: Path) -> None:
-    """What a search returns is a value: it has no dictionary and refuses assignment."""
-    write(tmp_path / "a.md", "alpha\n")
-    with Lorelog(project=tmp_path, settings=FAKE) as memory:
-        memory.index([tmp_path])
-        hit = memory.search("alpha").hits[0]
-
-    with pytest.raises(AttributeError):
-        hit.score = 2.0  # type: ignore[misc]
-
-
 def test_a_closed_memory_is_not_opened_again(tmp_path: Path) -> None:
     """Closing twice does no harm; any method after it raises UsageError, also those of namespaces."""
     memory = Lorelog(tmp_path, settings=FAKE)
@@ -85,19 +74,6 @@ def test_wrong_arguments_are_named(tmp_path: Path, use: Callable[[Any], object],
     """A value of the wrong kind raises UsageError with the parameter, and is never taken apart."""
     with Lorelog(tmp_path, settings=FAKE) as memory, pytest.raises(UsageError, match=named):
         use(memory)
-
-
-def test_two_homes_do_not_know_each_other(tmp_path: Path) -> None:
-    """What is indexed in one home is not found in another, nor by another tenant of the same home."""
-    write(tmp_path / "a.md", "alpha\n")
-    with Lorelog(project=tmp_path, home=tmp_path / "one", settings=FAKE) as memory:
-        memory.index([tmp_path / "a.md"])
-        assert memory.search("alpha").hits
-
-    with Lorelog(project=tmp_path, home=tmp_path / "two", settings=FAKE) as memory:
-        assert not memory.search("alpha").hits
-    with Lorelog(project=tmp_path, home=tmp_path / "one", settings={**FAKE, "scope.tenant": "other"}) as memory:
-        assert not memory.search("alpha").hits
 
 
 def test_one_path_is_indexed_as_one_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -518,12 +518,12 @@ def test_a_cross_encoder_reads_as_settings_choose(otters: OtterProject) -> None:
 
 
 def test_a_provider_writes_the_notes_of_sessions(otters: OtterProject) -> None:
-    """By default no model is called; with summarize.provider one writes the note, at summarize.base_url, with summarize.prompt."""
+    """By default no model is called; with summarize.provider one writes the note, at summarize.base_url, with prompts.summarize."""
     server = otters.serve(write_note)
     assert "- User asked: Which cache" in otters.capture()
     assert server.requests == []
     otters.configure("summarize.provider", "openai")
-    otters.configure("summarize.prompt", str(write(otters.path.parent / "prompt.md", "Reime, {agent}!")))
+    otters.configure("prompts.summarize", str(write(otters.path.parent / "prompt.md", "Reime, {agent}!")))
 
     note = otters.capture()
 
@@ -566,7 +566,7 @@ def test_every_setting_has_a_test() -> None:
     """Every setting has a test of its effect: here, or where the process that it is for is tested."""
     seen = {effect.key for effect in (*FOUND, *SENT, *TRACED, *SHOWN)}
     seen |= {f"embedding.{name}" for name in ("base_url", "timeout_s", "query_prefix")}
-    seen |= {f"summarize.{name}" for name in ("provider", "base_url", "prompt", "timeout_s")}
+    seen |= {f"summarize.{name}" for name in ("provider", "base_url", "timeout_s")}
     # llm and prompts: test_language_reach.py; review: test_review.py; watch: test_watch_cli.py and tests/services/watch; daemon, http: their own folders;
     # scope: tests/services/places.
     families = ("ollama.", "rerank.", "watch.", "llm.", "prompts.", "daemon.", "http.", "review.")

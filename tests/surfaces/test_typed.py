@@ -81,7 +81,7 @@ def test_a_restored_backup_is_not_called_imported(
     start(shell)
     shell("task", "evidence", "otters came twice", "--kind", "log", "--origin", "tool")
     backup = tmp_path / "backup.jsonl"
-    shell("export", "--format", "ledger", "--out", backup)
+    shell("export", "--format", "ledger", "--output", backup)
     monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "elsewhere"))
 
     assert "count as imported text" in shell("import", backup, "--dry-run").err

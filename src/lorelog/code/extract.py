@@ -22,7 +22,6 @@ from __future__ import annotations
 import importlib
 import importlib.resources
 import re
-import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from lorelog.code.languages.hooks import LanguageHooks
 from lorelog.code.languages.registry import LANGUAGES_BY_NAME
 from lorelog.code.source import SourceText
 from lorelog.core.code import FileExtract
+from lorelog.core.processes import resident_bytes
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Point, Query, Tree
@@ -49,18 +49,6 @@ _MAX_OPEN_ANGLES = 2000
 _ANGLES = re.compile(rb"<<|[<>;{}()]")
 _MAX_REPAIR_BYTES = 1_000_000
 """Broken files up to this size are repaired; a larger one is hardly being edited."""
-
-
-def resident_memory() -> int:
-    """Return the resident memory of this process in bytes, or its maximum so far if the system does not tell."""
-    import resource
-
-    try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  (called often while a file is parsed)
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except (OSError, ValueError, IndexError):
-        maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return maximum if sys.platform == "darwin" else maximum * 1024
 
 
 def extract(source: bytes, language: str) -> FileExtract:
@@ -142,7 +130,7 @@ class _BoundedParser:
     def __init__(self, source: bytes, end: float = 0.0) -> None:
         self._source = source
         self.end = end or time.thread_time() + _MIN_SECONDS + _SECONDS_PER_MB * len(source) / 1e6
-        self._max_memory = resident_memory() + _MIN_MEMORY + _MEMORY_PER_BYTE * len(source)
+        self._max_memory = resident_bytes() + _MIN_MEMORY + _MEMORY_PER_BYTE * len(source)
         self._memory_check_at = time.thread_time() + _MEMORY_CHECK_AFTER_S
         self._stop = _parse_limit(source)
         self._is_parsing = True
@@ -170,7 +158,7 @@ class _BoundedParser:
         if not self._is_parsing:
             return self._source[offset : offset + 256]
         now = time.thread_time()
-        if now > self.end or (now > self._memory_check_at and resident_memory() > self._max_memory):
+        if now > self.end or (now > self._memory_check_at and resident_bytes() > self._max_memory):
             self.is_exhausted = True
         return b"" if self.is_exhausted else self._source[offset : min(offset + _CHUNK, self._stop)]
 

@@ -256,7 +256,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "",
         "File with instructions for summaries of memories (`compact`) that replace the built-in prompt.",
     ),
-    Setting("prompts.summarize", "", "File with instructions for notes, used if `summarize.prompt` is empty."),
+    Setting("prompts.summarize", "", "File with instructions for notes that replace the built-in prompt."),
 )
 
 SESSION_SETTINGS: tuple[Setting, ...] = (
@@ -345,7 +345,6 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "Daily token limit for notes; when it is reached, sentences are extracted until the next day.",
         limits=(0, 1_000_000_000),
     ),
-    Setting("summarize.prompt", "", "File with instructions for notes that replace the built-in prompt."),
     Setting(
         "redact.patterns",
         (),

@@ -328,7 +328,7 @@ class Settings(Struct, frozen=True):
             command=self.value("llm.command"),
             window_tokens=fallback.window_tokens,
             ollama=fallback.ollama,
-            prompt=self.value("summarize.prompt") or self.value("prompts.summarize"),
+            prompt=self.value("prompts.summarize"),
         )
 
     def spend_options(self) -> SpendOptions:

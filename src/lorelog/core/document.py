@@ -49,6 +49,14 @@ class FileStamp(Struct, frozen=True):
         most = 0x7FFF_FFFF_FFFF_FFFF
         return cls(status.st_size, max(-most, min(most, status.st_mtime_ns)), status.st_ino & most)
 
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> FileStamp | None:
+        """Return the stamp of a file, of a link itself; None if there is none."""
+        try:
+            return cls.from_stat(os.lstat(path))
+        except OSError:
+            return None
+
 
 class SourceFile(Struct, frozen=True):
     """A Markdown file from a scan: real path, the root above it, and its stamp."""

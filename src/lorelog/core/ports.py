@@ -177,10 +177,6 @@ class StoreStats(Serializable, Struct, frozen=True):
     """Documents by project."""
 
 
-FORMER_BUILTIN_MODELS = ("builtin/e5-small-v2",)
-"""An update replaced them: nobody chose another model, and their vectors can no longer be searched."""
-
-
 class ReembedState(Struct, frozen=True):
     """Which model's vectors an index serves, and which shadow vectors are being made to replace them."""
 
@@ -199,9 +195,12 @@ class ReembedState(Struct, frozen=True):
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the vectors are those of a former built-in model, and the present one was not rolled back."""
-        is_former = self.served in FORMER_BUILTIN_MODELS and self.served != self.own
-        return is_former and self.own.startswith("builtin/") and self.declined != self.own
+        """Return whether the vectors are those of a former built-in model, and the present one was not rolled back.
+
+        An update replaced it, and nobody chose another model; weights of a folder were chosen.
+        """
+        is_former = self.served.startswith("builtin/") and not self.served.startswith("builtin/weights-")
+        return is_former and self.own.startswith("builtin/") and self.own not in (self.served, self.declined)
 
 
 REPAIR_NOTE = "repairs"

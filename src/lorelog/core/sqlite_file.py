@@ -38,6 +38,9 @@ def connect_readonly(
     the file is complete and is opened as immutable.
     """
     try:
+        if path.with_name(f"{path.name}-journal").exists():  # a process may have been killed while it created the file
+            with suppress(sqlite3.OperationalError):
+                _connect_checked(path, "mode=rw", busy_s, None).close()  # rolls back
         return _connect_checked(path, "mode=ro", busy_s, check)
     except sqlite3.OperationalError:
         log = path.with_name(path.name + "-wal")
@@ -229,3 +232,19 @@ def _connect_checked(
         db.close()
         raise
     return db
+
+
+_CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
+
+
+def rewrite_database(database: sqlite3.Connection) -> None:
+    """Copy all rows into new pages and empty the write-ahead log: deleted rows leave their bytes in both.
+
+    Raise sqlite3.OperationalError if a reader keeps the log from being emptied.
+    """
+    database.execute("VACUUM")
+    for _ in range(_CHECKPOINT_TRIES):
+        if not database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            return
+        time.sleep(_CHECKPOINT_PAUSE_S)
+    raise sqlite3.OperationalError("busy: a reader keeps the write-ahead log from being emptied")

@@ -153,7 +153,7 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
     "memory.export",
     ShellCommand(
         "export",
-        options={"out": "--output --out"},
+        options={"out": "--output"},
         helps={
             "out": "file to write, or an existing directory; never overwritten",
             "format": "markdown, jsonl, omf, ledger",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 from lorelog.core.errors import NotFound, UsageError
@@ -10,15 +10,12 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, about, parse_past_day
-from lorelog.services.forget.forget_plan import format_report
 from lorelog.services.forget.forgetter import ForgetReply
-from lorelog.services.forget.residues import Residue
 
 OPERATIONS = OperationFamily()
 _ABSENT_AGENTS = "an agent must not forget permanently: 'delete' hides a memory, and a person forgets in the shell"
 _ABSENT_MCP = "receipts are for the person who forgot something"
 _PERSON_HINT = "a person does this in a terminal of their own; 'lorelog delete' hides a memory"
-Reasons = Mapping[str, str]
 
 
 class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
@@ -39,6 +36,10 @@ class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
         bool, about("Also delete the hosts' own conversations that it was captured from, whole files.")
     ] = False
     complete: Annotated[bool, about("Complete interrupted forgets, and forget nothing else.")] = False
+    receipt: Annotated[
+        str,
+        about("With host_transcripts: delete those that this receipt names, and forget nothing else.", max_length=4096),
+    ] = ""
 
 
 class VerifyForgetRequest(OperationRequest, frozen=True):
@@ -48,21 +49,6 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
         str,
         about("A receipt's id, its first characters, its path, or `last`.", min_length=1, max_length=4096),
     ] = "last"
-
-
-class ForgetProof(OperationReply, frozen=True, kw_only=True):
-    """A receipt, and what a new search finds."""
-
-    ok: bool
-    id: str
-    at: str
-    message: str
-    selected: Mapping[str, int]
-    places: Sequence[str]
-    unreached: Reasons
-    searched_files: int
-    residues: Sequence[Residue]
-    unreadable: Sequence[str]
 
 
 class ForgetReceipt(OperationReply, frozen=True, kw_only=True):
@@ -86,7 +72,7 @@ class ReceiptsReply(ReplyItems[ForgetReceipt], OperationReply, frozen=True, kw_o
     ShellCommand(
         "forget",
         ("ids",),
-        hidden=("confirm",),
+        hidden=("confirm", "receipt"),
         helps={"match": "entries that contain this text, in any case ('-': from standard input)"},
     ),
     errors=(NotFound,),
@@ -114,8 +100,11 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
         since=parse_past_day(request.since),
         until=parse_past_day(request.until),
         projects=None if request.all_projects else (),
+        receipt=request.receipt if request.host_transcripts else "",
     )
     query.check()
+    if request.host_transcripts and not call.own:
+        raise UsageError("files of hosts are not deleted from here", hint=_PERSON_HINT)
     if request.dry_run:
         return engine.forgetter().preview(
             query, edit_files=request.edit_files, host_transcripts=request.host_transcripts
@@ -125,30 +114,18 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
     if not request.confirm:
         raise UsageError("there is no way back from forgetting", hint="set confirm, or dry_run to see what would go")
     engine.place.create()
-    if request.host_transcripts and not call.own:
-        raise UsageError("files of hosts are not deleted from here", hint=_PERSON_HINT)
     return engine.forgetter().forget(query, edit_files=request.edit_files, host_transcripts=request.host_transcripts)
 
 
 @OPERATIONS.declare("memory.forget_verify", errors=(NotFound,), absent={"mcp": _ABSENT_MCP})
-def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> ForgetProof:
+def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> ForgetReply:
     """Search again for text that was forgotten, by its receipt.
 
     Do so after a sync, a restored backup or a `git pull`: they may bring files back.
     """
     if not call.own and ("/" in request.receipt or "\\" in request.receipt):
         raise UsageError("a path is not accepted here", hint="give the id of a receipt")
-    receipt, report = engine.forgetter().verify(request.receipt)
-    return reply_from(
-        receipt,
-        ForgetProof,
-        ok=report.ok,
-        message=format_report(report, short=receipt.canaries.short),
-        unreached=receipt.unreachable,
-        searched_files=report.files,
-        residues=report.residues,
-        unreadable=report.unreadable,
-    )
+    return engine.forgetter().verify(request.receipt)
 
 
 @OPERATIONS.declare("memory.forget_receipts", absent={"mcp": _ABSENT_MCP})

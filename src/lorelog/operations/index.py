@@ -255,7 +255,9 @@ def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) ->
 class StoreRequest(OperationRequest, frozen=True, kw_only=True):
     """Whether to repair differences."""
 
-    repair: Annotated[bool, about("Repair differences from the catalog; nothing is embedded again.")] = False
+    repair: Annotated[
+        bool, about("Repair differences from the catalog, and embed the texts whose vectors are lost.")
+    ] = False
 
 
 @OPERATIONS.declare(
@@ -267,6 +269,12 @@ class StoreRequest(OperationRequest, frozen=True, kw_only=True):
 def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> StoreComparison:
     """Compare the catalog with the search index: the rows in Milvus, or the local index files.
 
-    Reads every row. `repair` adds missing rows and deletes surplus ones.
+    Reads every row. `repair` adds missing rows, deletes surplus ones and makes lost vectors again.
     """
-    return engine.store.compare(repair=request.repair)
+    from lorelog.services.indexing.run import IndexRun
+
+    found = engine.store.compare(repair=request.repair)
+    if request.repair and engine.embedder is not None and engine.store.serves_model():
+        lost = IndexRun(engine.store, engine.embedder, engine.job(())).over_roots().waiting
+        return replace(found, repaired=not lost)
+    return found

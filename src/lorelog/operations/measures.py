@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.options import ListOptions
+from lorelog.core.processes import resident_bytes
 from lorelog.core.query import Filters, Lane, VectorCoverage
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -24,7 +25,6 @@ from lorelog.operations.operation import (
     RequestContext,
     ShellCommand,
     reply_from,
-    resident_bytes,
 )
 from lorelog.operations.requests import (
     Day,

@@ -138,39 +138,6 @@ def test_events_alone_are_enough(tmp_path: Path) -> None:
     assert [turn.interrupted for turn in turns] == [False, True]
 
 
-def test_bare_items(tmp_path: Path) -> None:
-    """The first rollouts have bare items after a line that names the session."""
-    path = write_lines(
-        tmp_path / "rollout.jsonl",
-        [
-            {"id": "thread-0", "timestamp": "2025-06-01T10:00:00Z", "instructions": None, "git": {}},
-            {"record_type": "state"},
-            codex_message("user", "What is 2+2?"),
-            {"type": "reasoning", "summary": []},
-            {"type": "local_shell_call", "call_id": "c", "action": {"type": "exec", "command": ["bc"]}},
-            {"type": "function_call_output", "call_id": "c", "output": "4"},
-            codex_message("assistant", "4"),
-        ],
-    )
-
-    turns, stats = read(path)
-
-    assert exchanges(turns) == [("What is 2+2?", "4")]
-    assert turns[0].tools == (ToolCall("local_shell", "bc", "4"),)
-    assert stats.session == "thread-0"
-
-
-def test_one_document(tmp_path: Path) -> None:
-    """The oldest rollouts are one JSON document."""
-    path = tmp_path / "rollout.json"
-    items = [codex_message("user", "Hi"), codex_message("assistant", "Hello")]
-    path.write_text(json.dumps({"session": {"id": "thread-00", "timestamp": "2025"}, "items": items}, indent=2))
-
-    turns, stats = read(path)
-
-    assert (exchanges(turns), stats.session) == ([("Hi", "Hello")], "thread-00")
-
-
 def test_what_is_typed_meanwhile_is_a_turn_of_its_own(tmp_path: Path) -> None:
     """Each message sent during a turn is kept as its own, with the work that follows it, under the turn's name."""
     records = new_turn("t1", "Build it", "Built.", [])

@@ -15,7 +15,6 @@ from lorelog.ingest.transcripts.note_text import (
     is_next_step,
     shorten_middle,
     shorten_start,
-    shorten_text,
     split_pieces,
     strip_escapes,
     strip_next_steps,
@@ -28,6 +27,7 @@ from lorelog.ingest.transcripts.turn_note import (
     pick_findings,
     turn_redactor,
 )
+from lorelog.light.delivery_files import shorten_line
 
 WORDS = st.text(alphabet="abcdefgh .!?:,-—`*'1", max_size=200)
 LINES = st.lists(
@@ -73,7 +73,7 @@ def test_prose_after_a_short_code_block_is_never_lost(before: str, code: list[st
 @given(text=TEXTS, limit=st.integers(20, 300))
 def test_shortened_texts_fit_and_keep_their_ends(text: str, limit: int) -> None:
     """A text within the limit is unchanged; a longer one keeps its start, its end, or both."""
-    for shorten in (shorten_text, shorten_start, shorten_middle):
+    for shorten in (shorten_line, shorten_start, shorten_middle):
         short = shorten(text, limit)
         assert len(short) <= limit
         if len(text) <= limit:

@@ -137,9 +137,8 @@ def test_any_records_are_survived(tmp_path: Path, records: list[Any]) -> None:
 def test_any_documents_are_survived(tmp_path: Path, elements: list[Any], value: Any) -> None:
     """Documents whose members have any shape are read as far as possible."""
     path = tmp_path / "x.json"
-    for document in ({"info": value, "messages": elements}, {"session": value, "items": elements}):
-        path.write_text(json.dumps(document))
-        check(outcome(path))
+    path.write_text(json.dumps({"info": value, "messages": elements}))
+    check(outcome(path))
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,24 @@ def data_files(*folders: Path) -> dict[str, bytes]:
         and not {"cache", "run", "logs", "backups"} & set(path.parts)
         and path.name not in {"traces.spool", "ledger.import"}
     }
+
+
+def kill_backup(home: Path, target: Path) -> Path:
+    """Kill a process while it writes the last file of a backup; return the file that it leaves."""
+    script = (
+        "import os, sys; from pathlib import Path; from lorelog.services.backup import archive\n"
+        "real = archive._add_member\n"
+        "def add(tar, name, content):\n"
+        "    real(tar, name + '.noise', os.urandom(100_000))  # so that what was added before leaves the buffers\n"
+        "    if name == 'manifest.json': os.kill(os.getpid(), 9)\n"
+        "    real(tar, name, content)\n"
+        "archive._add_member = add\n"
+        "archive.BackupWriter(Path(sys.argv[1])).write(Path(sys.argv[2]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(home), str(target)], check=False)
+    assert (done.returncode, target.exists()) == (-9, False)
+    (left,) = target.parent.glob(f".{target.name}.*")
+    return left
 
 
 @pytest.fixture

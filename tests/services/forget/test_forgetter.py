@@ -10,6 +10,7 @@ from tests.services.forget.conftest import CANARY, OTHER, SECRET, ForgetScene
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, UsageError
 from lorelog.services.forget.entries import ForgetQuery
 from lorelog.services.forget.forget_plan import pending_plans, plan_lock, read_plan
+from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,23 @@ def test_a_copy_in_another_memory_stays_and_is_named(scene: ForgetScene) -> None
     assert any(SECRET in hit["content"] for hit in hits)
 
 
+def test_guards_that_contain_the_text_go_and_are_named(scene: ForgetScene) -> None:
+    """A guard that a person wrote goes if its message or pattern has the text, as a part of a word too; others stay."""
+    guards = GuardLog(scene.tenant / "guards.jsonl")
+    for message in (f"Mind the {CANARY.upper()}", f"see x{CANARY}x", "use pnpm"):
+        draft = GuardDraft(command=f"{message[:8]} *", message=message)
+        guards.enable(guards.add(draft, "person").guard, "person")
+    *gone, stays = guards.all()
+    query = ForgetQuery(match=CANARY)
+    told = " ".join(scene.forgetter().preview(query).notes)
+    assert all(guard.id in told and guard.message in told for guard in gone)
+
+    reply = scene.forgetter().forget(query)
+
+    assert [note.split()[2] for note in reply.notes] == [guard.id for guard in gone]
+    assert (guards.all(), scene.holders()) == ([stays], [])
+
+
 def test_a_second_process_waits_or_is_refused(
     scene: ForgetScene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -137,7 +155,7 @@ def test_a_damaged_plan_is_named_and_changes_nothing(scene: ForgetScene, text: s
 
 
 def test_receipts_are_listed_and_verified(scene: ForgetScene) -> None:
-    """Receipts come newest first, a damaged one is left out, `last` is the newest, and a copy that returns is found."""
+    """Receipts come newest first, `last` is the newest even if it is damaged, and a copy that returns is found."""
     with pytest.raises(NotFound, match="nothing was forgotten yet"):
         scene.forgetter().verify("last")
     old = scene.journal.read_text("utf-8")
@@ -146,15 +164,17 @@ def test_receipts_are_listed_and_verified(scene: ForgetScene) -> None:
     receipts = scene.forgetter().receipts()
     assert [receipt.selected for receipt in receipts] == [{"memories": 1}] * 2
     assert receipts[0].id > receipts[1].id
-    receipt, report = scene.forgetter().verify("last")
-    assert (receipt.id, report.ok) == (receipts[0].id, True)
+    reply = scene.forgetter().verify("last")
+    assert (Path(reply.receipt).stem, reply.ok) == (receipts[0].id, True)
 
     (scene.project / ".lorelog" / "copy.md").write_text(old, "utf-8")
     (scene.tenant / "forgotten" / f"{receipts[0].id}.json").write_text("{")
 
+    with pytest.raises(UsageError, match=f"{receipts[0].id}.json is not a receipt"):
+        scene.forgetter().verify("last")
     assert [receipt.id for receipt in scene.forgetter().receipts()] == [receipts[1].id]
-    _, report = scene.forgetter().verify(receipts[1].id)
-    assert {Path(residue.path).name for residue in report.residues} == {"copy.md"}
+    residues = scene.forgetter().verify(receipts[1].id).residues
+    assert {Path(residue.path).name for residue in residues} == {"copy.md"}
 
 
 def test_the_days_restrict_what_goes(scene: ForgetScene) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 
 import pytest
 
-from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.errors import NotFound, StoreDamaged, UsageError
 from lorelog.services.forget.forget_plan import Receipt, find_receipt, format_report, read_receipt, write_receipt
 from lorelog.services.forget.residues import find_residues, make_canaries
 
@@ -25,8 +26,7 @@ def make_receipt(place: Path) -> Receipt:
         canaries=canaries,
         text=format_report(report, short=1, unreachable=1),
         files=report.files,
-        bytes=report.bytes,
-        unreachable={"git history": "2 commits hold it"},
+        unreached={"git history": "2 commits hold it"},
     )
 
 
@@ -44,6 +44,23 @@ def test_a_receipt_is_private_and_holds_nothing_of_the_text(tmp_path: Path) -> N
     )
     assert find_residues(make_canaries([TEXT, "hunter2-x9"]), [home]).ok
     assert find_residues(receipt.canaries, [home]).ok
+
+
+def test_a_receipt_that_was_changed_proves_nothing(tmp_path: Path) -> None:
+    """An emptied, shortened or changed receipt is refused; so is one that an older version wrote without a signature."""
+    path = write_receipt(tmp_path, make_receipt(tmp_path))
+    content, key = path.read_bytes(), path.with_suffix(".key")
+    receipt = json.loads(content)
+    fewer = {**receipt["canaries"], "fragments": receipt["canaries"]["fragments"][1:]}
+    for name, value in (("canaries", {}), ("canaries", fewer), ("places", []), ("text", "forgotten: 0 residues")):
+        path.write_text(json.dumps({**receipt, name: value}), "utf-8")
+        with pytest.raises(StoreDamaged, match="was changed after it was written"):
+            read_receipt(find_receipt(tmp_path, "last"))
+    path.write_bytes(content)
+    assert read_receipt(path).id == "0198-a"
+    key.write_text(key.read_text("ascii").split()[0], "ascii")
+    with pytest.raises(StoreDamaged, match="older version, which did not sign it"):
+        read_receipt(path)
 
 
 def test_other_files_are_not_receipts(tmp_path: Path) -> None:

@@ -141,20 +141,3 @@ def test_a_link_out_of_a_folder_is_not_followed(plan: ForgetPlan, tmp_path: Path
 
     assert outside.read_text() == SECRET
     assert (folder / "own.md").read_text() == "other\n"
-
-
-def test_references_are_counted_and_nothing_changes(plan: ForgetPlan, scene: ForgetScene) -> None:
-    """A dry run counts the lines that name or quote it, by log, without touching a byte."""
-    lines = {
-        "feedback.jsonl": [{"memory": scene.secret}, {"memory": "other"}],
-        "lifecycle.jsonl": [{"note": SECRET}],
-        "guards.jsonl": [{"id": "g", "message": OTHER}],
-    }
-    for name, values in lines.items():
-        (scene.tenant / name).write_text("".join(json.dumps(value) + "\n" for value in values))
-    before = {name: (scene.tenant / name).read_bytes() for name in lines}
-
-    counted = scrub.count_references(scene.tenant, plan)
-
-    assert {name: count for name, count in counted.items() if name != "traces"} == {"feedback": 1, "lifecycle": 1}
-    assert {name: (scene.tenant / name).read_bytes() for name in lines} == before

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.services.backup.conftest import kill_backup
 from tests.services.forget.conftest import CANARY, SECRET, ForgetScene
 
 from lorelog.core.errors import UsageError
@@ -77,21 +78,16 @@ def test_git_history_is_named_with_its_commits(scene: ForgetScene) -> None:
     assert CANARY not in scene.journal.read_text("utf-8")
 
 
-def test_conversations_and_backups_are_named_and_kept(scene: ForgetScene, tmp_path: Path) -> None:
-    """A host's conversation and a backup elsewhere are named with what to do, and keep their bytes."""
-    said = tmp_path / "session.jsonl"
-    said.write_text(SECRET)
+def test_backups_elsewhere_are_named_and_unfinished_ones_deleted(scene: ForgetScene, tmp_path: Path) -> None:
+    """A backup elsewhere is named with the command that deletes it, and kept; what a killed one left is deleted and named."""
     scene.call("backup.create", file=str(tmp_path / "b.tar.gz"))
-    entry = f"\n### 11:00\n<!-- session:s turn:t transcript:{said} memory:m-said origin:agent -->\n- {CANARY} again\n"
-    scene.journal.write_text(scene.journal.read_text("utf-8") + entry, "utf-8")
-    scene.call("memory.index")
+    left = kill_backup(scene.home, tmp_path / "c.tar.gz")
 
-    reply = scene.forgetter().forget(ForgetQuery(match=CANARY), edit_files=True, host_transcripts=True)
+    reply = scene.forget(match=CANARY)
 
-    assert {Path(place).name for place in reply.unreached} == {"session.jsonl", "b.tar.gz"}
-    assert reply.transcripts == ()  # an anchor may lie: only conversations that our own capture read are deleted
-    assert said.read_text() == SECRET
-    assert (tmp_path / "b.tar.gz").exists()
+    ((place, reason),) = reply.unreached.items()
+    assert (Path(place).name, f"'rm {place}'" in reason, Path(place).exists()) == ("b.tar.gz", True, True)
+    assert (reply.notes, left.exists()) == ((f"{left}, an unfinished backup, was deleted",), False)
 
 
 def test_remotes_of_a_sync_are_named(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_without_text_or_model_nothing_is_reserved(make: Make, tmp_path: Path) -
 
 
 def test_a_file_may_say_how_to_write(make: Make, tmp_path: Path) -> None:
-    """summarize.prompt replaces the instructions; {agent} is the agent's name; an unusable file calls no model."""
+    """prompts.summarize replaces the instructions; {agent} is the agent's name; an unusable file calls no model."""
     prompt = tmp_path / "prompt.md"
     prompt.write_text("Schreibe, was {agent} tat; {{AGENT_NAME}} tat es.", "utf-8")
     model = ConfiguredModel()

@@ -205,7 +205,7 @@ def test_serve_tells_its_address_and_ends_on_a_signal(
         process.wait()
 
     assert (process.returncode, out) == (0, "")
-    assert "run/http.token: Authorization: Bearer TOKEN" in err
+    assert "run/http.token: Authorization: Bearer TOKEN" in " ".join(err.split())  # wrapped at 80 columns
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The token: made once, required by default, sent as a header, or exchanged for a cookie by a link."""
+"""The token: made once, required by default, sent as a header."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import command_line, run_process
-from tests.surfaces.http.conftest import Client, ServedNotes
+from tests.surfaces.http.conftest import Client
 
 from lorelog.surfaces.http.tickets import home_token, token_path
-
-TOKEN = "a-token-of-the-test"
-
-
-@pytest.fixture
-def world(bare_world: ServedNotes) -> ServedNotes:
-    """The project without its index: nothing here is about memories."""
-    return bare_world
 
 
 def test_the_token_is_made_once_and_only_its_owner_can_read_it(home: Path) -> None:
@@ -39,48 +31,6 @@ def test_the_token_is_made_once_and_only_its_owner_can_read_it(home: Path) -> No
     path.chmod(0o644)
     assert home_token(str(home)) not in found
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_link_logs_a_browser_in(world: ServedNotes) -> None:
-    """A link with the token sets a cookie and leads to the same address without it; the cookie then opens everything."""
-    client = world.serve(token=TOKEN)
-    opened = client.get("/api/ops", token=TOKEN, x="1 2")
-    cookie = opened.headers["set-cookie"]
-
-    assert (opened.status, opened.headers["location"]) == (303, "/api/ops?x=1+2")
-    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
-    assert TOKEN not in cookie
-    browser = Client(client.port, {"Cookie": f"other=1; {cookie.partition(';')[0]}"})
-    assert browser.get("/api/ops").status == 200
-    assert browser.call("stats").status == 200
-    assert browser.post("/api/call/stats", {}, Origin="http://127.0.0.1:1").status == 403
-    assert browser.post("/api/call/stats", {}, **{"Sec-Fetch-Site": "same-site"}).status == 403
-    assert browser.post("/api/call/stats", {}, Authorization="Bearer wrong").status == 401
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/api/ops?token=wrong"),
-        ("GET", "/api/ops?token="),
-        ("GET", f"/api/ops?token={TOKEN}&token=wrong"),
-        ("PUT", f"/api/memory/file?token={TOKEN}"),
-    ],
-)
-def test_a_wrong_link_opens_nothing(world: ServedNotes, method: str, path: str) -> None:
-    """A wrong token in a link, two of them, or one for a write: 401 with a hint, and no cookie."""
-    reply = world.serve(token=TOKEN).send(method, path, None, {"Cookie": "lorelog-session-1=x; =; bad"})
-
-    assert reply.status == 401
-    assert "set-cookie" not in reply.headers
-    assert path.startswith("/api/memory") or "Authorization: Bearer" in reply.json["error"]["hint"]
-
-
-def test_a_link_leads_to_no_other_host(world: ServedNotes) -> None:
-    """A path that a browser would read as a host is made an ordinary path."""
-    reply = world.serve(token=TOKEN).send("GET", f"//evil.example/?token={TOKEN}")
-
-    assert (reply.status, reply.headers["location"]) == (303, "/evil.example/")
 
 
 @pytest.mark.slow

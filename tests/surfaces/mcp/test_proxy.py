@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -115,6 +114,12 @@ class ProxiedPipes:
         assert server.hear() == READY
         return server
 
+    def expect_answer(self, server: Server, request: dict[str, Any]) -> None:
+        """Let a server hear a request and answer it, and hear the answer."""
+        assert server.hear() == request
+        server.say(reply(request))
+        assert self.hear() == reply(request)
+
     def wait_for_loss(self) -> None:
         """Wait until the proxy has seen its server go."""
         with self._proxy._state:
@@ -131,18 +136,12 @@ class ProxiedPipes:
             return self._answers.read()
 
 
-@contextmanager
-def desk_of() -> Iterator[ProxiedPipes]:
-    desk = ProxiedPipes()
-    yield desk
-    assert desk.leave() == b""
-
-
 @pytest.fixture
 def desk() -> Iterator[ProxiedPipes]:
     """A proxy that says nothing more when its agent leaves."""
-    with desk_of() as one:
-        yield one
+    desk = ProxiedPipes()
+    yield desk
+    assert desk.leave() == b""
 
 
 def test_hosts_do_not_wait_for_a_server(desk: ProxiedPipes) -> None:
@@ -155,9 +154,7 @@ def test_hosts_do_not_wait_for_a_server(desk: ProxiedPipes) -> None:
     server = desk.server()
     server.expect_hello()
     assert server.hear() == READY
-    assert server.hear() == call(2, "ping")
-    server.say(reply(call(2, "ping")))
-    assert desk.hear() == reply(call(2, "ping"))
+    desk.expect_answer(server, call(2, "ping"))
     server.die()
 
 
@@ -181,9 +178,7 @@ def test_a_lost_server_is_replaced(desk: ProxiedPipes) -> None:
     second = desk.server()
     second.expect_hello()
     assert second.hear() == READY
-    assert second.hear() == call(1, "ping")
-    second.say(reply(call(1, "ping")))
-    assert desk.hear() == reply(call(1, "ping"))
+    desk.expect_answer(second, call(1, "ping"))
     second.die()
 
 
@@ -224,9 +219,7 @@ def test_a_server_that_cannot_be_had_is_an_answer(desk: ProxiedPipes) -> None:
     desk.ask(call(2, "ping"))
     server = desk.server()
     server.expect_hello()
-    assert server.hear() == call(2, "ping")
-    server.say(reply(call(2, "ping")))
-    assert desk.hear() == reply(call(2, "ping"))
+    desk.expect_answer(server, call(2, "ping"))
     server.die()
 
 

@@ -1,9 +1,7 @@
-"""Read Codex rollouts, in the formats of all its versions.
+"""Read Codex rollouts: lines of {type, payload}.
 
-    {type, payload} lines, current  response_item messages and calls; event_msg item_completed in addition
-    {type, payload} lines, earlier  response_item messages and calls; event_msg user_message and agent_message in addition
-    bare lines, 2025                the items themselves: {type: message, role, …}, {type: function_call, …}
-    one JSON document, 2025         {session, items: […]}
+    current  response_item messages and calls; event_msg item_completed in addition
+    earlier  response_item messages and calls; event_msg user_message and agent_message in addition
 
 A message is usually stored twice, as an item and as an event, and which of them exists depends on the version. So both
 are read, and the n-th occurrence of a text in one channel is the same message as the n-th in the other. Many messages
@@ -29,7 +27,6 @@ from lorelog.ingest.transcripts.turns import (
 )
 
 _LINE_TYPES = frozenset({"session_meta", "event_msg", "response_item", "turn_context", "compacted"})
-_ITEM_TYPES = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
 _TEXT_TYPES = ("input_text", "output_text", "text", "Text")
 _INJECTED_PREFIXES = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md instructions", "<turn_aborted>"),
@@ -50,12 +47,7 @@ _RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output", "t
 
 def is_codex(record: JsonObject) -> bool:
     """Return True if a line has the format of Codex."""
-    kind = object_type(record)
-    if kind in _LINE_TYPES:
-        return isinstance(record.get("payload"), dict)
-    if kind in _ITEM_TYPES:
-        return isinstance(record.get("role"), str) or "call_id" in record or kind == "reasoning"
-    return "record_type" in record or ({"id", "timestamp", "instructions"} <= record.keys() and not kind)
+    return object_type(record) in _LINE_TYPES and isinstance(record.get("payload"), dict)
 
 
 class _ChannelDeduplicator:
@@ -72,7 +64,7 @@ class _ChannelDeduplicator:
 
 
 class CodexReader:
-    """Makes turns of lines or items."""
+    """Makes turns of lines."""
 
     def __init__(self, stats: TranscriptStats) -> None:
         self._stats = stats
@@ -88,23 +80,18 @@ class CodexReader:
         """Calls reported by events, for turns without calls among their items."""
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
-        payload = record.get("payload")
-        kind = object_type(record) if isinstance(payload, dict) or "payload" not in record else ""
-        if kind == "event_msg" and isinstance(payload, dict):
+        payload = as_object(record.get("payload"))
+        kind = object_type(record) if payload else ""
+        if kind == "event_msg":
             yield from self._take_event(record, payload)
-        elif kind == "response_item" and isinstance(payload, dict):
+        elif kind == "response_item":
             yield from self._take_item(record, payload)
-        elif kind in _CALL_TYPES or kind in _RESULT_TYPES or (kind == "message" and "role" in record):
-            yield from self._take_item(record, record)
         else:
-            meta = as_object(payload)
             if kind == "session_meta":
-                self._stats.session = self._stats.session or to_text(meta.get("id"))
-                self._is_side = self._turn.sidechain = "subagent" in as_object(meta.get("source"))
+                self._stats.session = self._stats.session or to_text(payload.get("id"))
+                self._is_side = self._turn.sidechain = "subagent" in as_object(payload.get("source"))
             elif kind == "turn_context":
-                yield from self._switch_turn(meta.get("turn_id"), record.get("timestamp"))
-            elif not kind and "instructions" in record:
-                self._stats.session = self._stats.session or to_text(record.get("id"))
+                yield from self._switch_turn(payload.get("turn_id"), record.get("timestamp"))
             elif kind == "compacted":
                 self._stats.note(COMPACTED_NOTE)
                 if not self._turn.request:  # compaction ran as a turn of its own: its text is the summary

@@ -55,11 +55,9 @@ SUPPORTED_FORMATS = (
 )
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
-_JSON_DOCUMENT_HEAD = re.compile(
-    rb'\A\s*\{(?:\s*"(info|messages|session|items)"\s*:\s*[{\["]|\s*\n\s*"(sessionId)"\s*:)'
-)
+_JSON_DOCUMENT_HEAD = re.compile(rb'\A\s*\{(?:\s*"(info|messages)"\s*:\s*[{\["]|\s*\n\s*"(sessionId)"\s*:)')
 """The first member of a document. A session of Gemini CLI in lines begins like a document, but on one line."""
-_DOCUMENT_ARRAYS = frozenset({"messages", "items"})
+_DOCUMENT_ARRAYS = frozenset({"messages"})
 _NewReader = Callable[[TranscriptStats], TurnReader]
 _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] = (
     ("qwen", gemini.is_qwen, gemini.QwenReader),  # its lines look like those of Claude Code
@@ -118,7 +116,7 @@ def open_conversation(path: str, session: str = "", turn: str = "") -> Conversat
     if head.startswith(SQLITE_MAGIC):
         return _open_database(path, session, turn)
     if document := _JSON_DOCUMENT_HEAD.match(head):
-        host = "gemini" if document[2] else "opencode" if document[1] in {b"info", b"messages"} else "codex"
+        host = "gemini" if document[2] else "opencode"
         read = partial(_read_document, path, host)
         return Conversation(path=path, host=host, format="json", session=session, read=read)
     host, new_reader = _detect_line_format(path, is_empty=not head.strip())
@@ -183,14 +181,8 @@ def _read_document(path: str, host: str, stats: TranscriptStats) -> Iterator[Tur
     members = read_members(path, _DOCUMENT_ARRAYS, stats)
     if host == "opencode":
         return opencode.read_export(members, stats)
-    if host == "gemini":
-        messages = (as_object(value) if name == "messages" else {name: value} for name, value in members)
-        return read_turns(gemini.GeminiReader(stats), messages)
-    items = (
-        {**as_object(value), "instructions": None} if name == "session" else as_object(value) if name == "items" else {}
-        for name, value in members
-    )
-    return read_turns(codex.CodexReader(stats), items)
+    messages = (as_object(value) if name == "messages" else {name: value} for name, value in members)
+    return read_turns(gemini.GeminiReader(stats), messages)
 
 
 _MAX_KEPT_TURNS = 32
@@ -408,7 +400,6 @@ def _claude_head(records: list[JsonObject]) -> ConversationHead:
 
 def _codex_head(records: list[JsonObject]) -> ConversationHead:
     meta = as_object(_find_type(records, "session_meta").get("payload"))
-    meta = meta or next((record for record in records if "instructions" in record and not object_type(record)), {})
     branch = as_object(meta.get("git")).get("branch")
     return _make_head({**meta, "branch": branch}, is_sidechain="subagent" in as_object(meta.get("source")))
 
@@ -429,8 +420,6 @@ def _document_head(path: str) -> ConversationHead:
         if name == "info":
             info = as_object(value)
             return _make_head(info, is_sidechain=bool(info.get("parentID")))
-        if name == "session":
-            return _codex_head([{**as_object(value), "instructions": None}])
         if name in {"sessionId", "projectHash"}:
             document[name] = value
         if len(document) == 2:

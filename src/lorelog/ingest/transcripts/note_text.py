@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from lorelog.language.sentences import SENTENCE_END, split_sentences
+from lorelog.light.delivery_files import shorten_line
 
 _ESCAPE = re.compile(
     r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\^\[(?=\[))"
@@ -67,15 +68,6 @@ def strip_markdown(line: str) -> str:
     return _CODE_OR_EMPHASIS.sub(lambda match: match[1] or match[2] or match[0], bare).strip()
 
 
-def shorten_text(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text, cut between words if possible."""
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    space = cut.rfind(" ", limit * 2 // 3)
-    return (cut[:space] if space > 0 else cut).rstrip(" ,;:-") + "…"
-
-
 def shorten_start(text: str, limit: int) -> str:
     """Return at most `limit` characters from the end of a text, cut between words if possible."""
     if len(text) <= limit:
@@ -89,7 +81,7 @@ def shorten_middle(text: str, limit: int) -> str:
     """Return at most `limit` characters of a text: its beginning and, after `…`, its end."""
     if len(text) <= limit:
         return text
-    head = shorten_text(text, limit * 3 // 5)
+    head = shorten_line(text, limit * 3 // 5)
     return f"{head} {shorten_start(text, limit - len(head) - 1).lstrip('…')}"
 
 
@@ -109,7 +101,7 @@ def split_pieces(text: str) -> list[Piece]:
         elif len(lines) > _MAX_CODE_LINES:
             dropped = _drop_headline(pieces) or dropped
         elif code := " ".join(" ".join(lines).replace("`", "'").split()):
-            pieces.append((False, f"`{shorten_text(code, _MAX_CODE_CHARS)}`"))
+            pieces.append((False, f"`{shorten_line(code, _MAX_CODE_CHARS)}`"))
     return pieces or ([(False, dropped)] if dropped else [])
 
 
@@ -196,7 +188,7 @@ def fit_pieces(pieces: Sequence[Piece], limit: int) -> tuple[list[Piece], list[P
         return list(pieces), []
     if len(pieces) == 1:
         return [(pieces[0][0], shorten_middle(pieces[0][1], limit))], []
-    head = _take_pieces(pieces, limit * 2 // 5, shorten_text)
+    head = _take_pieces(pieces, limit * 2 // 5, shorten_line)
     while len(head) > 1 and head[-1][1].endswith(":"):
         head.pop()  # a title without its text
     room = limit - sum(len(text) + _PIECE_COST for _, text in head)
@@ -303,7 +295,7 @@ def find_question(asked: str, request: str) -> str:
     """Return the options that a short request chooses, the question it answers, or else the agent's last sentences."""
     chosen = _chosen_options(asked, request)
     if chosen:
-        return "; ".join(shorten_text(option, _MAX_OPTION_CHARS) for option in chosen[:_MAX_OPTIONS])
+        return "; ".join(shorten_line(option, _MAX_OPTION_CHARS) for option in chosen[:_MAX_OPTIONS])
     sentences = [sentence for _, piece in split_pieces(asked) for sentence in split_sentences(piece)]
     questions = [index for index, sentence in enumerate(sentences) if sentence.rstrip("*_)\"' ").endswith("?")]
     if not questions:

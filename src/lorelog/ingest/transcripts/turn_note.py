@@ -28,11 +28,11 @@ from lorelog.ingest.transcripts.note_text import (
     flatten_markdown,
     is_next_step,
     shorten_middle,
-    shorten_text,
     split_pieces,
     strip_escapes,
     strip_next_steps,
 )
+from lorelog.light.delivery_files import shorten_line
 from lorelog.light.shell_command import command_variants, split_command, written_paths
 
 _TAG_PATTERN = (
@@ -200,7 +200,7 @@ def make_note(
     bullets += [f"- Ended: {ending}"] if ending else []
     note = "\n".join(bullets).replace("<!--", "<!- -").replace("-->", "- ->")
     while len(note) > MAX_NOTE_CHARS:  # whole lines that fit
-        note = note.rpartition("\n")[0] or shorten_text(note, MAX_NOTE_CHARS)
+        note = note.rpartition("\n")[0] or shorten_line(note, MAX_NOTE_CHARS)
     return note
 
 
@@ -283,7 +283,7 @@ def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[s
     for line in reversed(lines):
         own = set(_WORD.findall(line.lower()))
         if len(best) < MAX_FINDINGS and len(own & words) <= _MAX_SHARED_WORDS * len(own):
-            best.insert(0, shorten_text(line, _MAX_FINDING_CHARS))
+            best.insert(0, shorten_line(line, _MAX_FINDING_CHARS))
             words |= own
     return best
 
@@ -338,7 +338,7 @@ def _format_command(command: str, clean: RedactText, directory: str) -> str:
     for project in ("cd . && ", "cd .; "):
         bare = bare.removeprefix(project)
     bare = _OUTPUT_FILTER.sub("", bare) or bare
-    bare = shorten_text(" ".join(bare.replace("`", "'").replace("\0", "").split()), MAX_COMMAND_CHARS)
+    bare = shorten_line(" ".join(bare.replace("`", "'").replace("\0", "").split()), MAX_COMMAND_CHARS)
     return f"`{bare}`" if bare else ""
 
 
@@ -366,7 +366,7 @@ def _format_errors(actions: Iterable[ToolAction], clean: RedactText, directory: 
             continue
         target = f" {_format_command(action.command, clean, directory)}" if action.command else ""
         target = target or (f" {_format_path(_relative_to(directory, action.files[0]), clean)}" if action.files else "")
-        reason = shorten_text(_relative_to(directory, reason), _MAX_ERROR_CHARS)
+        reason = shorten_line(_relative_to(directory, reason), _MAX_ERROR_CHARS)
         lines[f"{flatten_markdown(action.tool)}{target}: {reason}"] = None
     return list(lines)[-MAX_ERRORS:]
 

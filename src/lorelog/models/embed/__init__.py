@@ -37,10 +37,6 @@ class EmbeddingProvider(Struct, frozen=True, kw_only=True):
     """Environment variables for the key and the base URL if the settings have none."""
 
 
-_FORMER_MODEL_HINT = (
-    "it was replaced by lorelog-1: 'lorelog config unset embedding.model' uses that; to keep the old one, set embedding.model to "
-    "a folder with its model.onnx and vocab.txt, or embedding.provider to onnx and embedding.model to intfloat/e5-small-v2"
-)
 _VENDOR_MODELS = {
     "openai": ("text-embedding-3-small", 256),
     "google": ("gemini-embedding-001", 100),
@@ -115,9 +111,7 @@ def open_embedder(options: EmbedOptions) -> Embedder:
     if not is_own and not provider.accepts_any_model:
         raise ConfigError(
             f"the provider {options.provider!r} has no model {options.model!r}",
-            hint=_FORMER_MODEL_HINT
-            if (options.provider, options.model) == ("builtin", "e5-small-v2")
-            else _suggest(options.model, [provider.default_model]),
+            hint=_suggest(options.model, [provider.default_model]),
         )
     plain = EmbedOptions()
     for name in () if provider.accepts_any_model else ("dimensions", "query_prefix", "document_prefix"):

@@ -9,9 +9,8 @@ x86 core, CPU ms per text, all texts of a batch equally long:
     batches of 4      3.6    6.3   12.5   26.7   67.6
     batches of 16     3.1    6.6   13.8   29.7   65.9
 
-Chunks are longer than that. Other models that this module runs (a folder with the weights of e5-small-v2, the built-in model
-until lorelog-encoder 2.0) take the scales of their activations from the whole batch, so that vectors would depend on it. The
-longest texts run first, so that the session's memory grows once and no thread runs the longest text alone at the end.
+Chunks are longer than that. Other models that this module runs, of a folder, may take the scales of their activations from the whole
+batch, so that vectors would depend on it. The longest texts run first, so that the session's memory grows once and no thread runs the longest text alone at the end.
 
 Vectors of different weights must never be in one index, so the name of the model is that of its weights: see `name_weights`.
 """
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 MODEL_NAME = "lorelog-1"
 """That of lorelog_encoder; not imported, because commands that embed nothing need the name."""
-_FINGERPRINTS = {"e3ed49b2c9b0f42b": MODEL_NAME, "017d39bbfa65f40f": "e5-small-v2"}
+_FINGERPRINT = "e3ed49b2c9b0f42b"
 FOLDER_VARIABLE = "LORELOG_ENCODER_DIR"
 _PACKAGES_HINT = "install its packages: python -m pip install numpy onnxruntime"
 
@@ -158,7 +157,7 @@ def name_weights(file: Path) -> str:
         fingerprint = fingerprint_weights(file)
     except OSError:
         return MODEL_NAME  # embedding will fail, and say why
-    return _FINGERPRINTS.get(fingerprint, f"weights-{fingerprint}")
+    return MODEL_NAME if fingerprint == _FINGERPRINT else f"weights-{fingerprint}"
 
 
 _LETTERS_PER_TOKEN = 2

@@ -2,9 +2,10 @@
 
 It holds what nothing else can rebuild: the journals of all known projects, the data of all tenants, settings and the
 records of installed hosts; private keys only if asked for. The cache is left out. Every file is copied in a consistent
-state while other processes write: the ledger under its writers' lock, databases by SQLite's online backup, other files
+state while other processes write: the ledger under its writers' lock, databases in one read transaction, other files
 under a shared lock. Databases that say what was captured are copied before the journals, so that a turn is never named
-as captured whose text is missing. The backup is written under a temporary name and renamed when it is complete.
+as captured whose text is missing. The backup is written under a temporary name and renamed when it is complete. The home
+notes its name first: what a killed process leaves is found, and removed by the next backup or `forget`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,16 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import sqlite3
 import stat
 import tarfile
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
+from glob import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert, field, to_builtins
@@ -57,8 +56,6 @@ _MAX_MANIFEST_BYTES = 32_000_000
 _BLOCK = 1 << 20
 _TRIES = 20
 _LOCK_S = 10.0
-_STALE_PARTIAL_S = 3600.0
-"""Age after which nobody writes to an unfinished backup any more."""
 
 
 class BackupFile(Struct, frozen=True):
@@ -112,30 +109,21 @@ class BackupWriter(Struct):
 
     def preview(self) -> BackupManifest:
         """Return what a backup would hold now, without sizes and hashes."""
-        with TemporaryDirectory(prefix="lorelog-backup-") as scratch:
-            return self._manifest(file for file, _ in self._plan(Path(scratch)))
+        return self._manifest(file for file, _ in self._plan())
 
     def write(self, target: Path) -> BackupManifest:
         """Write a backup. Raise UsageError if the file exists, and StoreUnwritable if it cannot be written."""
         if os.path.lexists(target):
             raise UsageError(f"{target} exists", hint="choose another name: a backup is never overwritten")
-        # Files of earlier writers of the same backup that were killed: they hold memories.
-        for path in target.parent.glob(f".{target.name}.*"):
-            with suppress(OSError):
-                if time.time() - path.lstat().st_mtime < _STALE_PARTIAL_S:
-                    continue
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                elif path.suffix == TEMPORARY_SUFFIX:
-                    path.unlink()
+        remove_partial_backups(self._home)
+        with suppress(LorelogError):  # noted so that `forget` can name it, and what is left of it after a kill
+            _backup_log(self._home).append(
+                [{"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)}]
+            )
         try:
-            with (
-                TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch,
-                AtomicFile(target, exclusive=True) as stream,
-            ):
-                manifest = self._write(stream, Path(scratch))
-            with suppress(LorelogError):  # noted so that `forget` can name it
-                _backup_log(self._home).append([{"at": manifest.created_at, "file": os.path.realpath(target)}])
+            with AtomicFile(target, exclusive=True) as stream:
+                acquire_file_lock(stream.fileno(), 0.0)
+                manifest = self._write(stream)
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or target} cannot be written: {error.strerror or error}",
@@ -143,10 +131,10 @@ class BackupWriter(Struct):
             ) from error
         return manifest
 
-    def _write(self, stream: IO[bytes], scratch: Path) -> BackupManifest:
+    def _write(self, stream: IO[bytes]) -> BackupManifest:
         files: list[BackupFile] = []
         with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive:
-            for file, read in self._plan(scratch):
+            for file, read in self._plan():
                 try:
                     content = read()
                 except FileNotFoundError:
@@ -181,7 +169,7 @@ class BackupWriter(Struct):
             problems=tuple(self._problems),
         )
 
-    def _plan(self, scratch: Path) -> Iterator[_PlannedFile]:
+    def _plan(self) -> Iterator[_PlannedFile]:
         """Yield the files of a backup."""
         for path in self._listed_home_files():
             if self.with_keys or not _is_private_key(path):
@@ -191,7 +179,7 @@ class BackupWriter(Struct):
             paths = sorted(_files_below(folder))
             databases = [path for path in paths if path.suffix == ".db"]
             for path in databases:
-                yield _plan_data_file(path, folder, partial(_copy_database, path, scratch))
+                yield _plan_data_file(path, folder, partial(_copy_database, path))
             yield from self._journals(tenant)
             yield from self._ledger_files(folder)
             for path in paths:
@@ -388,23 +376,29 @@ def read_consistently(path: Path) -> bytes:
     raise StoreBusy(f"{path} keeps changing", hint="close the program that writes it, and try again")
 
 
-def _copy_database(path: Path, scratch: Path) -> bytes:
+def _copy_database(path: Path) -> bytes:
     """Return a consistent copy of an SQLite database as one file, while others write to it."""
-    copy = scratch / "copy.db"
-    copy.unlink(missing_ok=True)
-    with (
-        closing(connect(path, "mode=ro", _LOCK_S)) as source,
-        closing(connect(copy)) as target,
-    ):
-        source.backup(target)
-        target.execute("PRAGMA journal_mode = DELETE")
-    return copy.read_bytes()
+    with closing(connect(path, "mode=ro", _LOCK_S)) as source:
+        return source.serialize()  # all pages in one read transaction, those of the write-ahead log included
 
 
 def written_backups(home: Path) -> dict[str, str]:
     """Return the backups that were written from this home and still exist, each with its time."""
     written = {str(line.get("file")): str(line.get("at")) for line in _backup_log(home).lines()}
     return {file: at for file, at in written.items() if Path(file).is_file()}
+
+
+def remove_partial_backups(home: Path) -> list[str]:
+    """Delete what killed processes left of backups of this home; return the paths."""
+    removed = []
+    for target in {Path(str(line.get("file"))) for line in _backup_log(home).lines()}:
+        for path in target.parent.glob(f".{escape(target.name)}.*{TEMPORARY_SUFFIX}"):
+            with suppress(OSError), path.open("rb") as file:
+                # Its writer holds the lock from the first byte on.
+                if path.lstat().st_size and acquire_file_lock(file.fileno(), 0.0):
+                    path.unlink()
+                    removed.append(str(path))
+    return sorted(removed)
 
 
 def _backup_log(home: Path) -> AppendLog[dict[str, Any]]:

@@ -401,9 +401,13 @@ _FORGET_TIMEOUT_S = 60.0
 _MAX_LISTED = 20
 
 
-def registered_trees(tenant_folder: Path) -> Roots:
+def registered_trees(tenant_folder: Path, tables: CodeTables | None = None) -> Roots:
     """Return the registered working trees of a tenant. The indexed folders are in the field `patterns` of a root."""
-    return Roots(tenant_folder / REGISTRY_FILE)
+
+    def indexed() -> list[Root]:
+        return [Root(tree.path, tree.project, patterns=tree.parts) for tree in tables.roots()] if tables else []
+
+    return Roots(tenant_folder / REGISTRY_FILE, indexed)
 
 
 class SkippedFile(Serializable, Struct, frozen=True):
@@ -438,7 +442,7 @@ class IndexedTrees:
     def __init__(self, workspace: Workspace, tables: CodeTables) -> None:
         self._workspace = workspace
         self._tables = tables
-        self._registry = registered_trees(workspace.tenant_folder)
+        self._registry = registered_trees(workspace.tenant_folder, tables)
 
     def index(
         self, path: str = "", *, scan: ScanOptions, force: bool = False, progress: Progress | None = None

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, field
@@ -42,6 +43,7 @@ from lorelog.services.places.workspace import DEFAULT_TENANT, JOURNALS, SYNC_COP
 
 _GIT_DEADLINE_S = 8.0
 _MAX_COMMITS_NAMED = 10
+_REWRITE = "'git filter-repo --replace-text FILE', with the text in FILE, rewrites history without it"
 _MAX_SESSION_CHUNKS = 100_000
 _MIN_ID_CHARS = 4
 _PREVIEW_CHARS = 100
@@ -61,10 +63,14 @@ class ForgetQuery(Struct, frozen=True, kw_only=True):
     until: str = ""
     projects: tuple[str, ...] | None = ()
     """Restricts everything but ids; None for all projects, empty for those visible from the current one."""
+    receipt: str = ""
+    """Given alone: the conversations of hosts that this receipt names."""
 
     def check(self) -> None:
         """Raise UsageError unless something is named."""
-        if not (self.ids or self.match.strip() or self.session or self.since or self.until):
+        if self.receipt and (self.ids or self.has_conditions):
+            raise UsageError("a receipt is given without ids and conditions", hint="what it is about was forgotten")
+        if not (self.receipt or self.ids or self.match.strip() or self.session or self.since or self.until):
             raise UsageError("nothing is named", hint="give ids, --match TEXT, --session ID or --since DAY")
         if self.match and len("".join(self.match.split())) < _MIN_ID_CHARS:
             raise UsageError(
@@ -135,10 +141,11 @@ class FileSection(Struct, frozen=True):
         heading = self.chunks[0].heading
         return (*bodies, *([heading] if len(heading.split()) >= _MIN_HEADING_WORDS else []))
 
-    def entry(self, action: str = "cut") -> ForgottenEntry:
-        """Return what the plan and the reply say about it."""
-        first, last = self.chunks[0], self.chunks[-1]
-        lines = [line.strip() for line in first.text.splitlines() if line.strip() and not line.startswith("#")]
+    def entry(self, action: str = "cut", match: str = "") -> ForgottenEntry:
+        """Return what the plan and the reply say about it; the reply shows the first line that matches."""
+        first, last, wanted = self.chunks[0], self.chunks[-1], match.casefold()
+        texts = (line for chunk in self.chunks for line in chunk.text.splitlines() if not line.startswith("#"))
+        lines = [line.strip() for line in texts if line.strip()] or [first.heading]
         return ForgottenEntry(
             key=self.key,
             memory=self.memory,
@@ -153,7 +160,7 @@ class FileSection(Struct, frozen=True):
             start_line=first.start_line,
             end_line=last.end_line,
             day=first.date[:10],
-            preview=(lines[0] if lines else first.heading)[:_PREVIEW_CHARS],
+            preview=next((line for line in lines if wanted in line.casefold()), lines[0])[:_PREVIEW_CHARS],
         )
 
 
@@ -469,13 +476,17 @@ def find_own_transcripts(entries: Sequence[ForgottenEntry], authored: AuthoredMe
     """Return the files of conversations that our own capture read; not those that only an anchor names, which may lie."""
     found: dict[str, None] = {}
     for entry in entries:
-        path = Path(entry.transcript)
         is_captured = authored.wrote_transcript(entry.memory, entry.project, entry.session, entry.transcript)
-        if is_captured and _local_path(entry) == entry.transcript and path.suffix == ".jsonl":
-            with suppress(OSError):
-                if path.is_file() and not path.is_symlink() and path.stat().st_uid == os.geteuid():
-                    found[entry.transcript] = None
+        if is_captured and _local_path(entry) == entry.transcript and is_own_transcript(entry.transcript):
+            found[entry.transcript] = None
     return tuple(found)
+
+
+def is_own_transcript(name: str) -> bool:
+    """Return True for a file of a conversation that this user owns."""
+    path = Path(name)
+    is_file = path.suffix == ".jsonl" and not path.is_symlink() and path.is_file()
+    return is_file and path.stat().st_uid == os.geteuid()
 
 
 def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: str) -> dict[str, str]:
@@ -487,10 +498,11 @@ def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: s
     for entry in entries:
         transcript = _local_path(entry)
         if transcript and Path(transcript).exists():
-            places[transcript] = "the host's own conversation; --host-transcripts deletes it, or delete it in the host"
+            places[transcript] = "a conversation that the host keeps, or may keep: delete it there"
     for backup, written_at in written_backups(home).items():
         if not is_below(backup, str(home)):
-            places[backup] = f"a backup of {written_at[:10]}, which may hold it: write a new one and delete this one"
+            new = f"'lorelog backup FILE' writes a new one, 'rm {quote(backup)}' deletes this one"
+            places[backup] = f"a backup of {written_at[:10]}, which may hold it: {new}"
     deadline = time.monotonic() + _GIT_DEADLINE_S
     for source, own in group_by_file(entries).items():
         places |= _git_history(source, own, deadline)
@@ -538,4 +550,4 @@ def _git_history(source: str, entries: Sequence[ForgottenEntry], deadline: float
     names = ", ".join(list(commits)[:_MAX_COMMITS_NAMED]) + (" and others" if len(commits) > _MAX_COMMITS_NAMED else "")
     remotes = (git.run_text("remote") or "").split()
     shared = f"; it may have been pushed to {', '.join(remotes)}" if remotes else ""
-    return {f"Git history of {root}": f"it is in {Path(source).name} of {names}; rewriting history erases it{shared}"}
+    return {f"Git history of {root}": f"it is in {Path(source).name} of {names}; {_REWRITE}{shared}"}

@@ -3,12 +3,14 @@
 A plan holds ids, paths and digests, not the text. Every step can be repeated, so an interrupted forget is completed by
 running all steps of its plan again.
 
-A receipt is `forgotten/<id>.json` in the tenant's folder, with the key of its digests in `<id>.key` beside it. A copy of
-the receipt alone tells nothing about the text; without the key it cannot be verified either.
+A receipt is `forgotten/<id>.json` in the tenant's folder. `<id>.key` beside it has the key of its digests, and the signature
+(HMAC) of the whole file by this key. A copy of the receipt alone tells nothing about the text; without the key it cannot be
+verified either.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -80,6 +82,10 @@ class ForgetPlan(Struct, frozen=True, kw_only=True):
     """Places that hold the text and stay as they are, with the reason."""
     transcripts: tuple[str, ...] = ()
     """Conversations of hosts that are deleted, because the user asked for it."""
+    left_transcripts: tuple[str, ...] = ()
+    """Those that our own capture read, too, and that stay."""
+    guards: tuple[str, ...] = ()
+    """Ids of guards that contain it."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -161,8 +167,10 @@ class Receipt(ResidueReport, frozen=True, kw_only=True):
     """What was forgotten, as counts by kind: memories, records, turns, …"""
     places: tuple[str, ...] = ()
     """Folders and files that were searched."""
-    unreachable: Mapping[str, str] = field(default_factory=dict)
+    unreached: Mapping[str, str] = field(default_factory=dict)
     """Places that were not searched or cannot be changed, with the reason."""
+    left_transcripts: tuple[str, ...] = ()
+    """Conversations of hosts that our own capture read; they are deleted on request."""
     canaries: Canaries
 
 
@@ -185,20 +193,25 @@ def write_receipt(tenant_folder: Path, receipt: Receipt) -> Path:
     """Write a receipt and its key, readable by their owner only, and return the receipt's path."""
     with _writable_folder(tenant_folder, "free some space and try again") as folder:
         path = folder / f"{receipt.id}.json"
-        write_atomic(path.with_suffix(".key"), receipt.canaries.key.encode() + b"\n")
         stored = replace(receipt, canaries=receipt.canaries.without_text(with_key=False))
-        write_atomic(path, json.format(json.encode(stored), indent=1) + b"\n")
+        content, key = json.format(json.encode(stored), indent=1) + b"\n", receipt.canaries.key
+        write_atomic(path.with_suffix(".key"), f"{key} {_sign(content, key)}\n".encode())
+        write_atomic(path, content)
     return path
 
 
+def _sign(content: bytes, key: str) -> str:
+    return hmac.digest(bytes.fromhex(key), content, "sha256").hex()
+
+
 def read_receipt(path: Path) -> Receipt:
-    """Read a receipt and its key. Raise NotFound, or UsageError for another file."""
+    """Read a receipt and its key. Raise NotFound, UsageError for another file, or StoreDamaged if it was changed."""
     try:
         with path.open("rb") as file:
-            receipt = json.decode(file.read(_MAX_BYTES), type=Receipt)
-        key = path.with_suffix(".key").read_text("ascii").strip()
-        bytes.fromhex(key)
-        return replace(receipt, canaries=replace(receipt.canaries, key=key))
+            content = file.read(_MAX_BYTES)
+        receipt = json.decode(content, type=Receipt)
+        key, _, signature = path.with_suffix(".key").read_text("ascii").strip().partition(" ")
+        is_signed = hmac.compare_digest(_sign(content, key), signature)
     except FileNotFoundError as error:
         raise NotFound(
             f"{error.filename} does not exist", hint="a receipt is verified where it was written, with its key file"
@@ -209,14 +222,25 @@ def read_receipt(path: Path) -> Receipt:
         raise UsageError(
             f"{path} is not a receipt that this version can read", hint="see 'lorelog forget --help'"
         ) from error
+    if not is_signed:
+        problem = "was changed after it was written" if signature else "is of an older version, which did not sign it"
+        raise StoreDamaged(
+            f"{path} proves nothing: it {problem}", hint="'lorelog forget --match TEXT --dry-run' searches for the text"
+        )
+    return replace(receipt, canaries=replace(receipt.canaries, key=key))
 
 
 def find_receipt(tenant_folder: Path, name: str) -> Path:
-    """Return the path of a receipt by its path, its id or the start of its id. Raise NotFound."""
+    """Return the path of a receipt by its path, its id or the start of its id; `last` is the newest. Raise NotFound."""
     if name.endswith(".json") and Path(name).exists():
         return Path(name)
     folder = tenant_folder / RECEIPT_FOLDER
-    matching = [path for path in sorted(folder.glob("*.json")) if name and path.stem.startswith(name)]
+    receipts = sorted(folder.glob("*.json"))  # their ids are in order of time
+    if name == "last":
+        if not receipts:
+            raise NotFound("nothing was forgotten yet", hint="'lorelog forget' writes a receipt")
+        return receipts[-1]
+    matching = [path for path in receipts if name and path.stem.startswith(name)]
     if len(matching) != 1:
         problem = f"{len(matching)} receipts begin with {name!r}" if matching else f"there is no receipt {name!r}"
         raise NotFound(problem, hint=f"receipts are in {folder}")

@@ -19,13 +19,14 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, force_setattr, replace
 
 from lorelog.core.document import FileStamp, SourceFile
-from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import LorelogError, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.record import Record
 from lorelog.core.serializable import Serializable
+from lorelog.services.backup.archive import remove_partial_backups
 from lorelog.services.forget import entries as forget_entries
 from lorelog.services.forget import forget_plan, scrub
 from lorelog.services.forget import residues as residue_search
@@ -122,24 +123,19 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         self, query: forget_entries.ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False
     ) -> ForgetReply:
         """Return what `forget` would erase. Nothing is changed."""
-        plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
-        entries = plan.entries
-        if query.match:  # shown is the first line that matches
-            wanted, texts = query.match.casefold(), self._read_texts(entries)
-            lines = {
-                key: next((line.strip() for line in text.splitlines() if wanted in line.casefold()), "")
-                for key, text in texts.items()
-            }
-            entries = tuple(replace(entry, preview=lines.get(entry.key) or entry.preview) for entry in entries)
+        if query.receipt:
+            return self._delete_left_transcripts(query.receipt, dry_run=True)
+        plan, also_in = self._make_plan(query, "last", host_transcripts=host_transcripts)
+        guards = scrub.find_guards(self._folder, plan, query.match)
         return _make_reply(
             plan,
-            entries,
             dry_run=True,
             references=scrub.count_references(self._folder, plan),
             refused=forget_entries.refuse_edit(
                 plan.entries, self.workspace, self.authored.knows, edit_files=edit_files
             ),
             also_in=also_in,
+            notes=tuple(f"the guard {name} contains it and goes, too: {message}" for name, message in guards.items()),
         )
 
     def forget(
@@ -149,7 +145,9 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
 
         With `host_transcripts` the conversations that our own capture read are deleted, whole.
         """
-        plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
+        if query.receipt:
+            return self._delete_left_transcripts(query.receipt, dry_run=False)
+        plan, also_in = self._make_plan(query, new_id(), host_transcripts=host_transcripts)
         refused = forget_entries.refuse_edit(plan.entries, self.workspace, self.authored.knows, edit_files=edit_files)
         if refused:
             path, reason = next(iter(refused.items()))
@@ -174,30 +172,39 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
     def receipts(self) -> list[forget_plan.Receipt]:
         """Return all receipts, newest first: their ids are in order of time."""
         found: list[forget_plan.Receipt] = []
-        for path in (self._folder / RECEIPT_FOLDER).glob("*.json"):
+        for path in sorted((self._folder / RECEIPT_FOLDER).glob("*.json"), reverse=True):
             with suppress(LorelogError):
                 found.append(forget_plan.read_receipt(path))
-        return sorted(found, key=lambda receipt: receipt.id, reverse=True)
+        return found
 
-    def verify(self, name: str) -> tuple[forget_plan.Receipt, residue_search.ResidueReport]:
+    def verify(self, name: str) -> ForgetReply:
         """Search again for what a receipt is about; `last` is the newest receipt."""
-        if name == "last":
-            receipts = self.receipts()
-            if not receipts:
-                raise NotFound("nothing was forgotten yet", hint="'lorelog forget' writes a receipt")
-            receipt = receipts[0]
-        else:
-            receipt = forget_plan.read_receipt(forget_plan.find_receipt(self._folder, name))
-        places = [path for place in receipt.places if (path := Path(place)).exists()]
-        return receipt, residue_search.find_residues(receipt.canaries, places, keep=self._searches)
+        path = forget_plan.find_receipt(self._folder, name)
+        receipt = forget_plan.read_receipt(path)
+        places = [place for place in map(Path, receipt.places) if place.exists()]
+        report = residue_search.find_residues(receipt.canaries, places, keep=self._searches)
+        deleted = {transcript for transcript in receipt.left_transcripts if not Path(transcript).exists()}
+        unreached = {place: reason for place, reason in receipt.unreached.items() if place not in deleted}
+        text = forget_plan.format_report(report, short=receipt.canaries.short)
+        return ForgetReply(selected=receipt.selected, unreached=unreached, **_describe_proof(report, path, text))
+
+    def _delete_left_transcripts(self, name: str, *, dry_run: bool) -> ForgetReply:
+        """Delete the conversations of hosts that a receipt names, whole."""
+        receipt = forget_plan.read_receipt(forget_plan.find_receipt(self._folder, name))
+        paths = tuple(filter(forget_entries.is_own_transcript, receipt.left_transcripts))
+        notes = () if paths else (f"the receipt {receipt.id} names no conversation that lorelog can delete",)
+        reply = ForgetReply(dry_run=dry_run, transcripts=paths, notes=notes)
+        if not dry_run:
+            self._delete_transcripts(reply)
+        return reply
 
     def _records(self) -> Iterable[Record]:
         book = self.open_records().book
         return book.ledger.read() if book.exists() else ()
 
-    def _entries(self, selection: forget_entries.Selection) -> tuple[forget_plan.ForgottenEntry, ...]:
+    def _entries(self, selection: forget_entries.Selection, match: str) -> tuple[forget_plan.ForgottenEntry, ...]:
         """Return the entries to erase; a summary keeps its other lines if it can be reworded."""
-        entries = [section.entry() for section in selection.sections.values()]
+        entries = [section.entry(match=match) for section in selection.sections.values()]
         for section in selection.summaries.values():
             entry = section.entry("reword")
             text = self._read_texts([entry]).get(entry.key, "")
@@ -215,33 +222,36 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
         return texts
 
     def _make_plan(
-        self, query: forget_entries.ForgetQuery, *, host_transcripts: bool
+        self, query: forget_entries.ForgetQuery, identity: str, *, host_transcripts: bool
     ) -> tuple[forget_plan.ForgetPlan, tuple[str, ...]]:
         """Return the plan for a query, and other memories that repeat parts of the text and stay."""
         query = replace(query, projects=self.projects) if query.projects == () else query
         selection = self._selector.select(query)
-        entries = self._entries(selection)
+        entries = self._entries(selection, query.match)
         cut = {entry.key for entry in entries if entry.action == "cut"}
         sections = [*selection.sections.values(), *selection.summaries.values()]
         texts = [text for section in sections if section.key in cut for text in section.texts]
         texts += [text for record in selection.records.values() for text in forget_entries.record_texts(record)]
         texts += [query.match] if query.match else []
         vector_keys = tuple(dict.fromkeys(chunk.vector_key for section in sections for chunk in section.chunks))
-        repeats, kept = residue_search.find_repetitions(texts), []
+        repeats, kept, wanted = residue_search.find_repetitions(texts), [], query.match.casefold()
         also_in: dict[str, None] = {}
         shared_keys: set[str] = set()
         for text, other in self._selector.kept_texts(selection):
             kept.append(text)
             if other is not None:
                 shared_keys.update(chunk.vector_key for chunk in other.chunks)
-            if len(also_in) < _MAX_ALSO_IN and repeats(text):
+            if len(also_in) < _MAX_ALSO_IN and (repeats(text) or (wanted and wanted in text.casefold())):
                 also_in[other.label if other is not None else "a record of the ledger"] = None
         vector_keys = tuple(key for key in vector_keys if key not in shared_keys)  # the same text stays elsewhere
-        transcripts = forget_entries.find_own_transcripts(entries, self.authored) if host_transcripts else ()
+        own = forget_entries.find_own_transcripts(entries, self.authored)
+        transcripts, left = (own, ()) if host_transcripts else ((), own)
         unreached = forget_entries.find_unreached(entries, self.workspace.home, str(getattr(self.store, "place", "")))
         unreached |= forget_entries.find_sync_remotes(self._folder)
+        deletes = f"'lorelog forget --verify {identity} --host-transcripts' deletes it"
+        unreached |= dict.fromkeys(left, f"the host's own conversation; {deletes}")
         plan = forget_plan.ForgetPlan(
-            id=new_id(),
+            id=identity,
             at=utc_now(),
             entries=entries,
             records=tuple(selection.records),
@@ -254,8 +264,9 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             selected=forget_entries.count_kinds(selection),
             unreached={place: reason for place, reason in unreached.items() if place not in transcripts},
             transcripts=transcripts,
+            left_transcripts=left,
         )
-        return plan, tuple(also_in)
+        return replace(plan, guards=tuple(scrub.find_guards(self._folder, plan, query.match))), tuple(also_in)
 
     def _vectors(self, selection: forget_entries.Selection, vector_keys: Collection[str]) -> list[bytes]:
         """Return the vectors of what is forgotten, as files hold them, without those of text that stays elsewhere."""
@@ -306,7 +317,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
                 ),
             )
 
-    def _delete_transcripts(self, plan: forget_plan.ForgetPlan) -> None:
+    def _delete_transcripts(self, plan: forget_plan.ForgetPlan | ForgetReply) -> None:
         for path in plan.transcripts:
             try:
                 Path(path).unlink(missing_ok=True)
@@ -423,34 +434,31 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
             reached("_scrub_found")
             time.sleep(_SEARCH_PAUSE_S if report.unreadable else 0.0)  # an index run may have replaced a file meanwhile
             report = search()
+        notes = [f"the guard {name} contained it and was removed; 'lorelog guard add' adds one" for name in plan.guards]
+        notes += [f"{path} held it and was deleted" for path in sorted(backups - self._backups())]
+        notes += [f"{path}, an unfinished backup, was deleted" for path in remove_partial_backups(self.workspace.home)]
         receipt = forget_plan.Receipt(
             id=plan.id,
             at=plan.at,
             text=forget_plan.format_report(report, short=plan.canaries.short, unreachable=len(plan.unreached)),
             selected=plan.selected,
             places=tuple(map(str, places)),
-            unreachable=plan.unreached,
+            unreached=plan.unreached,
+            left_transcripts=plan.left_transcripts,
             canaries=plan.canaries,
             **asdict(report),
         )
         written = forget_plan.write_receipt(self._folder, receipt)
         reached("receipt")
         path.unlink(missing_ok=True)
-        return _make_reply(
-            plan,
-            plan.entries,
-            dry_run=False,
-            notes=tuple(f"{path} held it and was deleted" for path in sorted(backups - self._backups())),
-            proof=receipt.text,
-            receipt=str(written),
-            searched_files=report.files,
-            residues=report.residues,
-            unreadable=report.unreadable,
-        )
+        return _make_reply(plan, notes=tuple(notes), **_describe_proof(report, written, receipt.text))
 
 
-def _make_reply(
-    plan: forget_plan.ForgetPlan, entries: tuple[forget_plan.ForgottenEntry, ...], **more: Any
-) -> ForgetReply:
+def _describe_proof(report: residue_search.ResidueReport, receipt: Path, text: str) -> dict[str, Any]:
+    searched = {"searched_files": report.files, "residues": report.residues, "unreadable": report.unreadable}
+    return {"dry_run": False, "proof": text, "receipt": str(receipt), **searched}
+
+
+def _make_reply(plan: forget_plan.ForgetPlan, **more: Any) -> ForgetReply:
     same = {name: getattr(plan, name) for name in ("records", "selected", "unreached", "transcripts")}
-    return ForgetReply(entries=tuple(entry.section() for entry in entries), **(same | more))
+    return ForgetReply(entries=tuple(entry.section() for entry in plan.entries), **(same | more))

@@ -153,8 +153,6 @@ class Canaries(Serializable, Struct, frozen=True, dict=True, omit_defaults=True)
     texts: int = 0
     short: int = 0
     """Texts that are too short for a receipt, and are searched for only once."""
-    skipped: int = 0
-    """Texts too short to be searched for at all."""
     key: str = ""
     """Secret, hexadecimal: without it nothing can be guessed from the digests."""
     once: tuple[CanaryFragment, ...] = ()
@@ -300,7 +298,6 @@ def make_canaries(
         tuple(sorted(stored, key=lambda each: (each.form, each.length, each.digest))),
         texts=len(chosen),
         short=len(short),
-        skipped=len(whole) - len(usable),
         key=key,
         once=tuple(once),
         exact=tuple({data for text in usable for _, data in _forms(text)}),
@@ -388,7 +385,6 @@ class ResidueReport(Serializable, Struct, frozen=True, kw_only=True):
     """Result of a search for residues."""
 
     files: int
-    bytes: int
     residues: tuple[Residue, ...] = ()
     unreadable: tuple[str, ...] = ()
     """Files that could not be read whole, each with the reason."""
@@ -416,9 +412,7 @@ def find_residues(
         except OSError as error:
             search.unreadable.append(f"{path}: {error.strerror or error}")
     found = [Residue(path, form, count) for (path, form), count in sorted(search.found.items())]
-    return ResidueReport(
-        files=search.files, bytes=search.bytes, residues=tuple(found), unreadable=tuple(search.unreadable)
-    )
+    return ResidueReport(files=search.files, residues=tuple(found), unreadable=tuple(search.unreadable))
 
 
 def _walk(place: Path, unreadable: list[str]) -> Iterator[Path]:
@@ -437,13 +431,12 @@ class _ResidueSearch:
 
     def __init__(self, canaries: Canaries) -> None:
         self._canaries = canaries
-        self.files = self.bytes = 0
+        self.files = 0
         self.found: Counter[tuple[str, str]] = Counter()
         self.unreadable: list[str] = []
 
     def search_file(self, path: Path, size: int) -> None:
         self.files += 1
-        self.bytes += size
         self._add(path, "file name", self._canaries.scan(str(path.name).encode("utf-8", "replace")))
         if not size:
             return

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import StoreBusy
-from lorelog.core.sqlite_file import connect, connect_unchanging
+from lorelog.core.sqlite_file import connect, connect_unchanging, rewrite_database
 from lorelog.services.forget.forget_plan import ForgetPlan
 from lorelog.services.memories.edit import edit_file
 
 _BUSY_S = 10.0
-_CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 _LOGS = ("feedback.jsonl", "lifecycle.jsonl", "authored.jsonl", "review.jsonl", "traces.spool*", "deliveries/*.jsonl")
 _ARCHIVES = frozenset({".gz", ".zst", ".zip", ".tar", ".tgz"})
 
@@ -29,31 +28,33 @@ def scrub_tenant_logs(folder: Path, plan: ForgetPlan) -> None:
     """Erase the text, and lines about it, from a tenant's logs."""
     for log in (path for pattern in _LOGS for path in sorted(folder.glob(pattern))):
         drop_lines(log, lambda line: is_about(line, plan))
-    guards = {str(line.get("id")) for line in _read_lines(folder / "guards.jsonl") if is_about(line, plan)}
-    drop_lines(folder / "guards.jsonl", lambda line: str(line.get("id")) in guards)
+    drop_lines(folder / "guards.jsonl", lambda line: str(line.get("id")) in plan.guards)
     for draft in (folder / "compact").glob("*.json"):
         values = next(_read_lines(draft), {})
         if is_about(values, plan) or plan.contents.intersection(iter_texts(values)):
             draft.unlink(missing_ok=True)
 
 
+def find_guards(folder: Path, plan: ForgetPlan, match: str) -> dict[str, str]:
+    """Return the guards that name or quote what is forgotten, or contain the text that is searched for: ids and messages."""
+    found: dict[str, str] = {}
+    wanted = match.casefold()
+    for line in _read_lines(folder / "guards.jsonl"):
+        if is_about(line, plan) or (wanted and any(wanted in text.casefold() for text in iter_texts(line))):
+            found.setdefault(str(line.get("id")), str(line.get("message", "")))
+    return found
+
+
 def count_references(folder: Path, plan: ForgetPlan) -> dict[str, int]:
     """Return how many lines and rows of a tenant's logs and traces name or quote what is forgotten. Changes nothing."""
-    counts: dict[str, int] = {}
-    for pattern in (
-        "feedback.jsonl",
-        "lifecycle.jsonl",
-        "guards.jsonl",
-        "review.jsonl",
-        "traces.spool",
-        "deliveries/*.jsonl",
-    ):
+    counts: Counter[str] = Counter()
+    for pattern in (*_LOGS, "guards.jsonl"):
         lines = (line for log in folder.glob(pattern) for line in _read_lines(log))
-        counts[pattern.partition("/")[0].removesuffix(".jsonl")] = sum(is_about(line, plan) for line in lines)
+        counts[pattern.partition("/")[0].partition(".")[0]] = sum(is_about(line, plan) for line in lines)
     if (folder / "traces.db").exists():
         with closing(connect_unchanging(folder / "traces.db", _BUSY_S)) as db:
-            counts["traces"] = sum(len(_find_rows(db, table, plan)[1]) for table in _tables(db))
-    return {name: count for name, count in counts.items() if count}
+            counts["traces"] += sum(len(_find_rows(db, table, plan)[1]) for table in _tables(db))
+    return dict(+counts)
 
 
 def scrub_folder(folder: Path, plan: ForgetPlan, pattern: str, *, disposable: bool) -> None:
@@ -106,22 +107,12 @@ def scrub_database(path: Path, plan: ForgetPlan, *, every_row_of: tuple[str, ...
                 condition = " AND ".join(f"{_name(key)} = ?" for key in keys) or "TRUE"
                 db.executemany(f"DELETE FROM {_name(table)} WHERE {condition}", rows)  # noqa: S608
             deleted = db.total_changes - before
-            rewrite(db)
+            rewrite_database(db)
             return deleted
     except sqlite3.OperationalError as error:
         if "lock" in str(error) or "busy" in str(error):
             raise StoreBusy(f"{path} is being used by another process", hint="try again") from error
         raise
-
-
-def rewrite(db: sqlite3.Connection) -> None:
-    """Copy all rows into new pages, and empty the write-ahead log."""
-    db.execute("VACUUM")
-    for _ in range(_CHECKPOINT_TRIES):
-        if not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            return
-        time.sleep(_CHECKPOINT_PAUSE_S)
-    raise sqlite3.OperationalError("busy: a reader keeps the write-ahead log from being emptied")
 
 
 def drop_lines(path: Path, drop: Callable[[Mapping[str, Any]], bool]) -> bool:

@@ -345,8 +345,7 @@ class CheckoutState(Struct, frozen=True):
 
     branch: str = ""
     commit: str = ""
-    index: tuple[int, int, int] = (0, 0, 0)
-    """Time of modification in nanoseconds, size and inode; zeros if there is none."""
+    index: FileStamp | None = None
     is_changing: bool = False
     """Git holds the lock of the index."""
 
@@ -357,27 +356,23 @@ class CheckoutState(Struct, frozen=True):
         if not folders[0]:
             return cls()
         # The lock before the rest: it ends when the index is replaced.
-        locked_s = _stamp(f"{folders[0]}/index.lock")[0] / 1e9
-        is_changing = time.time() - locked_s < _MAX_LOCK_AGE_S
-        return cls(*read_head(root, folders), _stamp(f"{folders[0]}/index"), is_changing)
+        lock = FileStamp.of(f"{folders[0]}/index.lock")
+        is_changing = lock is not None and time.time() - lock.mtime_ns / 1e9 < _MAX_LOCK_AGE_S
+        return cls(*read_head(root, folders), FileStamp.of(f"{folders[0]}/index"), is_changing)
+
+    @property
+    def _index_time(self) -> int:
+        return self.index.mtime_ns if self.index else 0
 
     @property
     def key(self) -> tuple[str, int]:
         """Changes with every commit and with staging."""
-        return self.commit, self.index[0]
+        return self.commit, self._index_time
 
     @property
     def is_young(self) -> bool:
         """Whether the index was written just now, so that HEAD may not be written yet."""
-        return time.time() - self.index[0] / 1e9 < _YOUNG_S
-
-
-def _stamp(path: str) -> tuple[int, int, int]:
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return (0, 0, 0)
-    return status.st_mtime_ns, status.st_size, status.st_ino
+        return time.time() - self._index_time / 1e9 < _YOUNG_S
 
 
 class ProjectGit:

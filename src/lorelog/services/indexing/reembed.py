@@ -7,7 +7,7 @@ rollback.
 from __future__ import annotations
 
 from lorelog.core.memory import IndexReport, ReembedReport
-from lorelog.core.ports import FORMER_BUILTIN_MODELS, ReembedState, Store
+from lorelog.core.ports import ReembedState, Store
 
 _WAIT_FOR_RUN_S = 2.0
 
@@ -46,7 +46,7 @@ def roll_back(store: Store) -> IndexReport:
     note = f"searches use the vectors of {now} again"
     if not store.serves_model():
         provider, _, model = now.partition("/")
-        chosen = f"a folder with the files of {model}" if now in FORMER_BUILTIN_MODELS else repr(model)
+        chosen = f"{model!r} or a folder with its files" if provider == "builtin" else repr(model)
         note += (
             f"; set embedding.provider to {provider!r} and embedding.model to {chosen}, or searches use keywords only"
         )

@@ -227,6 +227,9 @@ def check_home(workspace: Workspace, roots: Roots, records: RecordStore) -> Iter
     def check_roots_file() -> Iterator[HealthCheck]:
         if damage := roots.damage():
             yield _failed("roots", message=damage, hint="'lorelog index' keeps it aside and writes it again")
+        for copy in sorted(workspace.tenant_folder.glob("*roots.json.bad-*")):
+            message = f"{copy} is malformed; the list was written again from the index, without exclusions"
+            yield _passed("roots", message=message, hint="delete it once 'lorelog index --list' is right")
 
     if not workspace.home.exists():
         yield _passed("home", message=f"{workspace.home} does not exist yet")

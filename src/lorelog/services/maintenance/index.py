@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import SourceFile
-from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
+from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, count_failed
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
@@ -115,7 +115,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
         A damaged catalog is set aside, and all roots are read again.
         """
-        notes = [self._heal_roots(), job.tombstones.damage() if job.tombstones else ""]
+        notes = [self.roots.heal(), job.tombstones.damage() if job.tombstones else ""]
         try:
             before = self.store.get_note(REPAIR_NOTE)
             report = self._run(job, targets, progress, everywhere=False)
@@ -131,18 +131,6 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
             notes.append(f"{aside}; the index was rebuilt from your files")
             report = self._run(job, targets, progress, everywhere=True)
         return replace(report, notes=(*report.notes, *filter(None, notes)))
-
-    def _heal_roots(self) -> str:
-        """Replace a malformed list of roots, with the help of the index."""
-        known: dict[str, Root] = {}
-        if not self.roots.damage():
-            return ""
-        with suppress(StoreError):
-            pages = self.records.projection()
-            for document in self.store.documents():
-                if pages is None or not pages.holds(document.source):
-                    known[document.root] = Root(document.root, document.project)
-        return self.roots.heal(known.values())
 
     def _run(
         self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool

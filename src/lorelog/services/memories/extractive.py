@@ -14,9 +14,10 @@ from math import log2, sqrt
 
 from msgspec import Struct
 
-from lorelog.ingest.transcripts.note_text import flatten_markdown, shorten_text
+from lorelog.ingest.transcripts.note_text import flatten_markdown
 from lorelog.language.lexicon import lexicon
 from lorelog.language.sentences import split_sentences
+from lorelog.light.delivery_files import shorten_line
 from lorelog.retrieval.dedupe import split_words
 
 _BULLET = re.compile(
@@ -71,7 +72,7 @@ def _choose_sentences(cut: Sequence[Sequence[str]]) -> list[Sentence]:
         best = max(range(len(sentences)), key=weights.__getitem__, default=None)  # the first of equals
         words = content_words(sentences[best]) if best is not None else set()
         if best is not None and (not words or len(words & covered) < _MAX_OVERLAP * len(words)):
-            chosen.append(Sentence(position, shorten_text(sentences[best], _MAX_SENTENCE_CHARS), weights[best]))
+            chosen.append(Sentence(position, shorten_line(sentences[best], _MAX_SENTENCE_CHARS), weights[best]))
             covered |= words
     return chosen
 

@@ -164,9 +164,9 @@ class ProjectMemories(Struct, frozen=True):
         notes = () if to_global else describe_new_project(self.scope.place)
         job = self.scope.job((root,))
         replies = add(memories, job, self.scope.store, self.scope.embedder, own_entries=self.own_entries)
-        replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
-            self.scope.roots.remember([root])
+            notes = (*notes, *filter(None, [self.scope.roots.remember([root])]))
+        replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         self.scope.refresh_delivery()
         return replies
 

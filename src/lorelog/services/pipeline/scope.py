@@ -6,7 +6,7 @@ Records and databases beside the index are opened on first use.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -177,9 +177,17 @@ class ProjectScope:
         self.place = workspace
         self.defaults = defaults
         self.caches = Caches.from_options(defaults.caching) if deps.caches is None else deps.caches
-        self.roots = Roots(workspace.tenant_folder / "roots.json")
+        self.roots = Roots(workspace.tenant_folder / "roots.json", self._indexed_roots)
         self.record_pages = RecordPages(store, lambda: deps.records.open().book, workspace, defaults.chunking)
         self._uses_feedback = True
+
+    def _indexed_roots(self) -> Iterator[Root]:
+        """Yield the roots of the indexed documents, as far as the index can be read."""
+        with suppress(StoreError):
+            pages = self.record_pages.projection()
+            for document in self.store.documents():
+                if pages is None or not pages.holds(document.source):
+                    yield Root(document.root, document.project)
 
     def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Self:
         """Return a copy with a wrapped embedder, if there is one. Only the original needs closing."""

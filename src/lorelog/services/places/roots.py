@@ -1,7 +1,8 @@
 """The list of indexed files and directories of a tenant, with their project and exclusions.
 
 Kept beside the index and not in it: the index may be deleted at any time, and `lorelog index` must then know which paths to
-read again. Of a malformed list the entries that can be read count; the next change keeps it as `roots.json.bad-<time>`.
+read again. Of a malformed list the entries that can be read count; the next change keeps it as `roots.json.bad-<time>`, and writes
+a new one with the help of the index.
 """
 
 from __future__ import annotations
@@ -58,10 +59,11 @@ class RootStatus(Serializable, Struct, frozen=True):
 
 
 class Roots:
-    """The roots of one tenant, in one small file."""
+    """The roots of one tenant, in one small file. `known` returns those of the index, for a list that is malformed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: Callable[[], Iterable[Root]] = tuple) -> None:
         self._path = path
+        self._known = known
 
     def all(self) -> tuple[Root, ...]:
         """Return all roots; of a malformed list those that can be read."""
@@ -72,15 +74,9 @@ class Roots:
         roots, is_whole = self._read()
         return "" if is_whole else f"{self._path} is malformed; {len(roots):,} of its entries can be read"
 
-    def heal(self, known: Iterable[Root]) -> str:
-        """Replace a malformed list by what can be read of it and by roots known from elsewhere; return a note if it was."""
-        damage = self.damage()
-        if not damage:
-            return ""
-        new = {root.path: root for root in known}
-        with self._locked():
-            self._write(new | {root.path: root for root in self.all()})
-        return f"{damage}; it was kept as {self._path.name}.bad-* and written again"
+    def heal(self) -> str:
+        """Replace a malformed list by what can be read of it and the index knows; return a note if it was."""
+        return self._change(lambda current: current)
 
     def _read(self) -> tuple[tuple[Root, ...], bool]:
         """Return the roots, and whether the list is well-formed."""
@@ -99,23 +95,24 @@ class Roots:
                     roots.append(_parse_root(json.loads(found)))
             return tuple(roots), False
 
-    def remember(self, roots: Iterable[Root]) -> None:
-        """Add roots, or replace those with the same path."""
+    def remember(self, roots: Iterable[Root]) -> str:
+        """Add roots, or replace those with the same path; return a note if the list was malformed."""
         new = {root.path: root for root in roots}
-        self._change(lambda current: current | new)
+        return self._change(lambda current: current | new)
 
     def forget(self, paths: Iterable[str]) -> None:
         """Remove roots; unknown paths are ignored."""
         gone = set(paths)
         self._change(lambda current: {path: root for path, root in current.items() if path not in gone})
 
-    def _change(self, change: Callable[[dict[str, Root]], dict[str, Root]]) -> None:
-        current = {root.path: root for root in self.all()}
-        if change(current) == current and not self.damage():
-            return
+    def _change(self, change: Callable[[dict[str, Root]], dict[str, Root]]) -> str:
+        current, damage = {root.path: root for root in self.all()}, self.damage()
+        if change(current) == current and not damage:
+            return ""
+        known = tuple(self._known()) if damage else ()
         with self._locked():
-            current = {root.path: root for root in self.all()}
-            self._write(change(current))
+            self._write(change({root.path: root for root in (*known, *self.all())}))
+        return f"{damage}; it was kept as {self._path.name}.bad-* and written again from the index" if damage else ""
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -263,13 +263,13 @@ class RecordProjection:
             document.file_hash == digest and document.project == page.project and self._builder.is_current(document)
         ):
             document = None
-        stamp = _file_stamp(path)
+        stamp = FileStamp.of(path)
         if document is not None and document.stamp == stamp:
             return None
         if stamp is None or path.read_bytes() != data:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomic(path, data, durable=False)
-            stamp = _file_stamp(path) or FileStamp(len(data), 0, 0)
+            stamp = FileStamp.of(path) or FileStamp(len(data), 0, 0)
         if document is not None:
             return replace(document, stamp=stamp, indexed_at=utc_now())
         root = Root(str(path.parent), page.project)
@@ -290,10 +290,3 @@ def _file_name(identity: str) -> str:
     if _SAFE_FILE_NAME.fullmatch(identity):
         return identity
     return "_" + hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _file_stamp(path: Path) -> FileStamp | None:
-    try:
-        return FileStamp.from_stat(path.lstat())
-    except FileNotFoundError:
-        return None

@@ -461,6 +461,11 @@ class Searcher:
             query, terms, vector, calibration_of(self._model), coverage.chunks, self._context.deps.stands
         )
         candidates = self._find(question, options, troubles)
+        left = coverage if vector is None else self._store.lane_coverage(options.filters)
+        if left.with_vectors < coverage.with_vectors:
+            lost = plural(coverage.with_vectors - left.with_vectors, "damaged vector")
+            troubles.append(f"{lost} removed: keywords find the texts until 'lorelog index' makes vectors again")
+            coverage = left
         builder = HitBuilder(self._context, question, options, candidates)
         hits = builder.hits()
         troubles += builder.transient_notes

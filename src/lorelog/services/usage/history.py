@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from lorelog.core.document import FileStamp
 from lorelog.core.session import parse_iso_time
 from lorelog.light.delivery_log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 
@@ -30,7 +31,6 @@ NOT_USED, CONTRADICTED = "none", "contradicted"
 """The turns after a delivery were read, and no use was seen; or the user rejected what the agent did because of it."""
 SIGNS = frozenset({"id", "obeyed", "changed", CONTRADICTED})
 """What can be seen of a memory in the turns after it was shown."""
-_Stamp = tuple[int, int, int]
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -195,9 +195,8 @@ def unused_counts(folder: Path) -> dict[str, int]:
 
 def delete_old_logs(folder: Path, now: float | None = None, max_bytes: int = MAX_LOG_BYTES) -> int:
     """Delete the logs that are too old, and the oldest while all together are too large; return their number."""
-    logs = sorted(
-        (status[1] / 1e9, status[0], path) for path in _session_logs(folder) if (status := _stamp(path))[1] >= 0
-    )
+    stamps = ((FileStamp.of(path), path) for path in _session_logs(folder))
+    logs = sorted((stamp.mtime_ns / 1e9, stamp.size, path) for stamp, path in stamps if stamp is not None)
     total, deleted = sum(size for _, size, _ in logs), 0
     for modified, size, path in logs:
         age = (time.time() if now is None else now) - modified
@@ -224,12 +223,12 @@ def local_day(at: str) -> str:
 def _totals(folder: Path) -> _Totals:
     totals = _Totals()
     for path in _session_logs(folder):
-        totals.add(_session_totals(path, _stamp(path), _stamp(used_file(path))))
+        totals.add(_session_totals(path, FileStamp.of(path), FileStamp.of(used_file(path))))
     return totals
 
 
 @lru_cache(maxsize=4096)
-def _session_totals(path: Path, _log: _Stamp, _used: _Stamp) -> _Totals:
+def _session_totals(path: Path, _log: FileStamp | None, _used: FileStamp | None) -> _Totals:
     """Return the sums of a session. Cached, because only a few of many logs change between two calls."""
     totals = _Totals()
     for delivery in read_session(path):
@@ -263,17 +262,9 @@ def _session_logs(folder: Path) -> Iterator[Path]:
     yield from (folder / name for name in names if _LOG_NAME.fullmatch(name))
 
 
-def _stamp(path: Path) -> _Stamp:
-    """Return size, time and inode of a file, which change with every line; -1 without the file."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return (-1, -1, -1)
-    return (status.st_size, status.st_mtime_ns, status.st_ino)
-
-
 def _modified_day(path: Path) -> str:
-    return datetime.fromtimestamp(max(0.0, _stamp(path)[1] / 1e9)).astimezone().date().isoformat()
+    stamp = FileStamp.of(path)
+    return datetime.fromtimestamp(stamp.mtime_ns / 1e9 if stamp else 0).astimezone().date().isoformat()
 
 
 def days_ago(count: int, today: date | None = None) -> str:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.document import GLOBAL_PROJECT, FileStamp
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.memory import IndexReport
 from lorelog.core.options import MARKDOWN_SUFFIXES, TEXT_SUFFIXES, WatchOptions
@@ -242,7 +242,7 @@ class WatchDiscovery:
         """Return a value that changes when roots are added or removed. Called every few seconds."""
         with self._lock:
             visited = tuple(self._visited)
-        return visited, tuple((tenant, _file_stamp(self._roots_file(tenant))) for tenant in self._all_tenants())
+        return visited, tuple((tenant, FileStamp.of(self._roots_file(tenant))) for tenant in self._all_tenants())
 
     def catalogs(self) -> dict[str, int]:
         """Return the inode of each tenant's catalog; a tenant without one is left out."""
@@ -312,14 +312,6 @@ def _collected(errors: list[LorelogError]) -> Iterator[None]:
         yield
     except LorelogError as error:
         errors.append(error)
-
-
-def _file_stamp(path: Path) -> tuple[int, int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 _CHECK_TARGETS_S = 2.0

@@ -27,12 +27,12 @@ from msgspec.structs import astuple
 from lorelog.core.document import Document, chunk_id
 from lorelog.core.errors import ModelFault, NotFound, UsageError
 from lorelog.core.ports import DocumentUpdate, Vector
-from lorelog.core.sqlite_file import transaction
+from lorelog.core.sqlite_file import rewrite_database, transaction
 from lorelog.core.vectors import is_finite_vector, needs_numpy
 from lorelog.stores.embedded import catalog_reader, change_log, rows, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.change_log import CatalogLane
-from lorelog.stores.embedded.connection import rewrite_database, shrink_database, translate_method_errors
+from lorelog.stores.embedded.connection import shrink_database, translate_method_errors
 
 
 class ShadowVectors:

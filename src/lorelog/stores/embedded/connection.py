@@ -213,7 +213,6 @@ _WRITER_CACHE_KIB = 64_000
 _WRITER_LOG_PAGES = 4_000
 """Pages of the write-ahead log after which they are copied to the database."""
 _MIN_FREE_PAGES = 1_000
-_CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -248,19 +247,6 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
             database.close()
             raise
         return database
-
-
-def rewrite_database(database: sqlite3.Connection) -> None:
-    """Copy all rows into new pages and empty the write-ahead log: deleted rows leave their bytes in both.
-
-    Raise sqlite3.OperationalError if a reader keeps the log from being emptied.
-    """
-    database.execute("VACUUM")
-    for _ in range(_CHECKPOINT_TRIES):
-        if not database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            return
-        time.sleep(_CHECKPOINT_PAUSE_S)
-    raise sqlite3.OperationalError("busy: a reader keeps the write-ahead log from being emptied")
 
 
 def shrink_database(database: sqlite3.Connection) -> None:

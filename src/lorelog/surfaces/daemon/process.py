@@ -28,9 +28,9 @@ from msgspec import Struct
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, ConfigError, DaemonError, LorelogError, ModelUnavailable, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
+from lorelog.core.processes import resident_bytes
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
-from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock, limit_arenas, trim_memory
 from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, ServerLimits

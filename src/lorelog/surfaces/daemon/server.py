@@ -22,6 +22,7 @@ from msgspec import Struct, field
 
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
+from lorelog.core.processes import resident_bytes
 from lorelog.light.daemon_connection import (
     HEARTBEAT_S,
     MAX_REQUEST_BYTES,
@@ -31,7 +32,6 @@ from lorelog.light.daemon_connection import (
     local_zone,
     version_key,
 )
-from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
     DaemonRequest,

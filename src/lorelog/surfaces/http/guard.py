@@ -5,11 +5,11 @@ and after DNS rebinding (a name pointed at 127.0.0.1 once the page is loaded) it
 must be a name of this machine, `Origin` must be our own if present, and requests that change anything must be JSON, which a
 page cannot send to another origin without a preflight; preflights are never granted.
 
-With a token set, only /health is served without it. A program sends it as a bearer token. A browser opens a link with
-`?token=…` once: the reply sets a cookie, valid until the server stops, and redirects to the address without the token. The
-cookie is not the token: browsers send cookies to every port of a host.
+With a token set, only /health is served without it. A program sends it as a bearer token. A browser has a ticket (`lorelog ui`), and opens a link with
+`?ticket=…` once: the reply sets a cookie, valid until the server stops, and redirects to the address without the ticket. A token in a link
+would stay in the browser's history.
 
-The page's files hold no data and are served without a token. Its interface (/api/page/) needs the cookie of a ticket (`?ticket=…`, from `lorelog ui`), also where no token is
+The page's files hold no data and are served without a token. Its interface (/api/page/) needs the cookie of a ticket, also where no token is
 set, and nothing else will do: its calls count as those of the person at this machine, a program's do not.
 """
 
@@ -71,7 +71,6 @@ class RequestGuard:
         self._page_sessions: dict[bytes, str] = {}
         self._limit = options.max_body_bytes
         self._token = _hash_token(options.token) if options.token else b""
-        self._session = secrets.token_urlsafe(32)
         self._names = allowed_host_names(options.host)
         self._any_address = _is_unspecified(options.host)
 
@@ -158,15 +157,16 @@ class RequestGuard:
             )
 
     def _login(self, scope: Scope) -> Response | None:
-        """Return the redirect that sets a cookie, if the query of a GET has the token, or a ticket that was not used yet."""
-        ticket = _query_value(scope, "ticket") if self._redeem is not None else ""
-        agent = self._redeem(ticket, _server_port(scope)) if self._redeem is not None and ticket else None
-        if agent is not None:
-            session = secrets.token_urlsafe(32)
-            self._page_sessions[_hash_token(session)] = agent
-            return _login_response(scope, "ticket", session)
-        token = _query_value(scope, "token") if self._token and scope["path"] != PUBLIC_PATH else ""
-        return _login_response(scope, "token", self._session) if token and _same_secret(token, self._token) else None
+        """Return the redirect that sets a cookie, if the query of a GET has one ticket, and that was not used yet."""
+        tickets = QueryParams(scope["query_string"]).getlist("ticket") if scope["method"] == "GET" else []
+        if self._redeem is None or len(tickets) != 1:
+            return None
+        agent = self._redeem(tickets[0], _server_port(scope))
+        if agent is None:
+            return None
+        session = secrets.token_urlsafe(32)
+        self._page_sessions[_hash_token(session)] = agent
+        return _login_response(scope, session)
 
     def _is_shell(self, scope: Scope, headers: Headers) -> bool:
         """Return True for the page's own files: they hold no data, and tell a person how to log in."""
@@ -184,8 +184,7 @@ class RequestGuard:
         kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         if _same_secret(token.strip(), self._token) and kind.lower() == "bearer":
             return
-        is_login = _same_secret(_read_cookie(scope), _hash_token(self._session))
-        if not values and (is_login or self._page_agent(scope) is not None):
+        if not values and self._page_agent(scope) is not None:
             return
         raise HttpRefusalError(
             401,
@@ -230,16 +229,10 @@ def allowed_host_names(host: str) -> frozenset[str]:
     return frozenset(names | {socket.gethostname().lower()} if _is_unspecified(host) else names)
 
 
-def _query_value(scope: Scope, name: str) -> str:
-    """Return the value of a field that is in the query of a GET exactly once."""
-    values = QueryParams(scope["query_string"]).getlist(name) if scope["method"] == "GET" else []
-    return values[0] if len(values) == 1 else ""
-
-
-def _login_response(scope: Scope, field: str, session: str) -> Response:
-    """Return the redirect to the same address without the secret, which sets the cookie."""
+def _login_response(scope: Scope, session: str) -> Response:
+    """Return the redirect to the same address without the ticket, which sets the cookie."""
     fields = QueryParams(scope["query_string"]).multi_items()
-    query = urlencode([(name, value) for name, value in fields if name != field])
+    query = urlencode([(name, value) for name, value in fields if name != "ticket"])
     path = "/" + quote(scope["path"].lstrip("/"))  # two slashes would name another host
     response = RedirectResponse(f"{path}?{query}" if query else path, 303, {"Referrer-Policy": "no-referrer"})
     response.set_cookie(_cookie_name(scope), session, httponly=True, samesite="strict")

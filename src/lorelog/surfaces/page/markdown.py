@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
 MAX_CHARS = 200_000
 """Longer text is cut: a browser would take seconds to lay it out."""
+_MAX_BRACKETS = 4
+"""Links are not sought in deeper brackets: each level searches the rest of a paragraph once more."""
 _TAGS = frozenset(
     "p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br em strong s code pre table thead tbody tr th td a".split()
 )
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_COMMENT = re.compile(r"^[ \t]*<!--.*?-->[ \t]*\n?", re.DOTALL | re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*<!--.*?-->[ \t]*", re.DOTALL | re.MULTILINE)
 
 _WIKI_PAGE = re.compile(
     r"(?:\.\./)?((?:(?:tasks|pages)/)?[\w-]{1,200}\.md)(?:#\w{1,40}?-([0-9a-f]{8}-[0-9a-f-]{27})|#[\w-]{0,200})?",
@@ -39,8 +42,8 @@ Node = str | list[Any]
 
 def render_tree(text: str) -> list[Node]:
     """Return the nodes of a Markdown text. Anchors (comments) are left out, text beyond a limit is cut."""
-    cut = _COMMENT.sub("", text)[:MAX_CHARS]
-    return _build(_parser().parse(cut), [])
+    closed, end, rest = text[:MAX_CHARS].rpartition("-->")  # beyond it, the end of a comment is sought in vain
+    return _build(_parser().parse(_COMMENT.sub("", closed + end) + rest), [])
 
 
 def show_hidden(text: str) -> str:
@@ -52,8 +55,15 @@ def show_hidden(text: str) -> str:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 30})
-    return parser.enable(["table", "strikethrough"])
+    options = {"html": False, "linkify": False}
+    parser = MarkdownIt("commonmark", {**options, "maxNesting": 30}).enable(["table", "strikethrough"])
+    shallow = MarkdownIt("commonmark", {**options, "maxNesting": _MAX_BRACKETS}).enable("strikethrough")
+
+    def parse_shallow(state: StateCore) -> None:
+        state.md = shallow
+
+    parser.core.ruler.before("inline", "shallow", parse_shallow)
+    return parser
 
 
 def _build(tokens: Sequence[Token], into: list[Node]) -> list[Node]:

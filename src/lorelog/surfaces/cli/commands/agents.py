@@ -41,7 +41,7 @@ ARGUMENTS = {
         "--min N": "with --unused: delivered at least N times (default 5)",
     },
     "agent-context": {
-        "--output --out FILE": "write to FILE atomically, and print nothing",
+        "--output FILE": "write to FILE atomically, and print nothing",
         "--log-dir DIR": "also log the result and the queries there (mode 0600)",
     },
     "init": {

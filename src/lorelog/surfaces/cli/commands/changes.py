@@ -129,7 +129,8 @@ def run_supersede(args: argparse.Namespace) -> int:
 
     def show(reply: Json, args: argparse.Namespace) -> None:
         _show_added(reply, args)
-        undo = f"'lorelog delete {reply['id'][:_SHORT_ID_CHARS]}' undoes this"
+        undo = f"'lorelog delete {reply['id'][:_SHORT_ID_CHARS] or reply['memory']}' undoes this"
+        undo += "" if reply["id"] else " once 'lorelog index' has read it"
         print_note(f"replaces {_describe_memory(args, args.id)}; {undo}")
 
     return print_reply(args, _call_with_text(args, read_text(args.text)), show)
@@ -305,20 +306,19 @@ def run_forget(args: argparse.Namespace) -> int:
       lorelog forget --match "the launch code" --yes
       lorelog forget --session 3f2a9c --since yesterday
       lorelog forget --verify last
+      lorelog forget --verify last --host-transcripts
     """
     if args.list:
         return print_reply(args, call_operation(args, "memory.forget_receipts", {}), _show_receipts)
-    if args.verify:
+    if args.verify and not args.host_transcripts:
         reply = call_operation(args, "memory.forget_verify", {"receipt": args.verify})
         return print_reply(args, reply, _show_proof)
     if args.complete:
         return print_reply(args, call_operation(args, "memory.forget", {"complete": True}), _show_proof)
-    if not (args.ids or args.match or args.session or args.since or args.until):
-        raise UsageError("nothing is named", hint="give ids, --match TEXT, --session ID or --since DAY")
     if args.match == "-":
         args.match = sys.stdin.read().strip()
     if args.dry_run or not args.yes:
-        preview = call_command(args, dry_run=True)
+        preview = call_command(args, dry_run=True, receipt=args.verify or "")
         (print_json if args.json else _show_preview)(preview)
         if args.dry_run:
             return 0
@@ -328,7 +328,7 @@ def run_forget(args: argparse.Namespace) -> int:
         if not confirm("Forget this for good? There is no way back.", "use --yes to forget"):
             print("Nothing forgotten.", file=sys.stderr)
             return 1
-    return print_reply(args, call_command(args, confirm=True), _show_proof)
+    return print_reply(args, call_command(args, confirm=True, receipt=args.verify or ""), _show_proof)
 
 
 def _show_preview(preview: Mapping[str, Any]) -> None:
@@ -345,12 +345,14 @@ def _show_preview(preview: Mapping[str, Any]) -> None:
         print(f"{record}  record: its text is replaced by its hash")
     references = ", ".join(f"{count:,} in {name}" for name, count in preview["references"].items())
     lines = f"; lines about it: {references}" if references else ""
-    print(f"Would go: {_counts(preview['selected'])}, their vectors and cached answers{lines}.")
+    if preview["selected"]:
+        print(f"Would go: {_counts(preview['selected'])}, their vectors and cached answers{lines}.")
     for path in preview["transcripts"]:
         print(f"The whole conversation {short_path(path)} would be deleted.")
     for path, reason in preview["refused"].items():
         print_note(f"refused: {short_path(path)}: {reason}")
     _show_rest(preview)
+    print_notes(preview)
 
 
 def _counts(selected: Mapping[str, int]) -> str:
@@ -360,11 +362,13 @@ def _counts(selected: Mapping[str, int]) -> str:
 def _show_rest(reply: Mapping[str, Any]) -> None:
     for place, reason in reply["unreached"].items():
         print_note(f"not reached: {short_path(place)}: {reason}")
-    if reply.get("also_in"):
+    if reply["also_in"]:
         print_note(f"other memories that repeat parts of it stay: {', '.join(reply['also_in'][:5])}")
 
 
 def _show_proof(reply: Json, args: argparse.Namespace) -> None:
+    for path in reply["transcripts"]:
+        print(f"The conversation {short_path(path)} was deleted.")
     if reply["message"]:
         print(reply["message"])
     for residue in reply["residues"]:
@@ -372,7 +376,7 @@ def _show_proof(reply: Json, args: argparse.Namespace) -> None:
     for problem in reply["unreadable"]:
         print(f"  not searched: {problem}")
     _show_rest(reply)
-    if reply.get("receipt"):
+    if reply["receipt"] and not args.verify:
         print_note(f"receipt: {short_path(reply['receipt'])}; 'lorelog forget --verify last' searches again")
     print_notes(reply)
 

@@ -310,7 +310,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     Nothing is started or changed without --repair.
 
     --store checks the catalog and compares it with the search index row by row: the rows in Milvus if store.uri is set, else the
-    vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences without embedding anything again.
+    vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences and embeds
+    texts whose vectors are lost.
 
     --chaos tries the promises on this machine, in a temporary home: a process that writes is killed at random moments and its home is opened
     again, then the cache is deleted. Everything acknowledged must be found, once. It takes a second or two for each kill. Your own memories are
