@@ -39,7 +39,11 @@ from lorelog.services.places.workspace import SYNC_COPIES, shared_name
 
 BRANCH = "lorelog"
 _TIMEOUT_S = 120.0
-_MAX_OUTPUT_BYTES = 4 << 30
+MAX_FILE_BYTES, MAX_JOURNAL_BYTES = 64 << 20, 4 << 20
+"""Size of a file of the exchange, and of the journal of one day, above which it is not read."""
+MAX_FILES, MAX_EXCHANGE_BYTES = 50_000, 256 << 20
+"""Files of an exchange that are read, and their size. If there are more, the largest are left out."""
+_MAX_OUTPUT_BYTES = 2 * MAX_EXCHANGE_BYTES
 _OPTIONS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -48,6 +52,7 @@ _OPTIONS = (
     "push.followTags=false",
     "protocol.ext.allow=never",
     "gc.auto=0",
+    *("fetch.unpackLimit=1", "core.bigFileThreshold=1m"),  # a large file is streamed, not held in memory
     "maintenance.auto=false",
 )
 _KEPT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL")
@@ -81,6 +86,8 @@ class ExchangeState(Struct, frozen=True):
 
     commit: str
     files: Mapping[str, bytes]
+    problems: tuple[str, ...] = ()
+    """Files that were not read, and why."""
 
 
 class Exchange:
@@ -127,22 +134,33 @@ class Exchange:
         if fetched.status:
             raise _unreachable(self._url, fetched.errors)
         commit = self._run("rev-parse", "--verify", f"{_FETCHED}^{{commit}}").decode().strip()
-        files = self._read_files(commit)
+        state = self._read_files(commit)
         if before.decode().strip() not in ("", commit):
             # The commit before may hold what was forgotten meanwhile, and every fetch would add to the repository.
             self._run("update-ref", "-d", _NEXT)
             self._run("gc", "--quiet", "--prune=now")
-        return ExchangeState(commit, files)
+        return state
 
-    def _read_files(self, commit: str) -> dict[str, bytes]:
-        """Return the regular files of a commit; other paths than ours are not read."""
-        names: dict[str, str] = {}
-        for row in self._run("ls-tree", "-r", "-z", commit).split(b"\0"):
+    def _read_files(self, commit: str) -> ExchangeState:
+        """Return the regular files of a commit within the limits; other paths than ours are not read."""
+        listed: list[tuple[int, str, str]] = []
+        for row in self._run("ls-tree", "-r", "-l", "-z", commit).split(b"\0"):
             meta, _, raw = row.partition(b"\t")
-            mode, _, rest = meta.decode("ascii", "replace").partition(" ")
+            mode, _, name, length = (*meta.decode("ascii", "replace").split(), *[""] * 4)[:4]
             path = raw.decode("utf-8", "replace")
             if mode in {"100644", "100755"} and _SAFE_PATH.fullmatch(path) and ".." not in path:
-                names[path] = rest.partition(" ")[2]
+                listed.append((int(length), path, name))
+        names, problems, total = dict[str, str](), list[str](), 0
+        for size, path, name in sorted(listed):
+            limit = MAX_JOURNAL_BYTES if path.endswith(".md") else MAX_FILE_BYTES
+            total += size
+            if size > limit:
+                problems.append(f"{path} was not read: it has {size:,} bytes, more than {limit:,}")
+            elif total > MAX_EXCHANGE_BYTES or len(names) >= MAX_FILES:
+                most = f"{MAX_FILES:,} files and {MAX_EXCHANGE_BYTES:,} bytes"
+                problems.append(f"{path} was not read: an exchange has at most {most}")
+            else:
+                names[path] = name
         request = "".join(f"{name}\n" for name in names.values()).encode()
         output = self._run("cat-file", "--batch", stdin=request)
         files: dict[str, bytes] = {}
@@ -157,7 +175,7 @@ class Exchange:
             size = int(header[2])
             files[path] = output[end + 1 : end + 1 + size]
             position = end + 1 + size + 1
-        return files
+        return ExchangeState(commit, files, tuple(problems))
 
     def push(self, before: ExchangeState, files: Mapping[str, bytes], message: str, *, user: str, machine: str) -> None:
         """Commit changed files on top of a state and push them. Files that are not ours stay as they are there.

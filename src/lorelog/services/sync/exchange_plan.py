@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from msgspec import Struct, field
 
 from lorelog.core.errors import StoreDamaged
+from lorelog.light.delivery_files import is_iso_date
 from lorelog.light.guard_check import parse_event
 from lorelog.services.places.workspace import GLOBAL_NAME
 from lorelog.services.sync import merge
@@ -24,6 +26,8 @@ GUARDS = "guards"
 LOGS = ("lifecycle", "tombstones", "authored", GUARDS)
 _TEAM_LOGS = ("authored",)
 """Of these, others only learn who wrote what: dates, deletions and guards are personal."""
+MAX_ENTRY_CHARS, MAX_JOURNAL_ENTRIES = 1_000_000, 5_000
+"""Length of an entry, and number of entries of a journal, above which they are not exchanged."""
 
 
 class SyncLogLine(Struct, frozen=True):
@@ -107,6 +111,31 @@ class _ParsedExchange(Struct):
     logs: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     forgotten: dict[str, dict[str, str]] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def _parse_journal(file: str, text: str, problems: list[str]) -> list[merge.SyncEntry]:
+    """Return the entries of a journal of the exchange that are within the limits."""
+    problem = ""
+    if is_iso_date(day := file.removesuffix(".md")):
+        try:
+            date.fromisoformat(day)
+        except ValueError:
+            problem = "there is no such day"
+    if text.count("\n### ") > MAX_JOURNAL_ENTRIES:
+        problem = f"it has more than {MAX_JOURNAL_ENTRIES:,} entries"
+    if problem:
+        problems.append(f"the journal {file} is not taken over: {problem}")
+        return []
+    entries = merge.read_journal(file, text)
+    problems += [f"{long_entry(entry)} in {file}: it is not taken over" for entry in entries if long_entry(entry)]
+    return [entry for entry in entries if not long_entry(entry)]
+
+
+def long_entry(entry: merge.SyncEntry) -> str:
+    """Return the name and length of an entry that is too long to be exchanged; empty for others."""
+    size = len(entry.text)
+    return f"{entry.key} has {size:,} characters, more than {MAX_ENTRY_CHARS:,}," if size > MAX_ENTRY_CHARS else ""
 
 
 def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
@@ -129,7 +158,7 @@ def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
                 if project_slug(name) == slug:
                     found.slugs[name] = slug
             case ["projects", slug, "journals", file] if file.endswith(".md"):
-                journals.setdefault(slug, []).extend(merge.read_journal(file, text))
+                journals.setdefault(slug, []).extend(_parse_journal(file, text, found.problems))
             case ["writers", writer, "writer.json"]:
                 found.users[writer] = str(merge.json_object(content).get("user", ""))
             case ["writers", writer, "ledger.jsonl"]:
@@ -217,7 +246,7 @@ class _Planner:
         self._state, self._before = state, files
         self._there = _parse(files)
         self._files = dict(files)
-        self._problems: list[str] = []
+        self._problems = self._there.problems
         self._erases = False
         there = self._there
         self._forgotten = {key: at for lines in there.forgotten.values() for key, at in lines.items()}

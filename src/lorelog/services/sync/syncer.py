@@ -350,7 +350,7 @@ class Syncer:
         local, count = LocalFiles(self._deps.workspace, self._projects), 0
         for project, name in self._projects.items():
             base = self._settings.base.get(name, {})
-            entries = self._shared(local.entries(project))
+            entries = self._shared(name, local.entries(project))
             count += sum(base.get(key) != entry.digest for key, entry in entries.items())
         return count
 
@@ -361,6 +361,7 @@ class Syncer:
             if path not in self._projects
         ]
         before = self._exchange.fetch()
+        self._problems += before.problems
         local = LocalFiles(self._deps.workspace, self._projects)
         plan = self._plan(local, before)
         if dry_run:
@@ -399,14 +400,25 @@ class Syncer:
             plan = exchange_plan.plan_exchange(self._state(local, before, self._folder.new_writer()), before.files)
         return plan
 
-    def _shared(self, entries: Mapping[str, merge.SyncEntry]) -> dict[str, merge.SyncEntry]:
-        """Return the entries that others may have: in a team, without corrections and preferences that are not tagged as shared."""
+    def _shared(self, name: str, entries: Mapping[str, merge.SyncEntry]) -> dict[str, merge.SyncEntry]:
+        """Return the entries that others may have: not too long; in a team, without corrections and preferences of this user.
+
+        Those that are tagged as shared, or came as they are from the exchange, are not personal.
+        """
+        base = self._settings.base.get(name, {})
+        self._problems += [
+            f"{text} and is not sent" for entry in entries.values() if (text := exchange_plan.long_entry(entry))
+        ]
         return {
             key: entry
             for key, entry in entries.items()
-            if not self._settings.team
-            or anchor_field(entry.text, "type") not in _PERSONAL_TYPES
-            or _SHARED_TAG in anchor_field(entry.text, "tags").split(",")
+            if not exchange_plan.long_entry(entry)
+            and (
+                not self._settings.team
+                or base.get(key) == entry.digest
+                or anchor_field(entry.text, "type") not in _PERSONAL_TYPES
+                or _SHARED_TAG in anchor_field(entry.text, "tags").split(",")
+            )
         }
 
     def _state(self, local: LocalFiles, before: exchange.ExchangeState, writer: str) -> exchange_plan.MachineState:
@@ -417,7 +429,7 @@ class Syncer:
             writer=writer,
             user=self._deps.user,
             team=settings.team,
-            entries={name: self._shared(local.entries(project)) for project, name in self._projects.items()},
+            entries={name: self._shared(name, local.entries(project)) for project, name in self._projects.items()},
             logs={log: tuple(line for _, line in local.log_lines(log)) for log in exchange_plan.LOGS},
             records=records,
             record_ids=ids,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from lorelog.code.git import run_git
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
 from lorelog.core.paths import leads_out
+from lorelog.core.policy import check_shell
 from lorelog.ingest.importers.source import SOURCE_MODULES, ImportSource, MachinePlaces, detect_source, open_source
 from lorelog.services.imports.batches import ChangedSetting
 from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportSummary, ImportTarget
@@ -180,13 +181,13 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
     """Return the source and its paths; no source for a file of ours."""
     if args.source in SOURCE_MODULES:
         source = open_source(args.source)
-        paths = [Path(expand_path(args.path))] if args.path else _find(source, _places(args))
+        named = [Path(expand_path(args.path))] if args.path else source.find(_places(args))
+        paths = _keep_inside(named, _places(args))
         if not paths:
             hint = f"give its path: lorelog import {source.name} PATH"
             raise NotFound(f"nothing to import was found: {source.title}", hint=hint)
         if missing := [path for path in paths if not path.exists()]:
             raise NotFound(f"there is no file or folder {short_path(str(missing[0]))}", hint="check the path")
-        _check_named(paths[0], _places(args))
         return source, paths
     path = Path(expand_path(args.source))
     if args.path or (not path.exists() and not set(args.source) & set("./\\")):
@@ -194,7 +195,8 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
     if not path.exists():
         hint = "check the path; 'lorelog import' alone lists what it finds on this machine"
         raise NotFound(f"there is no file {short_path(str(path))}", hint=hint)
-    _check_named(path, _places(args))
+    if not _keep_inside([path], _places(args)):
+        raise NotFound("nothing to import was found", hint="name the file or folder that the link leads to")
     # A file of ours: so the user says, or it is OMF, which may hold records.
     is_own = args.format not in {None, "auto"} or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
     return (None if is_own else detect_source(path)), [path]
@@ -204,27 +206,17 @@ def _places(args: argparse.Namespace) -> MachinePlaces:
     return MachinePlaces(Path.home(), Path(resolve_location(project=args.project, tenant=args.tenant).project.root))
 
 
-def _find(source: ImportSource, places: MachinePlaces) -> list[Path]:
-    """Return what a source finds on this machine, and name the links that lead out of the project or the home."""
-    problems = {path: _link_problem(path, places) for path in source.find(places)}
-    for problem in filter(None, problems.values()):
-        print_note(f"left out: {problem}")
-    return [path for path, problem in problems.items() if not problem]
-
-
-def _check_named(path: Path, places: MachinePlaces) -> None:
-    if problem := _link_problem(path, places):
-        raise SourceError(problem, hint="name the file or folder itself, if you want to import it")
-
-
-def _link_problem(path: Path, places: MachinePlaces) -> str:
-    base = _base(path, places)
-    target = Path(leads_out(path, base)).name
-    return (
-        one_line(f"{short_path(str(path))} is a link that leads out of {short_path(str(base))}, to {target}")
-        if target
-        else ""
-    )
+def _keep_inside(paths: Iterable[Path], places: MachinePlaces) -> list[Path]:
+    """Return the paths that stay where they are found or named, and name the links that lead out."""
+    kept = []
+    for path in paths:
+        base = _base(path, places)
+        if target := Path(leads_out(path, base)).name:
+            shown = f"{short_path(str(path))} is a link that leads out of {short_path(str(base))}, to {target}"
+            print_note(one_line(f"left out: {shown}; name that itself to import it"))
+        else:
+            kept.append(path)
+    return kept
 
 
 def _base(path: Path, places: MachinePlaces) -> Path:
@@ -394,7 +386,8 @@ def _list_sources(args: argparse.Namespace) -> int:
     for name in SOURCE_MODULES:
         source = open_source(name)
         try:
-            found += [{"source": name, "title": source.title, "path": str(path)} for path in _find(source, places)]
+            paths = _keep_inside(source.find(places), places)
+            found += [{"source": name, "title": source.title, "path": str(path)} for path in paths]
         except (LorelogError, OSError) as error:
             print_note(f"{name}: {one_line(str(error))}")
     with open_own_engine(args) as engine:
@@ -431,6 +424,8 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
             f"{short_path(path)} is not recognized as a file or folder of a known tool",
             hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",
         )
+    if args.restore:
+        check_shell("restore_archive", os.environ)
     file_format = detect_format(path) if args.format in {None, "auto"} else args.format
     with open_own_engine(args) as engine:
         scope = engine.records()
