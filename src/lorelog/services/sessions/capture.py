@@ -29,7 +29,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
@@ -58,10 +57,11 @@ from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import prompted_memories
 from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, PauseNotes, count_waiting
-from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.indexing.run import IndexJob, index_written
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
     AnchorFields,
+    OwnEntries,
     anchor_fields,
     append_entries,
     has_entry,
@@ -107,6 +107,8 @@ _BATCH_SIZE = 20
 _CONTINUATION_SOURCES = frozenset({"compact"})
 """Sources of a session-start that is not a beginning. Earlier turns of a resumed session that was never seen are not
 captured: they belong to another tenant, to a time without hooks, or to the session that a fork repeats."""
+_SEEN_MOMENTS = frozenset({"session-start", "prompt"})
+"""Moments from which a session is known: the host reports them before there is anything to capture."""
 _RETRY_MOMENTS = frozenset({"turn-end", "turn-failed", "session-end"})
 """Moments at which a transcript must exist, or soon will."""
 _FORKING_HOSTS = frozenset({"codex", "opencode"})
@@ -138,8 +140,10 @@ class CaptureContext(Struct, frozen=True, kw_only=True):
     """Returns the store for tool calls and errors of turns."""
     refresh: Callable[[], None] = lambda: None
     """Called after journals were written and indexed."""
-    register: Callable[[Sequence[NewMemory]], None] = lambda memories: None
-    """Registers memories, which have ids, as written on this machine."""
+    own_entries: OwnEntries = lambda *_: nullcontext()
+    """The context in which memories are written to a folder."""
+    is_vouched: bool = True
+    """False if only a file says who spoke: an agent named it. Then nothing in it counts as the user's word."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -191,7 +195,12 @@ def capture_session(
     with open_captures(folder) as captures:
         begins = event.moment == "session-start" and event.source not in _CONTINUATION_SOURCES
         at = event.at.timestamp()
-        start = captures.note_event(event.host, event.session, at, begins=begins, backfill=backfill is not None)
+        start = captures.note_event(
+            *(event.host, event.session, at),
+            begins=begins,
+            is_seen=event.moment in _SEEN_MOMENTS,
+            backfill=backfill is not None,
+        )
         project = context.workspace.project.id
         if event.moment == "session-start" and backfill is None:  # it has begun; capture the rest of earlier ones
             note_open_session(event, project, captures)
@@ -249,6 +258,9 @@ class _SessionCapture:
         self._event, self._context, self._captures, self._start = event, context, captures, start
         self._backfill = backfill
         self._is_dry = backfill is not None and backfill.dry_run
+        vouched = context.is_vouched and (backfill is not None or captures.knows(event.host, event.session))
+        self._origins = ("agent", "user") if vouched else ("import", "import")
+        """Of the notes of turns, and of the user's statements."""
         self._age = (context.now() - event.at).total_seconds()
         self._zone = None if backfill is not None else timezone(timedelta(minutes=event.offset))
         self._notes: list[str] = []
@@ -484,7 +496,7 @@ class _SessionCapture:
             NewMemory(
                 draft.text,
                 draft.type,
-                origin="agent" if draft.is_note else "user",
+                origin=self._origins[not draft.is_note],
                 id=draft.memory,
                 source=(fields[0], ("turn", to_anchor_word(draft.turn.turn.id)), *fields[1:]),
                 at=draft.when,
@@ -497,8 +509,8 @@ class _SessionCapture:
         )
         self._touched.add(journal)
         session = self._event.session if self._context.options.session_headings else ""
-        entries = append_entries(Path(self._root.path), memories, drafts[0].when, session=session)
-        self._context.register(memories)
+        with self._context.own_entries(memories, ""):
+            entries = append_entries(Path(self._root.path), memories, drafts[0].when, session=session)
         self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
         traced = [
             TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
@@ -536,8 +548,8 @@ class _SessionCapture:
             if own:
                 self._touched.add(journal)
             when = next(iter(memories.values())).at or self._event.at
-            entries = append_entries(journal.parent, list(memories.values()), when)
-            self._context.register(list(memories.values()))
+            with self._context.own_entries(list(memories.values()), ""):
+                entries = append_entries(journal.parent, list(memories.values()), when)
         except StoreError:
             if own:
                 raise
@@ -583,16 +595,7 @@ def _new_part(turn: ParsedTurn, row: CaptureRow) -> ParsedTurn:
 
 def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext) -> list[str]:
     """Index journals. Errors become notes, because the entries are on disk."""
-    notes: list[str] = []
-    job = replace(context.job((root,)), roots=(root,))
-    try:
-        files = [
-            SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())) for path in journals if path.exists()
-        ]
-        report = IndexRun(context.store, context.embedder, job).over_files(files)
-        notes += [*report.notes, *(problem.message for problem in report.problems)]
-    except StoreError as error:
-        notes.append(f"saved, but not searchable yet: {error.message}")
+    notes = list(index_written(journals, context.job((root,)), context.store, context.embedder))
     with suppress(StoreUnwritable):  # journals are indexed even if they are not a remembered root
         context.roots.remember([root])
     context.refresh()
