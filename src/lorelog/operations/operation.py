@@ -75,7 +75,6 @@ class Meter(Struct):
     )
 
     def count(self, op: str, seconds: float, *, failed: bool) -> None:
-        """Count one call."""
         with self._lock:
             self._counts[op] += 1
             self._errors[op] += failed

@@ -115,7 +115,6 @@ def record_heading(record: Record) -> str:
 
 
 def trust_badge(record: Record, trust: Mapping[str, Trust]) -> str:
-    """Return a record's trust as a badge."""
     own = trust.get(record.id)
     if own is None:
         return "`[not judged]`"
