@@ -26,7 +26,6 @@ def read(name: str) -> str:
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """Return the fenced blocks of a language."""
     return [found[2] for found in _FENCE.finditer(text) if found[1] == language]
 
 
@@ -85,7 +84,6 @@ def rows(text: str) -> list[list[str]]:
 
 
 def spans(text: str) -> list[str]:
-    """Return the code spans of a text."""
     return _SPAN.findall(text)
 
 

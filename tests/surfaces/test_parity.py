@@ -45,7 +45,6 @@ SAME = {"memory.search", "memory.expand", "memory.get", "memory.list", "memory.s
 
 @pytest.fixture
 def caller(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> ClientIdentity:
-    """A client in the project."""
     write_notes(project)
     monkeypatch.setenv("LORELOG_LLM_COMMAND", JUDGE)
     environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_LLM_COMMAND": JUDGE}

@@ -21,7 +21,6 @@ FAKE = {"embedding.provider": "fake"}
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A Git project."""
     folder = tmp_path / "app"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
@@ -30,18 +29,15 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(project: Path) -> Iterator[Lorelog]:
-    """The memory of the project."""
     with Lorelog(project=project, settings=FAKE) as opened:
         yield opened
 
 
 def git(folder: Path, *words: str) -> None:
-    """Run Git in a folder."""
     subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=folder, check=True)
 
 
 def files(home: Path, project: Path) -> DeliveryFiles:
-    """Paths of the derived files."""
     return DeliveryFiles(str(home / "data" / "default"), str(project.resolve()))
 
 
