@@ -28,6 +28,7 @@ from scripts.derive_options import render_options  # noqa: E402
 from lorelog.config.schema import SETTINGS, Setting  # noqa: E402
 from lorelog.config.settings import format_toml  # noqa: E402
 from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
+from lorelog.core.policy import RIGHTS, Caller  # noqa: E402
 from lorelog.operations.catalogue import all_operations, describe_all  # noqa: E402
 from lorelog.operations.operation import Json  # noqa: E402
 from lorelog.stores.embedded.connection import open_writer  # noqa: E402
@@ -213,11 +214,26 @@ def render_once() -> str:
     return "".join(f'    "{name}",\n' for name in names)
 
 
+def render_policy() -> str:
+    """Render who may do what: a row for each right, with the operations that need it."""
+    named: dict[str, list[str]] = {name: [] for name in RIGHTS}
+    for operation in all_operations().values():
+        named[next(name for name, right in RIGHTS.items() if right is operation.right)].append(f"`{operation.name}`")
+    lines = ["| what | operations | " + " | ".join(Caller) + " |", "|---" * (2 + len(Caller)) + "|"]
+    for name, right in RIGHTS.items():
+        few = ", ".join(named[name]) if len(named[name]) <= _MAX_LISTED else f"{len(named[name])} operations"
+        lines.append(_cells((right.does, few or "some of the above, by their arguments", *right.permissions)))
+    return "\n".join(lines)
+
+
+_MAX_LISTED = 12
+
 PARTS = (
     Part("docs/configuration.md", "settings", render_settings),
     Part("docs/cli.md", "commands", render_commands),
     Part("docs/errors.md", "errors", render_errors),
     Part("docs/operations.md", "operations", render_operations),
+    Part("docs/security.md", "policy", render_policy),
     Part("docs/store.md", "schema", render_schema),
 )
 

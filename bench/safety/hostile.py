@@ -12,6 +12,7 @@ processor time grows by half.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import resource
@@ -19,7 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,6 +120,43 @@ def _link_out(project: Path) -> None:
     (project / ".lorelog" / "memory").symlink_to(project.parent / "private")
 
 
+def _import_out(project: Path) -> None:
+    (project.parent / "private" / "rules").mkdir(parents=True)
+    for name in ("diary.md", "rules/diary.md"):
+        (project.parent / "private" / name).write_text(f"# diary\n\n{PRIVATE}\n")
+    (project / "CLAUDE.md").symlink_to(project.parent / "private" / "diary.md")
+    (project / ".claude").symlink_to(project.parent / "private")
+    (project / ".memsearch").mkdir()
+    (project / ".memsearch" / "memory").symlink_to(project.parent / "private")
+
+
+def _exchange(files: Mapping[str, str], times: int = 1) -> Callable[[Path], object]:
+    """Return a plant for a remote whose exchange somebody else wrote, with each text so many times."""
+
+    def plant(project: Path) -> None:
+        remote = project.parent / "remote.git"
+        subprocess.run(["git", "init", "-q", "--bare", str(remote)], check=True)
+        # The remote's own Git runs on this machine, too: let it stream large files.
+        subprocess.run(["git", "-C", str(remote), "config", "core.bigFileThreshold", "1m"], check=True)
+        name = "name:app"
+        slug = f"projects/app-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        stream = ["commit refs/heads/lorelog\ncommitter m <m@example.org> 1700000000 +0000\ndata 1\nx\n"]
+        for path, text in (
+            ("lorelog-sync.json", '{"version": 1}'),
+            (f"{slug}/project.json", json.dumps({"name": name})),
+        ):
+            stream.append(f"M 100644 inline {path}\ndata {len(text)}\n{text}\n")
+        for path, text in files.items():
+            head = f"M 100644 inline {path.replace('PROJECT', slug)}\ndata {len(text) * times}\n"
+            stream += [head, *[text] * times, "\n"]  # piece by piece: a command's peak of memory begins with ours
+        command = ["git", "-C", str(remote), "fast-import", "--quiet"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="ascii") as process:
+            assert process.stdin is not None
+            process.stdin.writelines(stream)
+
+    return plant
+
+
 def _odd_files(project: Path) -> None:
     os.mkfifo(project / "notes" / "pipe.md")
     (project / "notes" / "device.md").symlink_to("/dev/zero")
@@ -211,7 +249,26 @@ def other_cases() -> Iterator[Case]:
     yield Case("query: 1 MB", _plant_call("a " * 499_000), ("batch", "--jsonl", "call.jsonl"))
     yield Case("files: link cycle", _link_cycle)
     yield Case("files: journals that lead out", _link_out, ("index",))
+    for source in ("rules", "memsearch"):
+        yield Case(f"files: import {source}, links that lead out", _import_out, ("import", source, "--yes"))
     yield Case("files: FIFO, device, newline in a name", _odd_files)
+
+
+def peer_cases() -> Iterator[Case]:
+    """What somebody who can push writes to an exchange."""
+    entries = "".join(f"\n### 10:00\n<!-- memory:m{number} -->\n{PRIVATE}\n" for number in range(20_000))
+    line = json.dumps({"memory": "m1", "text": "x", "whole": "x", "kind": "x", "at": "2026-01-01"}) + "\n"
+    files = {
+        "20,000 entries in a journal": {"PROJECT/journals/2026-01-01.md": entries},
+        "a day that is not one": {"PROJECT/journals/2026-13-99.md": entries[:1_000]},
+        "20,000 lines of a log": {"writers/deadbeef0000/authored.jsonl": line * 20_000},
+        "a record nested 100,000 deep": {"writers/deadbeef0000/ledger.jsonl": '{"prev": ' + "[" * 100_000},
+        "a signature nested 100,000 deep": {"writers/deadbeef0000/signature.json": '{"files": ' + "[" * 100_000},
+    }
+    command = ("sync", "../remote.git", "--as", "app")
+    yield Case("peer: a journal of 150 MB", _exchange({"PROJECT/journals/2026-01-01.md": "x" * MEGABYTE}, 150), command)
+    for name, content in files.items():
+        yield Case(f"peer: {name}", _exchange(content), command)
 
 
 def _plant_call(query: str) -> Callable[[Path], object]:
@@ -239,7 +296,8 @@ class World:
         case.plant(self.project)
         cost = run_command(case.command, self.project, self.home)
         found = run_command(("search", f"{WORD} {PRIVATE}", "--all-projects", "--json"), self.project, self.home)
-        return cost, "safe.md" in found.output and "diary.md" not in found.output
+        places = [hit["source"] for hit in json.loads(found.output)["hits"]]
+        return cost, len(places) == 1 and places[0].endswith("safe.md")
 
 
 def main() -> int:
@@ -258,7 +316,7 @@ def _try_all(world: World, limit: float, only: str) -> int:
     print(f"limit: {limit:.1f} s of processor time beyond the same command with a trivial input\n")
     print(f"{'case':48} {'result':9} {'status':>6} {'trivial':>7} {'beyond':>7} {'MB':>6}")
     failures = 0
-    for case in (*ignore_cases(), *markdown_cases(), *other_cases()):
+    for case in (*ignore_cases(), *markdown_cases(), *other_cases(), *peer_cases()):
         if only not in case.name:
             continue
         trivial = world.run(_trivial(case.command))[0].seconds
@@ -281,6 +339,8 @@ def _trivial(command: tuple[str, ...]) -> Case:
     """Return the same command with a trivial input."""
     if command[0] == "search":
         return Case("trivial", _note("text\n"), ("search", "text"))
+    if command[0] == "sync":
+        return Case("trivial", _exchange({}), command)
     if command[0] == "batch":
         return Case("trivial", _plant_call("text"), command)
     return Case("trivial", _note("text\n"), command)

@@ -4,7 +4,8 @@
 
 The moments are spread over the time that the verb takes when it is not killed. After each kill the next commands run as a
 person would run them, and the files are read: nothing acknowledged may be lost, nothing may be there twice, and nothing may
-be left of what was forgotten. Two verbs run at a time. The trials are in `kill_trials.py`; tests run them briefly.
+be left of what was forgotten. Two verbs run at a time. The trials are in `kill_trials.py`; tests run them briefly. The last
+rows are the trials of `lorelog doctor --chaos`, with a hundredth of the cycles.
 """
 
 from __future__ import annotations
@@ -12,18 +13,37 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from pathlib import Path
 
 from bench.safety.kill_trials import TRIALS, KillReport, run_kill_trial
+
+from lorelog.light.daemon_connection import find_address
+from lorelog.light.daemon_control import stop
+from lorelog.surfaces.cli.self_test import TrialPlace, run_trials
 
 TRIALS_BY_VERB = {trial.verb: trial for trial in TRIALS}
 
 
-def run_verb(verb: str, cycles: int, seed: int) -> KillReport:
+def run_verb(verb: str, cycles: int, seed: int) -> list[KillReport]:
     """Run the trial of a verb."""
-    return run_kill_trial(TRIALS_BY_VERB[verb], cycles, seed=seed)
+    return [run_kill_trial(TRIALS_BY_VERB[verb], cycles, seed=seed)]
+
+
+def run_chaos(cycles: int) -> list[KillReport]:
+    """Run the trials of `lorelog doctor --chaos`: two writers at once, a daemon, repetition, sync, an agent, forget."""
+    with tempfile.TemporaryDirectory(prefix="lorelog-trial-", ignore_cleanup_errors=True) as root:
+        trials = list(run_trials(TrialPlace(Path(root).resolve()), cycles))
+        stop(find_address(f"{root}/home"))
+    return [
+        KillReport(
+            trial.name, cycles, acknowledged=trial.acknowledged, failed=len(trial.faults), faults=trial.faults[:10]
+        )
+        for trial in trials
+    ]
 
 
 def main() -> int:
@@ -41,8 +61,9 @@ def main() -> int:
         print("| " + " | ".join(columns) + " |\n|---|" + "--:|" * (len(columns) - 1), flush=True)
     with ProcessPoolExecutor(args.jobs, max_tasks_per_child=1) as pool:
         futures = [pool.submit(run_verb, verb, args.cycles, args.seed) for verb in args.verbs]
-        for future in futures:
-            report = future.result()
+        if len(args.verbs) == len(TRIALS):
+            futures.append(pool.submit(run_chaos, max(1, args.cycles // 100)))
+        for report in (report for future in futures for report in future.result()):
             reports.append(report)
             if not args.json:
                 print("| " + " | ".join(str(getattr(report, name)) for name in columns) + " |", flush=True)

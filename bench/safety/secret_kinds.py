@@ -1,11 +1,12 @@
 """Kinds of secrets that developers leak, and the contexts they leak in.
 
-Nothing here is a key: each value is made of random letters when it is needed. A kind belongs to one of three groups:
+Nothing here is a key: each value is made of random letters when it is needed. A kind belongs to one of four groups:
 
 - `review`: misses that a security review reported;
 - `tuned`: kinds that were known while the rules were written;
-- `held-out`: kinds that were written before any rule was changed for them. Their first result says how well the rules
-  generalise; docs/redaction.md has it.
+- `development`: half of the kinds of `unseen_kinds.txt`, whose misses were read while rules were written;
+- `kept-apart`: the other half, by the hash of the name. Their misses were not read before the last rule was written, so
+  their figure says how well the rules generalise; docs/redaction.md has it.
 
 In a context, § stands for the secret.
 """
@@ -17,7 +18,9 @@ import json
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from zlib import crc32
 
 LETTERS = string.ascii_letters + string.digits
 LOWER = string.ascii_lowercase + string.digits
@@ -351,7 +354,7 @@ def _tuned_kinds() -> list[SecretKind]:
     return [SecretKind(name, "tuned", make, contexts) for name, make, contexts in rows]
 
 
-def _held_out_kinds() -> list[SecretKind]:
+def _earlier_kinds() -> list[SecretKind]:
     key = chars(LETTERS, 32)
     rows: list[tuple[str, Maker, tuple[str, ...]]] = [
         ("jdbc-url", any_password, ("jdbc:mysql://db:3306/app?user=mara&password=§&useSSL=true", "jdbc:sqlserver://db:1433;databaseName=app;user=sa;password=§;", "jdbc:postgresql://db/app?password=§")),
@@ -415,9 +418,89 @@ def _held_out_kinds() -> list[SecretKind]:
         ("kafka-jaas", any_password, ('org.apache.kafka.common.security.plain.PlainLoginModule required username="m" password="§";', "sasl.password=§", "ssl.keystore.password=§")),
         ("htdigest-mongo", any_password, ('db.createUser({user: "m", pwd: "§", roles: []})', "mongosh --password § db", 'db.auth("m", "§")', "requirepass §", "masterauth §")),
     ]  # fmt: skip
-    return [SecretKind(name, "held-out", make, contexts) for name, make, contexts in rows]
+    return [SecretKind(name, "tuned", make, contexts) for name, make, contexts in rows]
+
+
+def _lower_word(random: Random) -> str:
+    """Return a password of lower-case words and a number: `walnut-orbit57`, `harbor_2041`, `velvetcanyon8`."""
+    first, second = random.sample(WORDS, 2)
+    number = str(random.choice((random.randint(2, 99), random.randint(100, 2030))))
+    return random.choice((f"{first}-{second}{number}", f"{first}_{second}_{number}", f"{first}{second}{number}"))
+
+
+def _title_word(random: Random) -> str:
+    """Return a password of a capitalised word, a sign, a number and a letter: `Sommer-2025x`."""
+    number = random.randint(1950, 2030)
+    return f"{random.choice(WORDS).title()}{random.choice('-_.!')}{number}{random.choice(string.ascii_lowercase)}"
+
+
+def _sign_first(random: Random) -> str:
+    return random.choice("^!@#%*+=-_~") + strong_password(random)
+
+
+def _letters_and_signs(random: Random) -> str:
+    """Return a key of letters, digits and a few signs, as a tool prints it: 24 characters."""
+    return chars(LETTERS, 18)(random) + random.choice("]_!#%") + chars(LETTERS + "_-!", 5)(random)
+
+
+def _unseen_human(random: Random) -> str:
+    return random.choice((human_password, _lower_word, _title_word, strong_password))(random)
+
+
+def _unseen_password(random: Random) -> str:
+    letters = chars(string.ascii_letters, 14)
+    makers = (
+        human_password,
+        strong_password,
+        chars(LETTERS, 14),
+        letters,
+        _lower_word,
+        _title_word,
+        _sign_first,
+        chars(LOWER, 10),
+    )
+    return random.choice(makers)(random)  # fmt: skip
+
+
+_MAKERS: dict[str, Maker] = {
+    "password": _unseen_password,
+    "human": _unseen_human,
+    "words-number": _lower_word,
+    "letters14": chars(string.ascii_letters, 14),
+    "lower-digits": chars(LOWER, 12),
+    "sign-first": _sign_first,
+    "letters-signs": _letters_and_signs,
+    "django": chars(DJANGO, 50),
+    "key32": chars(LETTERS, 32),
+    "key26": chars(LETTERS, 26),
+    "b64-40": chars(BASE64, 40),
+    "b64-44": chars(BASE64, 43, "", "="),
+    "hex32": chars(HEX, 32),
+    "hex-40": chars(HEX, 40),
+    "base32": chars(BASE32, 32),
+    "uuid": uuid,
+    "pin6": lambda random: str(random.randint(100_000, 999_999)),
+    "license": lambda random: "-".join(chars(UPPER, 5)(random) for _ in range(5)),
+    "backup": lambda random: " ".join(f"{chars(LOWER, 5)(random)}-{chars(LOWER, 5)(random)}" for _ in range(2)),
+    "words4": words(4),
+}
+
+
+def _unseen_group(name: str) -> str:
+    """Return the group of a kind by the hash of its name: one in eight is kept apart."""
+    return "kept-apart" if crc32(name.encode()) % 8 == 7 else "development"
+
+
+def _unseen_kinds() -> list[SecretKind]:
+    rows: list[tuple[str, str, list[str]]] = []
+    for line in Path(__file__).with_name("unseen_kinds.txt").read_text("utf-8").splitlines():
+        if line.startswith("= "):
+            rows.append((*line.split()[1:3], []))  # type: ignore[arg-type]
+        elif line and not line.startswith("# "):
+            rows[-1][2].append(line.replace("⏎", "\n"))
+    return [SecretKind(name, _unseen_group(name), _MAKERS[make], tuple(contexts)) for name, make, contexts in rows]
 
 
 def secret_kinds() -> tuple[SecretKind, ...]:
     """Return all kinds."""
-    return (*_review_kinds(), *_tuned_kinds(), *_held_out_kinds())
+    return (*_review_kinds(), *_tuned_kinds(), *_earlier_kinds(), *_unseen_kinds())

@@ -284,7 +284,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--each", type=int, default=EACH, help="secrets of each kind; 0: only count hits")
     parser.add_argument("--channel", default="", help="only this channel, such as redact")
-    parser.add_argument("--group", default="", help="only kinds of this group: review, tuned, held-out")
+    parser.add_argument("--group", default="", help="only kinds of this group: review, tuned, development, kept-apart")
     parser.add_argument("--details", action="store_true", help="list every miss and every hit")
     options = parser.parse_args()
     if options.each:

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.config.settings import environment_digest, settings_stamp
-from lorelog.core.caller import detect_agent
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
@@ -35,6 +34,7 @@ from lorelog.core.options import (
     TraceOptions,
 )
 from lorelog.core.paths import home_folder, join_path, model_cache_folder
+from lorelog.core.policy import check_shell
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
@@ -622,15 +622,12 @@ def settings_file(location: Location, *, of_project: bool) -> Path:
 def change_setting(location: Location, key: str, raw: str | None, *, of_project: bool) -> bool:
     """Write a setting given as text, or remove it (None); return False if there was nothing to remove.
 
-    Raise UsageError if an agent would change which model reads what the user said.
+    Raise Forbidden if an agent would change a setting that a repository may not set either.
     """
     from lorelog.config.file_editor import set_value, unset_value
 
-    if key.startswith(("review.", "llm.")) and (agent := detect_agent(location.environment)):
-        raise UsageError(
-            f"{agent} cannot change {key}: it says which model may read what you said",
-            hint=f"a person runs 'lorelog config set {key} …' in a terminal of their own, or uses the page",
-        )
+    if any(setting.key == key and not setting.project_allowed for setting in setting_declarations()):
+        check_shell("configure", location.environment, f"change {key}")
     path = settings_file(location, of_project=of_project)
     if raw is None:
         return unset_value(path, key, project=of_project)

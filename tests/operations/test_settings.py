@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lorelog.core.errors import ConfigError, UsageError
+from lorelog.core.errors import ConfigError
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 
 
@@ -68,11 +68,3 @@ def test_a_value_that_the_shell_refuses_is_refused(
         call(person, "settings.set", key=key, value=value, local=local)
     assert not Path(person.home or "", "config.toml").exists()
     assert not Path(person.directory, ".lorelog.toml").exists()
-
-
-def test_an_agent_cannot_change_settings(person: ClientIdentity) -> None:
-    """Settings are a person's: an agent is refused before anything is written."""
-    agent = ClientIdentity(person.directory, {**person.environment, "CLAUDECODE": "1"}, person.home)
-    with pytest.raises(UsageError, match="cannot change settings"):
-        call(agent, "settings.set", key="search.k", value="9")
-    assert not Path(person.home or "", "config.toml").exists()

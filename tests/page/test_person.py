@@ -70,7 +70,7 @@ def test_a_ticket_of_an_agent_logs_in_an_agent(served: PageWorld) -> None:
     assert send(served, "GET", "/api/page/session", cookie).json["agent"] == "Codex"
     assert ask(served, cookie, "memory.add", {"text": "Tea at five."}).json["origin"] == "agent"
     wanted = {"ids": [served.ids["pnpm"]], "confirm": True}
-    assert ask(served, cookie, "memory.forget", wanted, shown_id(served, "pnpm")).status == 400
+    assert ask(served, cookie, "memory.forget", wanted, shown_id(served, "pnpm")).status == 403
     assert (
         send(served, "POST", "/api/page/open", {**cookie, **JSON}, json.dumps({"id": served.ids["pnpm"]})).status == 403
     )

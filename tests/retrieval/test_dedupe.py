@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lorelog.core.document import Chunk, StoredChunk
+from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.query import ScorePart
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates
 from lorelog.retrieval.fusion import FusedCandidate
 
 
-def pair(key: int, score: float, text: str, date: str = "") -> tuple[FusedCandidate, StoredChunk]:
+def pair(key: int, score: float, text: str, date: str = "", origin: str = "") -> tuple[FusedCandidate, StoredChunk]:
     chunk = Chunk(
         source=f"/notes/{key}.md",
         heading="",
@@ -19,6 +19,7 @@ def pair(key: int, score: float, text: str, date: str = "") -> tuple[FusedCandid
         content=text,
         text=text,
         date=date,
+        anchor=Anchor(origin=origin) if origin else None,
     )
     fused = FusedCandidate(key, score, lambda _: (ScorePart("lexical", score),))
     return fused, StoredChunk(key=key, id=str(key), chunk=chunk, project="", has_vector=True)
@@ -43,6 +44,13 @@ def test_newest_of_equal_scores() -> None:
         pair(4, 0.5, "same", "2027-01-01"),
     ]
     assert kept(drop_duplicates(ranked)) == [(2, ("/notes/1.md:1-2", "/notes/3.md:3-4", "/notes/4.md:4-5"))]
+
+
+def test_a_persons_text_is_not_hidden_behind_an_agents() -> None:
+    """Of equal texts a person's is kept, however well an agent's, a tool's or an import's ranks."""
+    for origin in ("agent", "tool", "import"):
+        ranked = [pair(1, 0.9, "same", origin=origin), pair(2, 0.8, "other"), pair(3, 0.5, "same", origin="user")]
+        assert kept(drop_duplicates(ranked)) == [(2, ()), (3, ("/notes/1.md:1-2",))]
 
 
 def test_first_of_equal_dates() -> None:

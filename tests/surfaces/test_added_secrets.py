@@ -167,3 +167,18 @@ def test_text_of_programs_is_always_redacted(dispatch: Dispatch, project: Path, 
         with pytest.raises(UsageError, match="own text only"):
             dispatch("memory.add", {"text": TEXT, "origin": origin, "keep_secrets": True})
     assert files_with(KEY, home, project) == []
+
+
+@pytest.mark.parametrize("caller", ["shell", "mcp"])
+def test_the_question_of_feedback_is_redacted(caller: str, shell: Shell, dispatch: Dispatch, home: Path) -> None:
+    """A secret in a judged question is not written, in any case of letters."""
+    memory = shell("add", "Deploys run at night.", "--json").json["id"]
+    if caller == "shell":
+        shell("feedback", f"why {KEY}?", memory, "relevant")
+    else:
+        dispatch(
+            "memory.feedback", {"query": f"why {KEY}?", "id": memory, "relevance": "relevant"}, agent="an MCP client"
+        )
+
+    assert [path for path in home.rglob("feedback.jsonl") if "[redacted:" in path.read_text("utf-8")]
+    assert not [path for path in home.rglob("*.jsonl") if KEY.lower() in path.read_text("utf-8").lower()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
 from lorelog.core.errors import SourceChanged, UsageError
@@ -49,11 +48,3 @@ def test_an_edit_keeps_ids_and_fences_and_removes_secrets(project: Path) -> None
         reply = memory.edit(added.memory, section, f"{section}\n- token {token}")
         assert reply.redacted
         assert token not in Path(added.source).read_text("utf-8")
-
-
-def test_an_agent_cannot_edit(project: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent is told to supersede: an edit would put words into the user's mouth."""
-    monkeypatch.setenv("CLAUDECODE", "1")
-    outcome = shell("call", "memory.edit", "--json", '{"id": "x", "before": "a", "text": "b"}')
-    assert outcome.status == 2
-    assert "supersede" in outcome.out

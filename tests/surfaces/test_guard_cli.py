@@ -201,10 +201,12 @@ def test_an_agent_in_its_shell_cannot_make_a_guard_block(shell: Shell, monkeypat
     added = shell("guard", "add", "--command", "yarn *", "--message", "use pnpm", "--json").json["guard"]
     assert (added["created_by"], added["action"]) == ("agent", "warn")
     assert shell("guard", "enable", added["id"]).status == 0
-    assert "cannot switch on a guard that blocks" in shell("guard", "enable", added["id"], "--block").err
-    assert "only warn" in shell("guard", "add", "--command", "bun *", "--message", "x", "--block").err
+    assert "cannot add a guard that blocks" in shell("guard", "enable", added["id"], "--block").err
+    assert (
+        "cannot add a guard that blocks" in shell("guard", "add", "--command", "bun *", "--message", "x", "--block").err
+    )
     for verb in ("disable", "dismiss", "remove"):
-        assert "an agent cannot change" in shell("guard", verb, mine).err
+        assert "a person wrote or approved" in shell("guard", verb, mine).err
     monkeypatch.delenv("CLAUDECODE")
     assert "blocks" in shell("guard", "list").out
 

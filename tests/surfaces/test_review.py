@@ -397,19 +397,6 @@ def test_a_guard_is_approved_or_refused(project: Path) -> None:
         assert len(memory.guard.list().guards) == 2
 
 
-def test_an_agent_does_not_decide(project: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent can read the inbox, and can neither approve nor refuse."""
-    with Lorelog(project=project) as memory:
-        rule = proposals(memory)["rule"]
-    monkeypatch.setenv("CLAUDECODE", "1")
-    assert shell("call", "review.list", "--json", "{}").status == 0
-    for label in ("approve", "refuse"):
-        verdict = f'{{"verdicts": [{{"id": "{rule}", "kind": "rule", "label": "{label}"}}]}}'
-        outcome = shell("call", "review.decide", "--json", verdict)
-        assert outcome.status == 2
-        assert "cannot decide" in outcome.out
-
-
 def test_an_agent_files_statements_by_the_judges_guide(
     project: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,15 @@ def checked_origin(claimed: str, agent: str) -> str:
     return "agent" if agent and claimed == "user" else claimed
 
 
+def hook_environment(environment: Mapping[str, str], variables: object) -> dict[str, str]:
+    """Return the environment in which a hook's event is captured; `variables` are those of the event.
+
+    A hook has the markers of an agent's shell too, so they say nothing about its event.
+    """
+    own = {**environment, **without_agent_markers(environment)}
+    return {**own, **(variables if isinstance(variables, dict) else {})}
+
+
 def without_agent_markers(environment: Mapping[str, str]) -> dict[str, str]:
     """Return variables that undo the markers of an environment, for a call that a person confirmed."""
     return dict.fromkeys((variable for variable in AGENT_MARKERS if environment.get(variable)), "")

@@ -2,6 +2,8 @@
 
     LorelogError
     ├── UsageError            the request is invalid
+    │   └── Forbidden         the caller may not do this
+    ├── Proposed              it waits for a person's word
     ├── ConfigError           a setting is unknown, malformed or not allowed in this place
     ├── NotFound              the named thing does not exist
     ├── SourceError           one file could not be read; the run continues without it
@@ -49,6 +51,14 @@ class LorelogError(Exception):
 
 class UsageError(LorelogError, code="usage"):
     """The request is invalid."""
+
+
+class Forbidden(UsageError, code="forbidden"):
+    """The caller may not do this."""
+
+
+class Proposed(LorelogError, code="proposed"):
+    """It was not done: it would change a memory of the user's own, and waits for a person's word."""
 
 
 class ConfigError(LorelogError, code="config"):

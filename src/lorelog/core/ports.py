@@ -249,6 +249,8 @@ class Supersession(Struct, frozen=True):
     """Project of the new one: files of another project must not hide anything."""
     remote: bool = False
     """True if another machine wrote it: it hides remote chunks only, never local ones."""
+    origin: str = ""
+    """Origin of the new one: an agent's, a tool's or an import's hides nothing of the user's own."""
 
 
 class SummaryLink(Struct, frozen=True):

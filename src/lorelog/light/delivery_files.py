@@ -111,7 +111,7 @@ def drop_repetitions(memories: Iterable[Memory], get: Callable[[Memory, str], An
     kept: dict[str, tuple[int, Memory]] = {}
     for memory in memories:
         key = text_key(get(memory, "text"))
-        rank = _author_rank(get(memory, "own"), get(memory, "origin"))
+        rank = author_rank(get(memory, "own"), get(memory, "origin"))
         if key and (key not in kept or rank < kept[key][0]):
             kept[key] = rank, memory
     return [memory for _, memory in kept.values()]
@@ -127,7 +127,7 @@ def bare_text(text: str) -> str:
     return "".join(char for word in text.split() for char in word.lstrip("+#") if char.isalnum() or char in "+#")
 
 
-def _author_rank(own: object, origin: object) -> int:
+def author_rank(own: object, origin: object) -> int:
     """Return 0 for the user's own word, 1 for what an agent noted here, 2 for what came from elsewhere."""
     if own is not True or foreign_origin_label(str(origin or "")):
         return 2
@@ -136,12 +136,12 @@ def _author_rank(own: object, origin: object) -> int:
 
 def is_users_word(memory: Mapping[str, Any]) -> bool:
     """Return whether a memory was written on this machine, and not by an agent, a tool or an import."""
-    return _author_rank(memory.get("own"), memory.get("origin")) == 0
+    return author_rank(memory.get("own"), memory.get("origin")) == 0
 
 
 def is_agents_note(memory: Mapping[str, Any]) -> bool:
     """Return whether an agent wrote a memory on this machine."""
-    return _author_rank(memory.get("own"), memory.get("origin")) == 1
+    return author_rank(memory.get("own"), memory.get("origin")) == 1
 
 
 def is_never_used(memory: dict[str, Any]) -> bool:

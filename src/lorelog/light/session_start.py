@@ -29,6 +29,7 @@ from lorelog.light.delivery_files import (
     RULE_TYPES,
     STALE_VERDICTS,
     STANDING_TYPES,
+    author_rank,
     clean_line,
     describe_memory,
     entry_digest,
@@ -398,7 +399,8 @@ class RecentJournals:
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
         self._own, self._own_files = read_own_entries(own) if own else (frozenset(), frozenset())
         self._own_time = _changed_at(own)
-        self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
+        self._superseded: tuple[set[str], ...] = (set(), set(), set())
+        """Ids that texts of the user, of agents and of others replace."""
         """Memories that an own entry replaces, and that a foreign one replaces."""
         self.sought = ""
         """Once set, journals without these characters are skipped, which takes a tenth of the time of reading their entries."""
@@ -446,14 +448,15 @@ class RecentJournals:
         # A section without an id is deleted by its content, which only the index knows: such days are omitted.
         if (own or file) in deleted:
             return False  # a deleted memory supersedes nothing
-        # Text that came with the repository hides nothing of the user's own.
-        hidden = self._superseded[True] if entry.is_own else self._superseded[True] | self._superseded[False]
+        # Text of an agent hides nothing of the user's own, and text that came with the repository nothing of either.
+        rank = author_rank(entry.is_own, anchor.get("origin"))
+        hidden = set().union(*self._superseded[: rank + 1])
         written = anchor.get("expires", "")[:10]
         written = written if is_iso_date(written) else ""  # an invalid date hides nothing
         last = days.get(own, written) if own else written
         is_shown = own not in hidden and not "" < last < self.today
         replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
-        self._superseded[entry.is_own].update(replaced)
+        self._superseded[rank].update(replaced)
         return is_shown and bool(entry.lines)
 
 

@@ -17,8 +17,6 @@ from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_b
 from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
 
 OPERATIONS = OperationFamily()
-_ABSENT_PATHS = "it reads or writes files of the machine it runs on, by their paths"
-_ABSENT = {"http": _ABSENT_PATHS, "mcp": _ABSENT_PATHS}
 ExportFormat = Literal["markdown", "jsonl", "omf", "ledger"]
 
 
@@ -104,7 +102,7 @@ _MAX_MEMORIES = 1_000_000
 
 
 @OPERATIONS.declare(
-    "backup.create", ShellCommand("backup", ("file",)), errors=(StoreUnwritable, StoreBusy), absent=_ABSENT
+    "backup.create", ShellCommand("backup", ("file",)), errors=(StoreUnwritable, StoreBusy), needs="maintain"
 )
 def create(engine: Engine, request: BackupRequest, call: RequestContext) -> BackupReply:
     """Write a backup: journals of all known projects, ledger, settings, feedback and all else that cannot be rebuilt.
@@ -119,14 +117,14 @@ def create(engine: Engine, request: BackupRequest, call: RequestContext) -> Back
     return _backup_reply(file, manifest, dry_run=request.dry_run)
 
 
-@OPERATIONS.declare("backup.verify", errors=(NotFound, StoreDamaged), absent=_ABSENT)
+@OPERATIONS.declare("backup.verify", errors=(NotFound, StoreDamaged), needs="maintain")
 def verify(engine: Engine, request: BackupFileRequest, call: RequestContext) -> BackupReply:
     """Check that a backup is complete: every file in it against the SHA-256 in its manifest."""
     file = _resolve_path(request.file, call)
     return _backup_reply(file, read_backup(file), dry_run=False)
 
 
-@OPERATIONS.declare("backup.restore", errors=(NotFound, StoreDamaged), writes=True, once=True, absent=_ABSENT)
+@OPERATIONS.declare("backup.restore", errors=(NotFound, StoreDamaged), writes=True, once=True, needs="restore_archive")
 def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> RestoreReport:
     """Restore a backup into this home, empty or not: what is missing is added, and what is here stays.
 
@@ -135,7 +133,6 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
     """
     if request.undo == (request.file is not None):
         raise UsageError("name a file, or undo", hint="lorelog restore FILE, or lorelog restore --undo")
-    _check_own(call)
     if request.file is None:
         return undo_restore(engine.place.home)
     file = _resolve_path(request.file, call)
@@ -160,7 +157,7 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
         },
     ),
     errors=(StoreUnwritable,),
-    absent=_ABSENT,
+    needs="maintain",
 )
 def export(engine: Engine, request: ExportRequest, call: RequestContext) -> ExportReply:
     """Export memories as Markdown, or memories and records in other formats: of this project, or of all."""
@@ -168,7 +165,6 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     from lorelog.services.records.projection import records_folder
     from lorelog.services.records.record_importer import export_records
 
-    _check_own(call)
     form = request.format
     is_listed = form in {"markdown", "jsonl"}
     if request.since and not is_listed:
@@ -219,13 +215,7 @@ def _write_export(path: Path, request: ExportRequest, text: str) -> str:
 
 
 def _resolve_path(path: str | os.PathLike[str], call: RequestContext) -> Path:
-    _check_own(call)
     return Path(join_path(call.directory, path))
-
-
-def _check_own(call: RequestContext) -> None:
-    if not call.own:
-        raise UsageError("files of this machine cannot be named from elsewhere", hint="run the command on that machine")
 
 
 def _backup_reply(file: Path, manifest: BackupManifest, *, dry_run: bool) -> BackupReply:

@@ -20,7 +20,6 @@ from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, Sy
 from lorelog.services.places.root_selection import real_path
 
 OPERATIONS = OperationFamily()
-_ABSENT_CHOOSES_CODE = "which code is indexed is the user's decision"
 _SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
 _SYMBOL_METAVARS = {"container": "NAME", "kind": "KIND"}
 SymbolName = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -193,7 +192,7 @@ class CodeSearchReply(ReplyItems[DefinitionInfo], _FoundReply, frozen=True, kw_o
     ShellCommand("code index", ("path",)),
     errors=(NotFound,),
     writes=True,
-    absent={"mcp": _ABSENT_CHOOSES_CODE},
+    needs="index_code",
 )
 def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) -> CodeIndexReport:
     """Index the code of a working tree; from then on the daemon keeps its index up to date.
@@ -211,9 +210,7 @@ def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) 
         return trees.index(path, scan=engine.defaults.scan, force=request.force, progress=call.progress)
 
 
-@OPERATIONS.declare(
-    "code.forget", errors=(NotFound,), writes=True, absent={"http": _ABSENT_CHOOSES_CODE, "mcp": _ABSENT_CHOOSES_CODE}
-)
+@OPERATIONS.declare("code.forget", errors=(NotFound,), writes=True, needs="maintain")
 def forget_tree(engine: Engine, request: CodeForgetRequest, call: RequestContext) -> CodeForgetReply:
     """Delete the index of a working tree's code and stop updating it. The files stay."""
     with call.yield_write_slot():

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from lorelog.core.caller import detect_agent
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
+from lorelog.core.policy import Caller, Permission
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import json_form, to_json
 from lorelog.engine import Engine
@@ -49,6 +50,25 @@ class ClientIdentity(Struct, frozen=True):
     def detect_agent(self) -> str:
         """Return the name of the agent that calls; empty for a person, as far as that can be told."""
         return self.agent or ("a remote client" if not self.own else detect_agent(self.environment))
+
+    @property
+    def kind(self) -> Caller:
+        """Who calls, for `core.policy`. The page that an agent's shell opened has the rights of MCP."""
+        if not self.own:
+            return Caller.MCP if self.agent else Caller.BEARER
+        if self.detect_agent():
+            return Caller.SHELL if self.names_files else Caller.MCP
+        return Caller.TERMINAL if self.names_files else Caller.PAGE
+
+    def check(self, operation: Operation[Any, Any], request: OperationRequest | None = None) -> Permission:
+        """Return what becomes of a call. Raise Forbidden if the client may not call the operation, or not with this request."""
+        permission = operation.right.permission(self.kind)
+        is_too_much = (
+            permission is Permission.DRY_RUN and request is not None and not getattr(request, "dry_run", False)
+        )
+        if permission is Permission.NO or is_too_much:
+            raise operation.right.refusal(self.detect_agent() or str(self.kind))
+        return permission
 
 
 OpenEngine = Callable[[Location, Mapping[str, object]], AbstractContextManager[Engine]]
@@ -83,6 +103,7 @@ class Dispatcher:
         started = time.perf_counter()
         failed = True
         try:
+            caller.check(operation)
             try:
                 request = read_request(operation, arguments)
             except UsageError as error:
@@ -90,17 +111,24 @@ class Dispatcher:
                 with suppress(LorelogError), self._engine_for(OperationRequest(), caller) as engine:
                     _trace_call(engine, CallEvent(operation.name, arguments, 0.0, error))
                 raise
+            permission = caller.check(operation, request)
             with self._engine_for(request, caller) as engine:
                 context = RequestContext(
                     caller.directory,
                     caller.own,
                     names_files=caller.own and caller.names_files,
                     environment=caller.environment,
+                    caller=caller.kind,
                     agent=caller.detect_agent(),
                     progress=progress,
                     meter=self.meter,
+                    find_operation=find_operation,
                 )
                 try:
+                    if permission in (Permission.PROPOSED, Permission.ALL_PROPOSED):
+                        from lorelog.operations.review import propose_change
+
+                        propose_change(engine, operation, request, context)
                     value = self._run_handler(engine, operation, request, context)
                     reply = to_json(json_form(value))
                 except BaseException as error:

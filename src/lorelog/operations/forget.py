@@ -13,9 +13,6 @@ from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, T
 from lorelog.services.forget.forgetter import ForgetReply
 
 OPERATIONS = OperationFamily()
-_ABSENT_AGENTS = "an agent must not forget permanently: 'delete' hides a memory, and a person forgets in the shell"
-_ABSENT_MCP = "receipts are for the person who forgot something"
-_PERSON_HINT = "a person does this in a terminal of their own; 'lorelog delete' hides a memory"
 
 
 class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
@@ -78,7 +75,7 @@ class ReceiptsReply(ReplyItems[ForgetReceipt], OperationReply, frozen=True, kw_o
     errors=(NotFound,),
     writes=True,
     once=True,
-    absent={"mcp": _ABSENT_AGENTS},
+    needs="forget",
 )
 def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> ForgetReply:
     """Erase text from every file of lorelog permanently, and verify that it is gone.
@@ -103,32 +100,26 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
         receipt=request.receipt if request.host_transcripts else "",
     )
     query.check()
-    if request.host_transcripts and not call.own:
-        raise UsageError("files of hosts are not deleted from here", hint=_PERSON_HINT)
     if request.dry_run:
         return engine.forgetter().preview(
             query, edit_files=request.edit_files, host_transcripts=request.host_transcripts
         )
-    if call.agent and call.own:
-        raise UsageError(f"an agent ({call.agent}) cannot forget for good", hint=_PERSON_HINT)
     if not request.confirm:
         raise UsageError("there is no way back from forgetting", hint="set confirm, or dry_run to see what would go")
     engine.place.create()
     return engine.forgetter().forget(query, edit_files=request.edit_files, host_transcripts=request.host_transcripts)
 
 
-@OPERATIONS.declare("memory.forget_verify", errors=(NotFound,), absent={"mcp": _ABSENT_MCP})
+@OPERATIONS.declare("memory.forget_verify", errors=(NotFound,), needs="receipts")
 def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> ForgetReply:
     """Search again for text that was forgotten, by its receipt.
 
     Do so after a sync, a restored backup or a `git pull`: they may bring files back.
     """
-    if not call.own and ("/" in request.receipt or "\\" in request.receipt):
-        raise UsageError("a path is not accepted here", hint="give the id of a receipt")
     return engine.forgetter().verify(request.receipt)
 
 
-@OPERATIONS.declare("memory.forget_receipts", absent={"mcp": _ABSENT_MCP})
+@OPERATIONS.declare("memory.forget_receipts", needs="receipts")
 def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
     """List the receipts of forgotten text, newest first."""
     receipts = engine.forgetter().receipts()

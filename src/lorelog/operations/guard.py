@@ -292,10 +292,8 @@ def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestConte
     """
     log, by = _open_log(engine), _author(call)
     guard = _find_guard_or_proposal(engine, request.id)
-    if by != PERSON and (request.action or guard.action) == BLOCK:
-        raise UsageError(
-            f"{call.agent} cannot switch on a guard that blocks", hint="a person does this in a terminal of their own"
-        )
+    if (request.action or guard.action) == BLOCK:
+        call.check("guard")
     with call.yield_write_slot():
         report = _replay(engine, guard, call, all_projects=not guard.project)
     check_share(guard, report)

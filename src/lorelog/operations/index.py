@@ -22,9 +22,6 @@ from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.roots import RootStatus
 
 OPERATIONS = OperationFamily()
-_ABSENT_DELETES_INDEX = "it deletes the whole index; use the shell or Python"
-_ABSENT_CHOOSES_FILES = "which files are indexed is the user's decision, made in the shell or in Python"
-_ABSENT_MAINTENANCE = "it reads every row, and repair is maintenance of the machine it runs on"
 
 
 class IndexRequest(OperationRequest, frozen=True, kw_only=True):
@@ -110,6 +107,7 @@ def root_json(status: RootStatus) -> RootJson:
     ),
     errors=(NotFound, StoreUnwritable, StoreBusy),
     warms=True,
+    needs="write",
 )
 def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexReport:
     """Update the index from Markdown files.
@@ -213,7 +211,7 @@ def health(engine: Engine, request: HealthRequest, call: RequestContext) -> Heal
     "memory.reset",
     ShellCommand("reset"),
     writes=True,
-    absent={"http": _ABSENT_DELETES_INDEX, "mcp": _ABSENT_DELETES_INDEX},
+    needs="maintain",
 )
 def reset(engine: Engine, request: EmptyRequest, call: RequestContext) -> ResetReply:
     """Delete the index. Your files stay, and `memory.index` rebuilds it."""
@@ -231,7 +229,7 @@ def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> R
     "roots.add",
     errors=(StoreUnwritable, StoreBusy),
     warms=True,
-    absent={"http": _ABSENT_CHOOSES_FILES, "mcp": _ABSENT_CHOOSES_FILES},
+    needs="maintain",
 )
 def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexReport:
     """Index files and directories, and let the daemon watch them from now on."""
@@ -244,7 +242,7 @@ def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> In
     "roots.remove",
     errors=(NotFound,),
     writes=True,
-    absent={"http": _ABSENT_CHOOSES_FILES, "mcp": _ABSENT_CHOOSES_FILES},
+    needs="maintain",
 )
 def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) -> RemovedRoots:
     """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""
@@ -264,7 +262,7 @@ class StoreRequest(OperationRequest, frozen=True, kw_only=True):
     "memory.check_store",
     errors=(StoreUnreachable,),
     writes=True,
-    absent={"http": _ABSENT_MAINTENANCE, "mcp": _ABSENT_MAINTENANCE},
+    needs="maintain",
 )
 def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> StoreComparison:
     """Compare the catalog with the search index: the rows in Milvus, or the local index files.

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from lorelog.core.caller import checked_origin
-from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged, UsageError
+from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged
 from lorelog.core.memory import (
     CompactOptions,
     CompactReply,
@@ -47,8 +47,6 @@ from lorelog.operations.requests import (
 from lorelog.services.memories.edit import EditReply
 
 OPERATIONS = OperationFamily()
-_ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
-_ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the shell or in Python"
 _Day = Annotated[Day, Meta(max_length=40)] | UnsetType | None
 
 
@@ -140,6 +138,7 @@ class CompactRequest(OperationRequest, frozen=True, kw_only=True):
     writes=True,
     once=True,
     warms=True,
+    needs="change",
 )
 def supersede(engine: Engine, request: SupersedeRequest, call: RequestContext) -> SupersedeReply:
     """Replace a memory by a new one and hide the old one.
@@ -159,7 +158,7 @@ def supersede(engine: Engine, request: SupersedeRequest, call: RequestContext) -
     writes=True,
     once=True,
     warms=True,
-    absent={"http": _ABSENT_EDITS, "mcp": _ABSENT_EDITS},
+    needs="edit",
 )
 def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditReply:
     """Edit the section of a memory in its file; its id stays.
@@ -167,10 +166,6 @@ def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditRepl
     `before` is the text that is replaced: if the file says something else by now, nothing is written and the error's code
     is `changed`. Secrets in the new text are redacted.
     """
-    if call.agent:
-        raise UsageError(
-            f"{call.agent} cannot edit a memory", hint="an agent replaces it: 'lorelog supersede' keeps the old text"
-        )
     return engine.memories().edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
 
 
@@ -184,6 +179,7 @@ def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditRepl
     ),
     errors=(NotFound,),
     writes=True,
+    needs="change",
 )
 def set_expiry(engine: Engine, request: ExpiryRequest, call: RequestContext) -> ExpiryReply:
     """Set the last day on which a memory is shown, or the day from which it is due for review.
@@ -202,9 +198,12 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
     """Record whether a memory answers a query.
 
     `lorelog eval --feedback` measures search with these judgements, and a memory marked irrelevant ranks lower when the
-    same query is searched again.
+    same query is searched again. Secrets in the query are redacted.
     """
-    return engine.lifecycle().judge(request.query, request.id, request.relevance)
+    from lorelog.ingest.redaction.redact import redact
+
+    query = redact(request.query, engine.defaults.capture.patterns).text
+    return engine.lifecycle().judge(query, request.id, request.relevance)
 
 
 @OPERATIONS.declare("memory.find_near_duplicates", ShellCommand("duplicates"))
@@ -223,7 +222,7 @@ def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: R
     writes=True,
     once=True,
     warms=True,
-    absent={"http": _ABSENT_COSTS_MONEY, "mcp": _ABSENT_COSTS_MONEY},
+    needs="maintain",
 )
 def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> CompactReply:
     """Summarize the project's memories in one memory that cites its sources.

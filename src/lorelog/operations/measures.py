@@ -44,7 +44,6 @@ from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
 from lorelog.services.memories.listing import GrowthDay, measure_growth
 
 OPERATIONS = OperationFamily()
-_ABSENT_READS_FILES = "it reads files that the caller names; use the shell or Python"
 
 
 class EvaluateRequest(FilteredRequest, frozen=True, kw_only=True):
@@ -160,7 +159,7 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
     ShellCommand("eval", options={"k": "-k --k -n --limit --top-k"}, hidden=("projects", "lane")),
     errors=(NotFound, SourceError),
     warms=True,
-    absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
+    needs="maintain",
 )
 def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> EvaluateReply:
     """Measure how well search answers judged questions: by keywords, by vectors, and by both."""

@@ -352,7 +352,7 @@ def add_batch(engine: Engine, request: AddBatchRequest, call: RequestContext) ->
     return AddBatchReply(memories=tuple(added))
 
 
-@OPERATIONS.declare("memory.delete", ShellCommand("delete", ("id",)), errors=(NotFound,), writes=True)
+@OPERATIONS.declare("memory.delete", ShellCommand("delete", ("id",)), errors=(NotFound,), writes=True, needs="delete")
 def delete(engine: Engine, request: IdentityRequest, call: RequestContext) -> DeleteReply:
     """Hide a memory from every search and list; its file is not changed.
 
@@ -361,7 +361,7 @@ def delete(engine: Engine, request: IdentityRequest, call: RequestContext) -> De
     return engine.memories().delete(request.id)
 
 
-@OPERATIONS.declare("memory.restore", errors=(NotFound,), writes=True)
+@OPERATIONS.declare("memory.restore", errors=(NotFound,), writes=True, needs="restore")
 def restore(engine: Engine, request: IdentityRequest, call: RequestContext) -> DeleteReply:
     """Show a deleted memory again, with the current text of its file."""
     return engine.memories().restore(request.id)
@@ -394,11 +394,7 @@ def check_keep_secrets(call: RequestContext, origins: Sequence[str], *, keep_sec
     """Raise UsageError if secrets are to be kept by anyone but a person on this machine, or in text of a program."""
     if not keep_secrets:
         return
-    if call.agent or not call.own:
-        raise UsageError(
-            f"{call.agent or 'a remote client'} cannot keep secrets in a memory",
-            hint="leave out keep_secrets; a person can use 'lorelog add --keep-secrets' in a terminal",
-        )
+    call.check("keep_secrets")
     if any(origin != "user" for origin in origins):
         raise UsageError(
             "keep_secrets applies to a person's own text only", hint="text of an agent, a tool or an import is redacted"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct, field
 
 from lorelog.core.errors import LorelogError
+from lorelog.core.policy import RIGHTS, Caller, Permission, Right, check_right
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable, json_type
 from lorelog.engine import Engine
@@ -131,6 +132,7 @@ class RequestContext(Struct, frozen=True):
     """True if the client may name files of this machine to read: the shell and Python, not HTTP and MCP."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The client's environment."""
+    caller: Caller = Caller.TERMINAL
     agent: str = ""
     """Name of the agent that calls; empty for a person, as far as that can be told (see `core.caller`)."""
     progress: Progress | None = None
@@ -138,6 +140,12 @@ class RequestContext(Struct, frozen=True):
     """Counters of this process."""
     yield_write_slot: Callable[[], AbstractContextManager[object]] = nullcontext
     """Releases the write slot during slow work, so that other writers can proceed."""
+    find_operation: Callable[[str], Any] = lambda name: None
+    """Returns another operation, for one that was proposed and is approved now."""
+
+    def check(self, right: str, does: str = "") -> None:
+        """Raise Forbidden unless the caller has a further right, which these arguments need."""
+        check_right(right, self.caller, self.agent, does)
 
 
 class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
@@ -163,8 +171,21 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
     """True if a call should start the daemon."""
     commands: tuple[ShellCommand, ...] = ()
     """Commands that call it."""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """Surfaces without this operation, each with the reason."""
+    needs: str = ""
+    """The right that a caller needs (`core.policy`): `write` or `read` if not given."""
+
+    @property
+    def right(self) -> Right:
+        """Who may call it."""
+        return RIGHTS[self.needs or ("write" if self.writes else "read")]
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Surfaces without this operation, each with the reason."""
+        callers = {"http": Caller.BEARER, "mcp": Caller.MCP}
+        return {
+            name: self.right.why for name, caller in callers.items() if self.right.permission(caller) is Permission.NO
+        }
 
     @property
     def json_type(self) -> Any:
@@ -194,7 +215,7 @@ if TYPE_CHECKING:
         writes: bool
         once: bool
         warms: bool
-        absent: Mapping[str, str]
+        needs: str
 
 
 class OperationFamily(dict[str, Operation[Any, Any]]):

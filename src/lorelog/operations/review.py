@@ -1,17 +1,23 @@
-"""Operations on what waits for somebody's word: statements of the user, proposals of agents, guards: `review.*`."""
+"""Operations on what waits for somebody's word: statements of the user, proposals of agents, guards: `review.*`.
+
+An agent's change of a memory of the user's own is a call that is not made: its operation and arguments are a line of `review.jsonl`.
+Approving it makes the call as the person; refusing it is remembered, so that nobody is asked twice.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy, UsageError
+from lorelog.core.errors import ModelUnavailable, NotFound, Proposed, StoreBusy, UsageError
+from lorelog.core.ids import blake2b
 from lorelog.core.memory import NewMemory
+from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -24,25 +30,31 @@ from lorelog.operations.guard import (
     refuse_guard,
     resting_items,
 )
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
+from lorelog.operations.operation import Operation, OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
 from lorelog.services.places.workspace import visible_projects
-from lorelog.services.review.filing import FILED, PERSON, REFUSED, ReviewEntry
+from lorelog.services.review.filing import CLOSED, FILED, PERSON, REFUSED, WAITING, ReviewEntry, ReviewLog
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem
-from lorelog.services.standing.memories import read_words
+from lorelog.services.standing.memories import plain_text, read_words
 from lorelog.services.standing.rules import read_standing_memories
 
 if TYPE_CHECKING:
+    from lorelog.core.document import StoredChunk
     from lorelog.services.review.statements import Statement
 
 OPERATIONS = OperationFamily()
 STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
-_ABSENT = "who files what the user said is decided in the page, the shell or Python"
-_PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 _MAX_STATEMENTS = 1_000
+_WISHES = {
+    "memory.supersede": "replace what you said by this",
+    "memory.edit": "edit it to say this",
+    "memory.delete": "hide it",
+    "memory.restore": "show it again",
+}
+_MAX_CHANGED_CHARS, _MAX_SAME = 400, 5
 _LOCK_WAIT_S = 60.0
 """Two reviews at once would pay for the same statements."""
 _Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
@@ -157,7 +169,7 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     errors=(NotFound,),
     writes=True,
     once=True,
-    absent={"http": _ABSENT, "mcp": _ABSENT},
+    needs="file",
 )
 def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestContext) -> ReviewDecideReply:
     """File statements, and approve or refuse what was proposed; `text` may word a rule differently.
@@ -167,8 +179,8 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
     list and stays as it is; refused, it is deleted, which can be undone. An agent may file statements if you ask it to: its
     verdicts are checked like those of a judge. Everything else is decided by a person.
     """
-    if call.agent and any(verdict.kind != STATEMENT for verdict in request.verdicts):
-        raise UsageError(f"{call.agent} cannot decide what was proposed", hint=_PERSON_HINT)
+    if any(verdict.kind != STATEMENT for verdict in request.verdicts):
+        call.check("approve")
     said = [verdict for verdict in request.verdicts if verdict.kind == STATEMENT]
     decisions = [*_file_statements(engine, said, call)] if said else []
     decisions += [_decide_one(engine, verdict, call) for verdict in request.verdicts if verdict.kind != STATEMENT]
@@ -181,7 +193,7 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
     errors=(ModelUnavailable,),
     writes=True,
     once=True,
-    absent={"http": _ABSENT, "mcp": _ABSENT},
+    needs="file",
 )
 def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.
@@ -190,8 +202,8 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     redacted, newest first, within the daily limit of tokens. What it cannot decide stays open, and is sent again only if you name a judge.
     `left` and `left_tokens` say what waits, and about what that needs.
     """
-    if call.agent and (request.judge or "LORELOG_REVIEW_JUDGE" in call.environment):
-        raise UsageError(f"{call.agent} cannot choose the judge", hint=_PERSON_HINT)
+    if request.judge or "LORELOG_REVIEW_JUDGE" in call.environment:
+        call.check("choose_judge")
     reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     busy = StoreBusy("another review is running", hint="try again when it has ended")
     engine.place.cache_folder.mkdir(mode=0o700, exist_ok=True)  # there may be no memory yet
@@ -228,15 +240,18 @@ def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
 
 
 def _proposal_item(entry: ReviewEntry) -> InboxItem:
+    changes = entry.arguments
     return InboxItem(
         id=entry.statement,
         kind=PROPOSAL,
         type=entry.label,
         text=entry.wording,
-        about=f"{entry.explain()}: “{entry.words}”; it waits because {entry.reason}",
+        about=entry.reason if changes else f"{entry.explain()}: “{entry.words}”; it waits because {entry.reason}",
+        origin="agent" if changes else "user",
         date=entry.at,
+        project=changes.get("project", ""),
         sessions=len({source.session for source in entry.sources}) or 1,
-        becomes_rule=True,
+        becomes_rule=not changes or "text" in changes,
         conditions=", ".join(entry.cues),
     )
 
@@ -305,12 +320,15 @@ def _decide_proposal(engine: Engine, verdict: ItemVerdict, call: RequestContext)
     entry = next((entry for entry in reviewer.log.waiting() if entry.statement == verdict.id), None)
     if entry is None:
         raise _no_item(verdict)
-    memory = ""
-    if verdict.label == "approve":
+    memory, is_approved = "", verdict.label == "approve"
+    if entry.arguments:
+        memory = make_change(engine, entry, verdict.text.strip(), call) if is_approved else ""
+    elif is_approved:
         approved = replace(entry, judge=PERSON, cues=parse_cues(verdict.cues) or entry.cues)
         added = engine.memories().add([approved.new_memory(verdict.text.strip())], to_global=entry.everywhere)
         memory = added[0].memory
-    reviewer.log.add([replace(entry, judge=PERSON, outcome=FILED if memory else REFUSED, memory=memory)])
+    done = CLOSED if entry.arguments else FILED
+    reviewer.log.add([replace(entry, judge=PERSON, outcome=done if is_approved else REFUSED, memory=memory)])
     return _decision(verdict, memory)
 
 
@@ -335,3 +353,68 @@ def _find_item(engine: Engine, verdict: ItemVerdict) -> tuple[InboxItem, str]:
 
 def _no_item(verdict: ItemVerdict) -> NotFound:
     return NotFound(f"no {verdict.kind} {verdict.id[:100]!r} waits", hint="'lorelog review list' lists what waits")
+
+
+def propose_change(
+    engine: Engine, operation: Operation[Any, Any], request: OperationRequest, call: RequestContext
+) -> None:
+    """Keep a change of a memory of the user's own as a proposal, and raise Proposed; do nothing if the caller may make it."""
+    if getattr(request, "keep_secrets", False):
+        call.check("keep_secrets")
+    identity: str = getattr(request, "id", "")
+    found = engine.memories().get(identity)
+    memory = found.memory
+    if memory is None and not found.deleted_at:
+        raise NotFound(f"no memory has an id that starts with {identity!r}", hint="'lorelog search' shows ids")
+    of_users = memory is not None and _is_users(engine, memory)
+    if operation.right.permission(call.caller, of_users=of_users) is Permission.YES:
+        return
+    from lorelog.ingest.redaction.redact import redact
+
+    given = {
+        name: redact(value, engine.defaults.capture.patterns).text if isinstance(value, str) else value
+        for name, value in to_builtins(request).items()
+        if name not in ("project", "tenant", "origin", "keep_secrets")
+    }
+    given["id"] = identity if memory is None else memory.chunk.memory or memory.id
+    before = plain_text(read_words(memory.chunk)[0])[:_MAX_CHANGED_CHARS] if memory is not None else identity
+    days = ", ".join(f"{name} {value}" for name, value in given.items() if name in ("expires", "review_after"))
+    wish = _WISHES.get(operation.name, f"set its dates: {days or 'none'}")
+    engine.place.create()
+    entry = ReviewEntry(
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        statement="p-" + blake2b(repr((operation.name, given)).encode(), digest_size=8).hexdigest(),
+        label=operation.name,
+        judge=call.agent,
+        outcome=WAITING,
+        wording=given.get("text") or before,
+        reason=f"{call.agent} wants to {wish}: “{before}”",
+        arguments=given | {"project": engine.place.project.id},
+    )
+    log = ReviewLog(engine.place.tenant_folder)
+    known = log.entries().get(entry.statement)
+    if known is not None and known.outcome == REFUSED:
+        raise Proposed(f"not done: a person refused this on {known.at[:10]}", hint="ask the user")
+    if known is None or known.outcome != WAITING:
+        log.add([entry])
+    raise Proposed(
+        f"not done, but proposed to the user as {entry.statement}: {call.agent} wants to {wish}",
+        hint="it stays as it is until a person approves, with 'lorelog review' or in the page",
+    )
+
+
+def _is_users(engine: Engine, memory: StoredChunk) -> bool:
+    """Return whether a memory, or another one with its id, is the user's own: a change of one is a change of all."""
+    identity, ownership = memory.chunk.memory, engine.ownership()
+    same = [stored for stored in engine.store.find(identity) if stored.chunk.memory == identity] if identity else []
+    shown = (ownership.with_shown_anchor(stored, engine.store).chunk.anchor for stored in (memory, *same))
+    return len(same) > _MAX_SAME or any((anchor.origin if anchor else "") in USERS_ORIGINS for anchor in shown)
+
+
+def make_change(engine: Engine, entry: ReviewEntry, text: str, call: RequestContext) -> str:
+    """Make the change that a person approved, as the person's; return the id of the new memory, if there is one."""
+    operation: Operation[Any, Any] = call.find_operation(entry.label)
+    given = entry.arguments | ({"text": text} if text and "text" in entry.arguments else {})
+    request = convert(given, operation.request)
+    reply = operation.handler(engine, request, replace(call, caller=Caller.TERMINAL, agent=""))
+    return str(getattr(reply, "memory", ""))

@@ -14,6 +14,7 @@ from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import join_path
+from lorelog.core.policy import is_allowed
 from lorelog.core.query import Filters
 from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
@@ -44,10 +45,6 @@ if TYPE_CHECKING:
     from lorelog.services.traces.error_history import ErrorHint
 
 OPERATIONS = OperationFamily()
-_ABSENT_FOR_HOOKS = "hooks of agents call it and show its reply themselves; search_memory finds the same memories"
-_ABSENT_WHY = "hooks of agents call it and show its reply themselves; debug.why answers in full"
-_ABSENT_READS_SESSIONS = "it reads conversations that the caller names; hooks on this machine call it"
-_PERSON_HINT = "a person does this in a terminal of their own, or writes [off the record] in a prompt"
 _PAUSES = {"pause": OFF, "resume": ON}
 _HOST = f"The agent: {', '.join(HOSTS)}."
 
@@ -190,9 +187,7 @@ class HandoffReply(Handoff, frozen=True, kw_only=True):
     """The last day on which a session that starts is shown it; empty without inject."""
 
 
-@OPERATIONS.declare(
-    "session.capture", writes=True, absent={"http": _ABSENT_READS_SESSIONS, "mcp": _ABSENT_READS_SESSIONS}
-)
+@OPERATIONS.declare("session.capture", writes=True, needs="capture")
 def capture_session(engine: Engine, request: CaptureRequest, call: RequestContext) -> CaptureReply:
     """Write the finished turns of an agent's session to the journals of their days, each once.
 
@@ -203,8 +198,6 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     from lorelog.services.sessions.capture import Backfill
     from lorelog.services.sessions.capture import capture_session as capture_turns
 
-    if not call.own:
-        raise UsageError("only clients on this machine can choose a conversation", hint="lorelog backfill")
     if request.at and parse_iso_time(request.at) is None:
         raise UsageError(f"{request.at!r} is not a time", hint="write it as 2026-03-05T14:30:00.000Z")
     fields = msgspec.structs.asdict(request)
@@ -213,12 +206,16 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
         fields["transcript"] = join_path(call.directory, request.transcript)
     event = HookEvent.from_mapping(fields, datetime.now(UTC))
     if request.moment in _PAUSES:
-        if call.agent:
-            raise UsageError(f"{call.agent} cannot {request.moment} a session", hint=_PERSON_HINT)
+        call.check("pause", f"{request.moment} a session")
         state = READ_ONLY if request.source == READ_ONLY else _PAUSES[request.moment]
         PauseNotes(str(engine.place.home), request.session).add(state, event.at.timestamp())
         return CaptureReply()
-    context = replace(engine.capture_context(), yield_write_lock=call.yield_write_slot, traces=engine.traces)
+    context = replace(
+        engine.capture_context(),
+        yield_write_lock=call.yield_write_slot,
+        traces=engine.traces,
+        is_vouched=is_allowed("capture", call.caller),
+    )
     if not request.everything:
         return capture_turns(event, context, progress=call.progress)
     since = parse_past_day(request.since)
@@ -278,7 +275,7 @@ def _parse_time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-@OPERATIONS.declare("session.recall", errors=(ModelError,), warms=True, absent={"mcp": _ABSENT_FOR_HOOKS})
+@OPERATIONS.declare("session.recall", errors=(ModelError,), warms=True, needs="ask_as_hook")
 def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext) -> RecallReply:
     """Return the few memories that name what a prompt names, and that the session was not shown yet.
 
@@ -296,7 +293,7 @@ def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext
     return RecallReply(hits=recall.recall_memories(prompt, options, engine.recall_sources()))
 
 
-@OPERATIONS.declare("session.why", errors=(StoreUnwritable, StoreBusy), absent={"mcp": _ABSENT_WHY})
+@OPERATIONS.declare("session.why", errors=(StoreUnwritable, StoreBusy), needs="ask_as_hook")
 def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext) -> WhyHintReply:
     """Return what fixed the same error in an earlier session, in a few words.
 

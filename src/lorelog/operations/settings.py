@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from lorelog.core.errors import ConfigError, LorelogError, UsageError
+from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import ReplyItems
 from lorelog.operations.operation import OperationFamily, OperationReply, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Text, about
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lorelog.operations.operation import RequestContext
 
 OPERATIONS = OperationFamily()
-_ABSENT_FOR_PERSONS = "settings belong to the person at this machine: the page, 'lorelog config' and Python change them"
 JsonValue = str | int | float | bool | tuple[str, ...]
 
 
@@ -86,7 +85,7 @@ MODEL_KEYS = frozenset({"embedding.provider", "embedding.model", "embedding.dime
 """Settings after whose change vectors are missing."""
 
 
-@OPERATIONS.declare("settings.list", absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS})
+@OPERATIONS.declare("settings.list", needs="settings")
 def list_settings(engine: Engine, request: EmptyRequest, call: RequestContext) -> SettingsReply:
     """List every setting with its value, the origin of the value, and the values that it accepts."""
     location = _location(engine, request, call)
@@ -97,17 +96,13 @@ def list_settings(engine: Engine, request: EmptyRequest, call: RequestContext) -
     )
 
 
-@OPERATIONS.declare(
-    "settings.set", errors=(ConfigError,), absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS}
-)
+@OPERATIONS.declare("settings.set", errors=(ConfigError,), needs="settings")
 def set_setting(engine: Engine, request: SettingRequest, call: RequestContext) -> SettingReply:
     """Change a setting in your settings file or the project's, or remove it from there.
 
     The value is checked as 'lorelog config set' checks it; the file keeps its comments. `setting` is the effective value
     afterwards.
     """
-    if call.agent:
-        raise UsageError(f"{call.agent} cannot change settings", hint="a person changes them in the page or the shell")
     location = _location(engine, request, call)
     changed = change_setting(location, request.key, request.value, of_project=request.local)
     path = str(settings_file(location, of_project=request.local))

@@ -28,8 +28,6 @@ from lorelog.services.sync.exchange_plan import find_writers
 from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report
 
 OPERATIONS = OperationFamily()
-_ABSENT_REMOTE = "it sends memories to a Git remote with the credentials of a person's shell; run it there"
-_ABSENT = {"http": _ABSENT_REMOTE, "mcp": _ABSENT_REMOTE}
 _INDEX_WAIT_S = 10.0
 Remote = Annotated[str, about("Address of a Git remote, or the name of an exchange.", max_length=2000)]
 
@@ -89,7 +87,7 @@ class SyncStatusReply(OperationReply, frozen=True, kw_only=True):
     """The user who wrote the memory that was asked for; empty if it is not known."""
 
 
-@OPERATIONS.declare("sync.exchange", errors=(NotFound, StoreDamaged, StoreUnreachable), writes=True, absent=_ABSENT)
+@OPERATIONS.declare("sync.exchange", errors=(NotFound, StoreDamaged, StoreUnreachable), writes=True, needs="send")
 def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply:
     """Exchange memories, records and their state with your other machines, over a Git remote of yours.
 
@@ -97,7 +95,6 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
     machine is forgotten on all. A text with a secret stops the push and is named. Offline, nothing is lost: the next call
     sends what waits.
     """
-    _check_person(call)
     engine.place.create()
     folder = SyncFolder(engine.place.tenant_folder)
     request = structs.replace(request, remote=_absolute(request.remote, call))
@@ -148,10 +145,9 @@ def _copy_folder(engine: Engine, settings: SyncSettings) -> Path:
     return engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
 
 
-@OPERATIONS.declare("sync.status", errors=(NotFound, StoreDamaged, StoreUnreachable), absent=_ABSENT)
+@OPERATIONS.declare("sync.status", errors=(NotFound, StoreDamaged, StoreUnreachable), needs="send")
 def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> SyncStatusReply:
     """Show the exchanges of this machine, their projects and what waits; and who wrote a memory. Only `who` uses the network."""
-    _check_person(call)
     folder = SyncFolder(engine.place.tenant_folder)
     chosen = [_find(folder, _absolute(request.remote, call))] if request.remote else folder.all()
     written_by = ""
@@ -185,14 +181,6 @@ def _memory_id(engine: Engine, identity: str) -> str:
     except NotFound:
         return identity
     return (stored.chunk.anchor.memory if stored.chunk.anchor else "") or identity
-
-
-def _check_person(call: RequestContext) -> None:
-    if not call.own or call.agent:
-        raise UsageError(
-            f"{f'an agent ({call.agent})' if call.agent else 'a client elsewhere'} cannot send memories to a remote",
-            hint="a person runs 'lorelog sync' in a terminal of their own",
-        )
 
 
 def _absolute(remote: str, call: RequestContext) -> str:

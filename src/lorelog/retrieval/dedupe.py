@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from lorelog.core.document import StoredChunk
+from lorelog.core.policy import may_replace
 from lorelog.language.analyser import find_tokens, is_unspaced
 from lorelog.retrieval.fusion import FusedCandidate
 
@@ -37,7 +38,7 @@ class RankedChunk(Struct, frozen=True):
 
 
 def drop_duplicates(ranked: Iterable[tuple[FusedCandidate, StoredChunk]]) -> list[RankedChunk]:
-    """Keep the first of each text in a ranking; among equal best scores, the newest."""
+    """Keep the first of each text in a ranking, of a person's if there is one; among equal best scores, the newest."""
     groups: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
     words: dict[str, list[str]] = {}
     for fused, stored in ranked:
@@ -49,7 +50,7 @@ def drop_duplicates(ranked: Iterable[tuple[FusedCandidate, StoredChunk]]) -> lis
     nearly = _NearDuplicateFinder()
     for text, group in groups.items():
         kept.setdefault(nearly.first_like(text, words[text]), []).extend(group)
-    return [_merge_group(group) for group in kept.values()]
+    return sorted(map(_merge_group, kept.values()), key=lambda ranked: -ranked.fused.score)
 
 
 def fold_entries(ranked: Iterable[RankedChunk]) -> list[RankedChunk]:
@@ -173,9 +174,14 @@ def format_place(stored: StoredChunk) -> str:
     return f"{stored.chunk.source}:{stored.chunk.start_line}-{stored.chunk.end_line}"
 
 
+def _origin(stored: StoredChunk) -> str:
+    return stored.chunk.anchor.origin if stored.chunk.anchor else ""
+
+
 def _merge_group(group: list[tuple[FusedCandidate, StoredChunk]]) -> RankedChunk:
-    best_score = group[0][0].score
-    equals = [member for member in group if member[0].score == best_score]
+    # A text of the user's own is not hidden behind an agent's that nearly repeats it.
+    ranked = [member for member in group if may_replace(_origin(member[1]))] or group
+    equals = [member for member in ranked if member[0].score == ranked[0][0].score]
     best = max(equals, key=lambda member: member[1].chunk.date)
     return RankedChunk(
         *best, duplicates=tuple(format_place(stored) for _, stored in group if stored.key != best[1].key)

@@ -29,6 +29,7 @@ def test_a_turn_that_ended_is_written_and_searchable(world: CaptureHome) -> None
     talk.run("make check", "ok")
     talk.say("The key lacked the tenant.")
 
+    world.capture(talk.event("prompt"))
     (captured,) = world.capture(talk.event("turn-end", branch="main", commit="abc123def456")).captured
 
     assert captured.source == str(world.place.journals / "2026-03-05.md")

@@ -158,7 +158,7 @@ def test_days_that_were_given_later_hold(journals: Path, home: Path) -> None:
 
 
 def test_several_are_superseded_by_one_and_none_by_what_is_deleted(journals: Path, home: Path) -> None:
-    """Superseded ids are separated by commas; self-references, circles and deleted memories are handled."""
+    """Superseded ids are separated by commas; self-references, circles, deleted memories and an agent's that names a user's are handled."""
     write_day(
         journals, 14, entry("09:00", "m1", "- one") + entry("09:10", "m2", "- two") + entry("09:20", "m3", "- three")
     )
@@ -168,7 +168,8 @@ def test_several_are_superseded_by_one_and_none_by_what_is_deleted(journals: Pat
         entry("09:10", "m5", "- five", more=" supersedes:m5")
         + entry("09:20", "m6", "- six", more=" supersedes:m3")
         + entry("09:30", "m7", "- seven", more=" supersedes:m8")
-        + entry("09:40", "m8", "- eight", more=" supersedes:m1,m2,m7"),
+        + entry("09:40", "m8", "- eight", more=" supersedes:m1,m2,m7")
+        + entry("09:50", "m9", more=" origin:agent supersedes:m5"),
     )
     Tombstones(home / "data" / "t" / "t.jsonl").append([Tombstone("k", "m6", "x", (), "t")])
 

@@ -82,7 +82,7 @@ def test_mistakes_are_explained(some_agents: Agents) -> None:
         assert "top_k must be of type integer" in await refused(client, "search_memory", query="x", top_k="many")
         assert "search again" in await refused(client, "get_memory", id="nosuchid")
         assert "text is required" in await refused(client, "add_memory")
-        assert "deletes the whole index" in await refused(client, "memory_call", op="reset")
+        assert "maintains the index" in await refused(client, "memory_call", op="reset")
         assert "did you mean memory.stats" in await refused(client, "memory_call", op="stat")
         assert "op 'help'" in await refused(client, "memory_call", op="list", arguments={"limt": 1})
 

@@ -28,57 +28,35 @@ _MAX_NAME_CHARS = 64
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$")
 
 _SEPARATOR = re.compile(
-    r"([A-Za-z0-9_-]{0,40}+)\\*[\"'`]?[\])]?"
-    r"(?:([ \t]{0,20}(?:=>|:=|\+?={1,3}|[!]==?|:(?![:/])|：|,)[ \t]{0,20})|([ \t]{1,4}(?:(?:is|was|to|ist)[ \t]{1,4})?)|(>))",
+    r"([A-Za-z0-9_-]{0,40}+)\\*[\"'`]?(?:[\])]|\[\w{0,6}\])?"
+    r"(?:([ \t]{0,20}(?:=>|:[=-]|[+?]?={1,3}|[!]==?|<-|:(?![:/])(?:\*\*)?|：|,|\?[?:]|\|\||or(?= [\"'])|\.(?=\w{2,24}\()|\{(?= ?[\"'|]))[ \t]{0,20})|([ \t]\w+=[^<>\n]{1,80}>|>)|([ \t]{1,4}(?:(?:is|was|to|ist)[ \t]{1,4})?))",
     re.ASCII,
 )
 # The text after one of these is another item, or is only compared with the name.
-_NON_ASSIGNMENT_SEPARATORS = frozenset({",", "==", "===", "!=", "!=="})
+_NON_ASSIGNMENT_SEPARATORS = frozenset({",", "==", "===", "!=", "!==", "??", "?:", "||", "or", ".", "{"})
 _TYPE_ANNOTATION = re.compile(
     r"[A-Za-z_&][\w.\[\]|?&]{0,30}+(?:[ \t]{1,4}[\w.\[\]|?&]{1,30}+){0,2}(?:[ \t]{1,4}=[ \t]{0,4}(?![=>])|=(?=[\"']))",
     re.ASCII,
 )
-_QUOTED_VALUE = re.compile(r"([fFrRbBuU]{0,2})([\"'`])((?:\\.|(?!\2)[^\\\n])++)")
-_ESCAPED_VALUE = re.compile(r"[bB]?(\\+[\"'])((?:(?!\1)[^\n])++)")
+_QUOTED_VALUE = re.compile(r"([fFrRbBuUN@]{0,2})(\\*[\"'`])((?:(?!\2)(?:\\.|[^\\\n]))++)(?:\2)?")
+_MAX_EXPRESSION_CHARS = 200
 _MAX_BARE_CHARS = 160  # enough to judge a value; the redacted span extends to the value's end
 _BARE_VALUES = {
     ends: re.compile(rf"(?![\[({{])[^\s\"'`<>\\{re.escape(ends)}]{{1,{_MAX_BARE_CHARS}}}+")
     for ends in ("", "<", ";", "&#;", ",;)}]")
 }
 """By the characters that end a value in its place."""
-_TOLD_VALUE = re.compile(r"[A-Za-z]{0,2}\\*[\"'`]|[^\s\"'`<>\\]{6}")
+_TOLD_VALUE = re.compile(r"[A-Za-z]{0,2}\\*[\"'`]|[^\s\"'`<>\\]{6}|(?:\w{1,20}[ \t]{1,4}){1,2}=")
 _BARE_VALUE_REST = re.compile(r"[^\s\"'`<>\\]*+")
 
-_PASSWORD_WORDS = frozenset(
-    """
-    password passwd passwort pwd pw psk passphrase passcode pass sshpass dbpass userpass smtppass mailpass rootpass
-    adminpass storepass keypass requirepass bindpw rootpw adminpw
-    """.split()
-)
 _AMBIGUOUS_PASSWORD_NAMES = frozenset({"pass", "pwd", "pw"})  # also a test result, a directory, a unit
 _SECRET_WORDS = frozenset({"secret", "secrets", "token", "apikey", "credential", "credentials", "jwt", "bearer"})
-_SECRET_SUFFIXES = (
-    *("password", "passwd", "passphrase", "secret", "token", "apikey", "secretkey", "accesskey", "privatekey"),
-)
-_KEY_QUALIFIERS = frozenset(
-    """
-    api access secret private signing encryption master account service auth storage session deploy ssh webhook client
-    shared admin app license subscription ingest write bot rest personal hmac aes cipher crypto encrypt decrypt cookie jwt
-    root wallet preshared
-    """.split()
-)
-_METADATA_WORDS = lexicon("secret_metadata")
-_VENDOR_NAMES = frozenset(
-    """
-    aws azure gcp google twilio heroku cloudflare vercel netlify datadog algolia okta auth0 fastly mistral cohere railway
-    upstash wandb openai anthropic github gitlab stripe slack discord telegram sentry mailgun sendgrid firebase jira
-    snowflake databricks elastic kafka rabbitmq postgres mysql redis mongo
-    """.split()
-)
+_SECRET_SUFFIXES = ("secret", "token", "apikey", "secretkey", "accesskey", "privatekey")
+_DEFAULT_NAMES = frozenset({"default", "defaultvalue", "default_value", "value", "fallback", "type"})
 
 
 _MARKER_START = "[redacted:"
-_MAX_QUALIFIER_CHARS = max(map(len, _KEY_QUALIFIERS))
+_MAX_QUALIFIER_CHARS = 12
 
 
 class _ValueSpan(NamedTuple):
@@ -103,7 +81,7 @@ def assignment_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
             if after and after.end() not in seen:
                 seen.add(after.end())
                 is_absent = text.startswith("\n", after.end()) or (
-                    after[3] is not None and not _TOLD_VALUE.match(text, after.end())
+                    after[4] is not None and not _TOLD_VALUE.match(text, after.end())
                 )
                 if not is_absent and (span := _secret_span_at(text, at, after)):
                     yield span
@@ -119,11 +97,38 @@ def _secret_span_at(text: str, at: int, after: re.Match[str]) -> SecretSpan | No
     if name.lower() in {"key", "keys"} and (earlier := _qualifier_before(text, start)):
         name = f"{earlier}_{name}"  # "the secret access key is"
     level, kind = _name_level(name)
-    span = _read_value(text, start, name, after) if level else None
+    if not level:
+        return None
+    span = _read_value(text, start, name, after)
     if not span or not _is_secret(name, level, span):
+        later = _later_values(text, after, is_key=level == _LEVEL_KEY)
+        span = next((value for value in later if _is_secret(name, level, value)), None)
+    if not span:
         return None
     rest = _BARE_VALUE_REST.match(text, span.end) if span.end - span.start == _MAX_BARE_CHARS else None
     return span.start, rest.end() if rest else span.end, kind
+
+
+def _later_values(text: str, after: re.Match[str], *, is_key: bool) -> Iterator[_ValueSpan]:
+    """Yield the strings in the expression after a name: a default, an alternative, the argument of a constructor.
+
+    The expression ends where another name gets a value, unless that name says default or value.
+    """
+    position, name = after.end(), ""
+    ends = (text.find("\n", position), text.find("\\n", position), position + _MAX_EXPRESSION_CHARS)
+    for quoted in _QUOTED_VALUE.finditer(text, position, min(end for end in ends if end >= 0)):
+        between = text[position : quoted.start()].rstrip()
+        if ";" in between or (position == after.end() and not after[2] and not between.endswith("=")):
+            return
+        if between.endswith((":", "=")) and position > after.end():
+            last = _LAST_NAME.search(between)
+            name = last[1] if last else name
+            if name.lower() not in _DEFAULT_NAMES:
+                return
+        computed = "f" in quoted[1].lower() and "{" in quoted[3]
+        if not computed and (not is_key or between.endswith("(")):
+            yield _ValueSpan(*quoted.span(3), quoted[3], literal=True, in_query_string=False, in_prose=True)
+        position, name = quoted.end(), quoted[3]
 
 
 def secret_kind(name: str, value: str, *, literal: bool) -> str:
@@ -138,14 +143,9 @@ def secret_kind(name: str, value: str, *, literal: bool) -> str:
 
 def _qualifier_before(text: str, start: int) -> str:
     """Return the word before a name if it says what kind of key the name denotes."""
-    end = first = start - 1
-    if end < 0 or text[end] != " ":
-        return ""
-    lowest = max(0, end - _MAX_QUALIFIER_CHARS - 1)
-    while first > lowest and (text[first - 1].isalnum() or text[first - 1] == "_"):
-        first -= 1
-    word = text[first:end]
-    return word if word.lower() in _KEY_QUALIFIERS else ""
+    before = text[max(0, start - _MAX_QUALIFIER_CHARS - 2) : start]
+    word = (before.replace("_", " ").split() or [""])[-1] if before.endswith(" ") else ""
+    return word if word.lower() in lexicon("key_qualifiers") else ""
 
 
 def _name_start(text: str, at: int) -> int:
@@ -165,14 +165,14 @@ def _name_level(name: str) -> tuple[int, str]:
         words.pop()
     last = words[-1] if words else ""
     is_random = last in _AMBIGUOUS_PASSWORD_NAMES and name[0].isdigit()
-    if not words or is_random or last in _METADATA_WORDS or name.strip("-.$_") in {"PWD", "OLDPWD"}:
+    if not words or is_random or last in lexicon("secret_metadata") or name.strip("-.$_") == "OLDPWD":
         return _LEVEL_NONE
-    if last in _PASSWORD_WORDS or last.endswith(("password", "passwd", "passphrase")):
+    if last in lexicon("password_names") or last.endswith(("password", "passwd", "passphrase")):
         return _LEVEL_PASSWORD, "password"
-    if "public" in words or "publishable" in words:
+    if last != "secret" and ("public" in words or "publishable" in words):
         return _LEVEL_NONE
-    owner = next((word for word in words if word in _VENDOR_NAMES), "")
-    paired = last in {"key", "keys"} and any(word in _KEY_QUALIFIERS for word in words[:-1])
+    owner = next((word for word in words if word in lexicon("vendors")), "")
+    paired = last in {"key", "keys"} and any(word in lexicon("key_qualifiers") for word in words[:-1])
     if last in _SECRET_WORDS or last.endswith(_SECRET_SUFFIXES) or paired or (owner and last in {"key", "auth"}):
         return _LEVEL_SECRET, f"{owner}-secret" if owner else "api-key" if "key" in last else last.removesuffix("s")
     if last in {"sig", "signature"}:
@@ -185,24 +185,25 @@ def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _Valu
     separator, position = (after[2] or "").strip(), after.end()
     if ":" in separator and (typed := _TYPE_ANNOTATION.match(text, position)):
         position = typed.end()
-    quoted = escaped = None
+    quoted = None
     if not text[position : position + 3].isalnum():  # quotes, perhaps after the letters of a prefix
-        quoted, escaped = _QUOTED_VALUE.match(text, position), _ESCAPED_VALUE.match(text, position)
-    if quoted and after[3] and (after[3].strip() or (_COMPOUND_NAME.search(name) and not name.startswith("--"))):
+        quoted = _QUOTED_VALUE.match(text, position)
+    is_option = name.startswith("-")
+    if quoted and after[4] and not is_option:
         return _ValueSpan(*quoted.span(3), quoted[3], literal=False, in_query_string=False, in_prose=True)
-    if quoted and not after[4] and not (after[3] and not name.startswith("--")):
+    literal = separator not in _NON_ASSIGNMENT_SEPARATORS
+    if quoted and not after[3]:
         computed = "f" in quoted[1].lower() and "{" in quoted[3]
         # A name and its value may be the arguments of a call: `setenv("DB_PASSWORD", "…")`.
         is_argument = separator == "," and bool(_SETTER.search(text, max(0, start - 24), start))
-        literal = separator not in _NON_ASSIGNMENT_SEPARATORS or is_argument
-        return None if computed else _ValueSpan(*quoted.span(3), quoted[3], literal, in_query_string=False)
-    literal = separator not in _NON_ASSIGNMENT_SEPARATORS
-    if escaped and (not after[3] or name.startswith("--")) and not after[4]:
-        return _ValueSpan(*escaped.span(2), escaped[2], literal, in_query_string=False)
-    return _read_unquoted(text, start, name, after, position=position) if literal else None
+        return (
+            None if computed else _ValueSpan(*quoted.span(3), quoted[3], literal or is_argument, in_query_string=False)
+        )
+    # A value may begin with the sign of a comparison.
+    return _read_unquoted(text, start, name, after, position=position) if literal or after[2] == "==" else None
 
 
-_COMPOUND_NAME = re.compile(r"[a-z][A-Z]|[a-z]_[a-z]")
+_LAST_NAME = re.compile(r"([A-Za-z_]+)[ \t]{0,4}[:=]\Z")
 _SETTER = re.compile(r"(?:\b(?:set|put)\w{0,12}|\bdefine)\([ \t]{0,4}\\?[\"']\Z", re.IGNORECASE)
 
 
@@ -210,8 +211,10 @@ def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, po
     before = text[max(0, start - 5) : start]
     equals = after[2] == "="
     line = text[max(0, start - 200) : start].rpartition("\n")[2].rstrip() if equals else ""
-    if after[4]:
-        return _read_bare(text, position, ends="<") if before.endswith("<") and name[-1:].isalnum() else None
+    if after[3]:
+        opening = text.rfind("<", max(0, start - 24), start)
+        is_element = opening >= 0 and (text[opening + 1 : start].rstrip(":").isalnum() or opening + 1 == start)
+        return _read_bare(text, position, ends="<") if is_element and name[-1:].isalnum() else None
     if before.endswith(("?", "&", "&amp;")):
         return _read_bare(text, position, ends="&#;", query=True)
     # `Server=…;User Id=…;Password=…`
@@ -219,7 +222,7 @@ def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, po
         return _read_bare(text, position, ends=";", literal=True)
     if equals and name.isupper() and name[0].isalpha() and name.replace("_", "").isalnum():
         return _read_bare(text, position, ends="", literal=True)
-    span = _read_bare(text, position, ends=",;)}]", in_prose=bool(after[3]) and not name.startswith("--"))
+    span = _read_bare(text, position, ends=",;)}]", in_prose=bool(after[4]) and not name.startswith("-"))
     if span and "&" in span.value and (parameter := _NEXT_PARAMETER.search(span.value)):
         span = span._replace(end=span.start + parameter.start(), value=span.value[: parameter.start()])
     return span
@@ -246,18 +249,28 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
         return True  # before the check for placeholders: some of these keys begin with a dollar sign
     if span.in_prose:  # "the password is …"
         is_told = values.looks_random(value, 12 if level == _LEVEL_PASSWORD else 16)
-        if level == _LEVEL_PASSWORD and not is_told:
-            is_told = (_is_mixed(value) or values.is_human_password(value)) and not _EMAIL.search(value)
-        is_secret = level in {_LEVEL_SECRET, _LEVEL_PASSWORD} and is_told and not values.is_fingerprint(value)
+        is_directive = span.literal or "_" in name or "-" in name  # `setx API_SECRET …`, `auth-token …`
+        if not is_told and (level == _LEVEL_PASSWORD or (is_directive and level == _LEVEL_SECRET)):
+            is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
+            is_told = values.is_human_password(value) or (
+                not is_ambiguous
+                and (_is_mixed(value) or (values.is_no_word(value) and not (span.literal and value.isalpha())))
+            )
+            is_told = is_told and not _EMAIL.search(value) and not value.startswith("--")
+        is_told = is_told and not values.is_fingerprint(value) and any(map(str.isalpha, value))
+        is_secret = is_told and level > _LEVEL_SIGNATURE and (level > _LEVEL_KEY or len(value) >= 24)
     elif level == _LEVEL_SIGNATURE:
         is_secret = span.in_query_string and values.looks_random(value.replace("%", ""), 16)
     elif level == _LEVEL_PASSWORD:
         is_secret = len(value) >= 4 and _is_password(value, name, literal=span.literal)
     elif level == _LEVEL_SECRET:
+        is_certain = (
+            span.literal or name.startswith("-") or name.lower().endswith(("secret", "credential", "credentials"))
+        )
         is_secret = (
             values.looks_random(value, 8 if span.in_query_string else 12)
             or _is_mixed_secret(value, literal=span.literal)
-            or (span.literal and name.lower().endswith("secret") and values.is_human_password(value))
+            or (is_certain and (values.is_human_password(value) or values.is_no_word(value)))
         )
     else:
         is_secret = values.looks_random(value, 24) and not values.is_fingerprint(value)
@@ -273,12 +286,9 @@ def _is_mixed_secret(value: str, *, literal: bool) -> bool:
 
 
 _EMAIL = re.compile(r"@[\w-]+\.\w")
-_PASSWORD_VOCABULARY = re.compile(
-    r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
-)
 _DIGITS_AND_SYMBOLS = frozenset("0123456789!@#$%^&+=~?")
 _REFERENCE_VALUE = re.compile(
-    r"^(?:[./~]|[A-Za-z]:\\|\w+://)|^[A-Za-z_]\w*(?:\.\w+)*[(\[]|^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII
+    r"^(?:[./]|~(?:/|$)|[A-Za-z]:\\|\w+://)|^[A-Za-z_]\w*(?:\.\w+)*[(\[]|^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII
 )
 
 
@@ -286,7 +296,7 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
     """Return True unless the value is a sentence, a path, a reference or a word about passwords."""
     if " " in value:
         return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
-    if values.is_human_password(value) or values.looks_random(value, 12):
+    if values.is_human_password(value) or values.looks_random(value, 12) or values.is_no_word(value):
         return True
     is_number = value[:2] in {"0x", "0X"} and len(value) <= 10 and not value[2:].lower().strip("0123456789abcdef")
     if is_number and not literal:
@@ -296,7 +306,7 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
         return False
     plain = value.replace("-", "").replace("_", "").isalpha()
     if literal:
-        about_passwords = plain and (_PASSWORD_VOCABULARY.search(value) or not value.isascii())
+        about_passwords = plain and (values.PASSWORD_VOCABULARY.search(value) or not value.isascii())
         return not about_passwords and value[:1] + value[-1:] not in {"[]", "()"}
     is_mixed = not _DIGITS_AND_SYMBOLS.isdisjoint(value) and not value.isdigit()
     return len(value) >= 6 and is_mixed and not values.is_name_like(value)
@@ -316,24 +326,13 @@ _VALUE_BELOW_NAME = re.compile(
     rf":(?<=[A-Za-z0-9_.$\"'`*-]:)\*{{0,2}}[ \t]{{0,4}}([|>][+-]?[0-9]?[ \t]{{0,8}})?{_LINE_END}(?:[>+-]?[ \t]{{0,8}}{_LINE_END})?[>+-]?[ \t]{{0,40}}"
     r"([^\s\"'`<>\\]{6,4096}+)(?=([ \t]{0,8}(?:[\r\n\\]|\Z))?)"
 )
-_VARIABLE_BLOCK = re.compile(
-    r"\bvariable[ \t]{1,4}\\?\"([\w-]{2,64}+)\\?\"[ \t]{0,4}\{((?:[^{}]|\$\{){0,800}?)\bdefault[ \t]{0,20}=[ \t]{0,20}"
-    r"\\?\"([^\"\\\n]{4,512}+)\\?\"",
-    re.ASCII,
-)
 _NAME_VALUE_FIELDS = re.compile(
-    r"\b(?:name|key)\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?([\w.-]{2,64}+)\\?[\"']?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})"
-    r"\\?[\"']?value\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
+    r"(?:name|key)\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?([\w.-]{2,64}+)\\?[\"']?[ \t]{0,4}(?:,\s{0,40}|(?:\s|\\n){1,40})"
+    r"\\?[\"']?\w{0,12}value\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
     r"(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|\\\"([^\"\\\n]{4,4096}+)\\\"|([^\s\"'`<>\\,}]{4,4096}+))",
     re.IGNORECASE | re.ASCII,
 )
-_NESTED_VALUE = re.compile(
-    r"\{\s{0,40}(?:\\?\"sensitive\\?\":[ \t]{0,4}\w{4,5},\s{0,40})?\\?\"value\\?\"[ \t]{0,4}:[ \t]{0,4}\\?\"([^\"\\\n]{4,4096}+)"
-)
-_OBJECT_NAME = re.compile(r"\"([\w.-]{2,64}+)\\?\"[ \t]{0,4}:\s{0,8}\Z", re.ASCII)
-_TABLE_CELLS = re.compile(
-    r"\|[ \t]{0,40}+([\w.`*-][\w.`* -]{1,63}+)\|[ \t]{0,40}+`?([^\s|`]{12,4096}+)`?[ \t]{0,40}+\|"
-)
+_TABLE_CELLS = re.compile(r"\|[ \t]{0,40}+([\w.`*-][\w.`* -]{1,63}+)\|[ \t]{0,40}+`?([^\s|`]{6,4096}+)`?[ \t]{0,40}+\|")
 _TRAILING_NAME = re.compile(r"(?:[A-Za-z]{1,20} )?[\w.$-]{2,64}[\"'`*]{0,2}\Z", re.ASCII)
 
 
@@ -341,18 +340,13 @@ def separated_value_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find a value below its name (long YAML values), in a `value` field next to `name`, or in the next table cell."""
     if ":" in text:
         yield from _below_name_spans(text)
-    if "variable" in text and "default" in text:
-        for match in word_matches(text, text, ("variable",), _VARIABLE_BLOCK):
-            if kind := secret_kind(match[1], match[3], literal=True):
-                yield match.start(3), match.end(3), kind
     if "value" in text or "Value" in text:
         yield from _value_field_spans(text, lowered)
     if text.count("|") > 2:
         for match in _TABLE_CELLS.finditer(text):
-            if values.looks_random(match[2]) and (
-                kind := secret_kind(_normalize_name(match[1]), match[2], literal=False)
-            ):
-                yield match.start(2), match.end(2), kind
+            kind = secret_kind(_normalize_name(match[1]), match[2], literal=False)
+            if values.looks_random(match[2]) or values.is_told_password(match[2]):
+                yield from [(match.start(2), match.end(2), kind)] if kind else ()
 
 
 def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
@@ -364,10 +358,6 @@ def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
             kind = "cookie"
         if kind:
             yield match.start(index), match.end(index), kind
-    for match in _NESTED_VALUE.finditer(text):
-        name = _OBJECT_NAME.search(text, max(0, match.start() - 80), match.start())
-        if name and (kind := secret_kind(name[1], match[1], literal=True)):
-            yield match.start(1), match.end(1), kind
 
 
 def _below_name_spans(text: str) -> Iterator[SecretSpan]:

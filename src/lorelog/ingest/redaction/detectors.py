@@ -57,6 +57,7 @@ class ContextRule(Struct, frozen=True, cache_hash=True):
     starts: tuple[str, ...] = ()
     strip: str = ""
     before: int = 0
+    within: int = 0
 
 
 class CommandRule(Struct, frozen=True, cache_hash=True):
@@ -210,7 +211,8 @@ def _is_credential(value: str, scheme: str) -> bool:
 
 
 _COOKIE_HEADER = re.compile(
-    r"cookie\\*[\"'`]?(?:[ \t]{0,8}[:=][ \t]{0,8}|[ \t]{1,4}(?=[\"']))\\*[\"'`]?([^\n\"'`\\]{4,8192}+)", re.IGNORECASE
+    r"cookie\\*[\"'`]?(?:[ \t]{0,8}[:=][ \t]{0,8}|[ \t]{1,4}(?=\\?[\"']))\\*[\"'`]?([^\n\"'`\\]{4,8192}+)",
+    re.IGNORECASE,
 )
 _COOKIE = re.compile(r"(?:^|;|,)\s{0,4}([\w.%-]{1,128}+)=([^;,\s]{8,4096}+)", re.ASCII)
 _COOKIE_ATTRIBUTES = frozenset({"path", "domain", "expires", "max-age", "samesite", "priority"})
@@ -243,16 +245,47 @@ def _context_pattern(rule: ContextRule) -> re.Pattern[str]:
     return re.compile("".join(rule.pattern).replace("STARTS", starts))
 
 
-def context_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
-    """Find what the rules of context describe."""
-    for rule in _rules().context:
+def _context_matches(text: str, lowered: str, rule: ContextRule) -> Iterator[re.Match[str]]:
+    pattern = _context_pattern(rule)
+    if not rule.within:
+        yield from word_matches(text, lowered, rule.starts, pattern) if rule.starts else pattern.finditer(text)
+        return
+    for word in rule.starts:
+        at = lowered.find(word)
+        while at >= 0:
+            start = at + len(word)
+            stop = _NEXT_NAME.search(text, start, at + rule.within)
+            end = stop.start() if stop else min(len(text), at + rule.within)
+            if word.endswith("(") or _is_whole_word(text, at, start):
+                yield from pattern.finditer(text, start, end)
+            at = lowered.find(word, max(start, end))
+
+
+# The next line, option or name that gets a value.
+_NEXT_NAME = re.compile(
+    r"\n|\\n|[,;{&?|][ \t]{0,4}\\?[\"']?[\w.-]{1,40}+\\?[\"']?[ \t]{0,4}[:=]|[ \t]--?[a-z]", re.ASCII
+)
+
+
+def _is_whole_word(text: str, start: int, end: int) -> bool:
+    """Return True unless a short word is part of a longer one, or letters follow; Chinese and Japanese have no spaces."""
+    before, after = text[max(0, start - 1) : start], text[end : end + 1]
+    is_joined = end - start <= 3 and "-" in {before, after}
+    is_part = end - start <= 5 and before.isascii() and before.isalnum()
+    is_continued = text[end - 1].isascii() and after.isascii() and after.isalnum()
+    return not is_continued and not is_part and not is_joined
+
+
+def context_spans(text: str, lowered: str, *, wide: bool = False) -> Iterator[SecretSpan]:
+    """Find what the rules of context describe; `wide`: those that search a stretch of text after a word."""
+    for rule in (rule for rule in _rules().context if bool(rule.within) is wide):
         for word in rule.needs:  # several times faster than any()
             if word in lowered:
                 break
         else:
             continue
-        pattern, accepts = _context_pattern(rule), _CHECKS[rule.accepts]
-        for match in word_matches(text, lowered, rule.starts, pattern) if rule.starts else pattern.finditer(text):
+        accepts = _CHECKS[rule.accepts]
+        for match in _context_matches(text, lowered, rule):
             index = match.lastindex or 0
             start = match.start(index) - rule.before
             value = text[start : match.end(index)]
@@ -261,25 +294,10 @@ def context_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
                 yield start, start + len(value), rule.kind
 
 
-def _is_password(value: str, match: re.Match[str]) -> bool:
-    return (values.is_human_password(value) or values.looks_random(value, 12)) and not values.is_placeholder(value)
-
-
 def _is_plausible(value: str) -> bool:
     """Return True unless the value is short, a number, a plain word or a placeholder."""
-    is_word_or_number = value.isalpha() or value.replace(":", "").isdigit()
+    is_word_or_number = (value.isalpha() and not values.is_no_word(value)) or value.replace(":", "").isdigit()
     return len(value) >= 6 and not is_word_or_number and not values.is_placeholder(value)
-
-
-def _is_set(value: str, match: re.Match[str]) -> bool:
-    """Return True for the argument of a setter: `setPassword("…")`, `.token("…")`."""
-    before = match.string[max(0, match.start() - 4) : match.start()].lower()
-    return before.endswith((".", ">", ":", "_", "set", "with")) and _is_password(value, match)
-
-
-def _is_foreign(value: str, match: re.Match[str]) -> bool:
-    is_secret = values.is_human_password(value) or (values.looks_random(value, 10) and not values.is_name_like(value))
-    return is_secret and not values.is_placeholder(value)
 
 
 def _is_phrase(value: str, least: int) -> bool:
@@ -288,35 +306,32 @@ def _is_phrase(value: str, least: int) -> bool:
     return len(words) >= least and words.isdisjoint(lexicon("passphrase_sentences"))
 
 
-def _is_wallet_key(value: str, match: re.Match[str]) -> bool:
-    before = match.string[max(0, match.start() - 80) : match.start()].rpartition("\n")[2]
-    line = before + match.string[match.end() : match.end() + 60].partition("\n")[0]
-    return re.search(r"priv(?:ate)?[ _-]?key", line, re.IGNORECASE) is not None and not values.is_placeholder(value)
-
-
-def _is_sql_password(value: str, match: re.Match[str]) -> bool:
-    before = match.string[max(0, match.start() - 200) : match.start()]
-    return not values.is_placeholder(value) and re.search(r"(?i)\b(?:create|alter|grant|set)\b", before) is not None
-
-
 def _has_codes(value: str, match: re.Match[str]) -> bool:
     codes = re.findall(r"[a-zA-Z0-9]{4,10}+(?:-[a-zA-Z0-9]{4,10}+){0,3}+", value)
     return 2 * len(re.findall(r"(?=[a-zA-Z-]{0,20}[0-9])[a-zA-Z0-9-]{6,}", value)) >= len(codes)
+
+
+def _is_mixed_key(value: str) -> bool:
+    """Return True for a key with digits, capitals and small letters that is no hash, public key or name."""
+    is_public = values.is_fingerprint(value) or value.startswith(("MII", "MFk"))
+    is_mixed = all(any(map(test, value)) for test in (str.isdigit, str.isupper, str.islower))
+    return (
+        is_mixed and not is_public and not values.is_placeholder(value) and not values.PASSWORD_VOCABULARY.search(value)
+    )
 
 
 _CHECKS: dict[str, Callable[[str, re.Match[str]], bool]] = {
     "any": lambda value, match: True,
     "real": lambda value, match: not values.is_placeholder(value),
     "random": lambda value, match: values.looks_random(value) and not values.is_placeholder(value),
-    "human": lambda value, match: values.is_human_password(value) and not values.is_placeholder(value),
-    "password": _is_password,
-    "setter": _is_set,
-    "foreign": _is_foreign,
+    "told": lambda value, match: values.is_told_password(value),
+    "mixed-key": lambda value, match: values.looks_random(value, 20) and _is_mixed_key(value),
+    "token": lambda value, match: (
+        values.looks_random(value, 12) and not values.is_fingerprint(value) and not values.is_placeholder(value)
+    ),
     "phrase": lambda value, match: _is_phrase(value, 4),
     "seed": lambda value, match: _is_phrase(value, 9),
     "codes": _has_codes,
-    "wallet": _is_wallet_key,
-    "sql": _is_sql_password,
     "url": lambda value, match: value != match[1] and not values.is_placeholder(value),
     "netrc": lambda value, match: (
         ("machine" in match.string.lower() or not value.isalpha()) and not values.is_placeholder(value)
@@ -328,26 +343,9 @@ _CHECKS: dict[str, Callable[[str, re.Match[str]], bool]] = {
     "plausible": lambda value, match: _is_plausible(value),
 }
 
-_COMMAND_VALUE = r"(?:\"([^\"\s]{1,256}+)\"|'([^'\s]{1,256}+)'|([^\s\"'`|;&<>\\]{1,256}+))"
+_COMMAND_VALUE = r"(?:\\?\"([^\"\s\\]{1,256}+)\\?\"|'([^'\s]{1,256}+)'|([^\s\"'`|;&<>\\]{1,256}+))"
 """The value of a command-line option, quoted or not."""
 _MAX_COMMAND_CHARS = 600
-_PIPED_SECRET = re.compile(
-    rf"\b(?:echo|printf)[ \t]{{1,4}}(?:-[neE]{{1,3}}[ \t]{{1,4}})?(?:[\"']?%s(?:\\n)?[\"']?[ \t]{{1,4}})?{_COMMAND_VALUE}"
-    r"[ \t]{0,4}\|([^\n;&]{0,300}+)",
-    re.ASCII,
-)
-_STDIN_CONSUMERS = (
-    *("cryptsetup", "--password-stdin", "--with-token", "sudo -S", "chpasswd", "passwd --stdin"),
-    *("secret put", "secret set"),
-)
-_SECRET_STORES = {
-    "vault ": ("vault kv put", "vault write"),
-    "secrets": ("secrets set", "secrets:set"),
-    "config:set": ("config:set",),
-    "--from-literal": ("--from-literal",),
-}
-_STORE_ASSIGNMENT = re.compile(rf"[ \t=\"'][A-Za-z_][\w.-]{{0,63}}+={_COMMAND_VALUE}", re.ASCII)
-_MAX_LINE_CHARS = 1000
 
 
 @cache
@@ -356,7 +354,7 @@ def _option_pattern(rule: CommandRule) -> re.Pattern[str]:
 
 
 def command_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
-    """Find `curl -u user:VALUE`, `gh secret set X -b VALUE`, `echo VALUE | docker login`, `vault kv put path x=VALUE`."""
+    """Find `curl -u user:VALUE`, `gh secret set X -b VALUE`."""
     letters = {part[:1] for blank in (" -", "\t-") for part in text.split(blank)[1:]}  # a hyphen for long options
     for rule in _rules().command:
         if (rule.letters and letters.isdisjoint(rule.letters)) or rule.needs not in lowered:
@@ -369,10 +367,6 @@ def command_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
                 start += len(user) + 1
             if _CHECKS[rule.accepts](value, match):
                 yield start, match.end(index), "command-password"
-    if "|" in text and ("echo" in text or "printf" in text) and any(word in text for word in _STDIN_CONSUMERS):
-        yield from _piped_spans(text)
-    for store in (store for stem, stores in _SECRET_STORES.items() if stem in text for store in stores):
-        yield from _store_spans(text, store)
 
 
 def _option_matches(text: str, rule: CommandRule) -> Iterator[re.Match[str]]:
@@ -387,26 +381,3 @@ def _option_matches(text: str, rule: CommandRule) -> Iterator[re.Match[str]]:
             end = end if end >= 0 else limit
             yield from _option_pattern(rule).finditer(text, at, end)
             at = text.find(program, max(end, at + len(program)))
-
-
-def _piped_spans(text: str) -> Iterator[SecretSpan]:
-    for match in word_matches(text, text, ("echo", "printf"), _PIPED_SECRET):
-        command = match[4]
-        index = next(number for number in (1, 2, 3) if match[number])
-        if any(consumer in command for consumer in _STDIN_CONSUMERS) and _is_plausible(match[index]):
-            user, colon, _ = match[index].partition(":")
-            start = match.start(index) + (len(user) + 1 if colon and "chpasswd" in command else 0)
-            yield start, match.end(index), "command-password"
-
-
-def _store_spans(text: str, store: str) -> Iterator[SecretSpan]:
-    at = text.find(store)
-    while at >= 0:
-        end = text.find("\n", at, at + _MAX_LINE_CHARS)
-        end = end if end >= 0 else min(len(text), at + _MAX_LINE_CHARS)
-        for match in _STORE_ASSIGNMENT.finditer(text, at + len(store), end):
-            index = match.lastindex or 0
-            value = match[index]
-            if values.looks_random(value, 12) and not values.is_fingerprint(value) and not values.is_placeholder(value):
-                yield match.start(index), match.end(index), "secret"
-        at = text.find(store, end)

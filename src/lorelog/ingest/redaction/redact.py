@@ -134,6 +134,7 @@ def _secret_spans(text: str) -> Iterator[detectors.SecretSpan]:
     yield from detectors.context_spans(text, lowered)
     yield from _skip_data_uris(text, assignment_spans(text, lowered))
     yield from _skip_data_uris(text, separated_value_spans(text, lowered))
+    yield from _skip_data_uris(text, detectors.context_spans(text, lowered, wide=True))
 
 
 def _skip_data_uris(text: str, spans: Iterator[detectors.SecretSpan]) -> Iterator[detectors.SecretSpan]:

@@ -18,20 +18,14 @@ MARKER = re.compile(r"\[(?:redacted:[a-z0-9-]{1,40}|private)\]")
 
 _PLACEHOLDER_PREFIX = re.compile(
     r"""
-    \\?[$<{^] | \*+$ | %(?:\w+%$|[sdrv]$|\() | \#\{ | your | (?:fake|sample|todo|fixme|foobar)(?:[_-]|$)
+    \\?[$<{] | \^(?:[\[(\\.]|\w+\^$) | \*+$ | %(?:\w+%$|[sdrv]$|\() | \#\{ | your | (?:fake|sample|todo|fixme|foobar)(?:[_-]|$)
     | (?:exports|module|self|this|ctx|req|request|args|options|params|props|config|settings|window)\.[A-Za-z_]
     | (?:env|file|cmd|vault|arn|ref\+\w+|secret|secrets|op|keyring|keychain)[:.]
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 # Tested with `in`: a dozen substring searches are faster than one slow pattern.
-_PLACEHOLDER_PARTS = (
-    *("${", "$(", "{{", "process.env", "import.meta.env", "deno.env", "bun.env", "os.environ", "getenv", "env["),
-    *("example", "placeholder", "changeme", "change-me", "change_me", "changeit", "change-this", "change_this"),
-    "redacted",
-    *("dummy", "insert-", "insert_", "replace-", "replace_", "replaceme", "-your-", "_your_", "goes-here", "goes_here"),
-    *("xxxx", "***", "...", "…", "•••", "-----", "____"),
-)
+_PLACEHOLDER_PARTS = tuple(lexicon("placeholder_parts"))
 _WELL_KNOWN_VALUES = lexicon("well_known_passwords")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.)|[A-Za-z_$][A-Za-z_]*+[0-9]?$")
 """A reference to something in code, or an identifier."""
@@ -44,13 +38,7 @@ _PATH = re.compile(r"^(?:[./~]|[A-Za-z]:\\|\w+://|[\w.@-]+(?:/[\w.@-]+)+\.\w{1,5
 _SEPARATORS = re.compile(r"[^A-Za-z0-9+=]+")
 NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONG_HEX = re.compile(r"[0-9a-f]{32,}+$|[0-9A-F]{32,}+$")
-_COMMON_PAIRS = frozenset(
-    """
-    th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne
-    ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo
-    ge ie ee em ad ol rt po na ul ni ts mo pa im mi ai sh su id os iv ia am ci pl
-    """.split()
-)
+_COMMON_PAIRS = lexicon("letter_pairs")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}$")
 _MAX_JUDGED_CHARS = 96
 """Enough of a long value to tell random text from words."""
@@ -75,18 +63,22 @@ _HUMAN_PASSWORD = re.compile(r"(?=[^0-9]{0,64}[0-9])(?=[^A-Za-z]{0,64}[A-Za-z])[
 _STRONG_SIGNS = frozenset("!@#$%^&*+=~?|;")
 # Without a strong sign: `Winter-2025`, `Winter2025`, `l4dd3r.957`, `W1nt3R31.c`.
 _WORD_AND_NUMBER = re.compile(
-    r"(?:[A-Z][a-z0-9]{2,14}[-_.](?:[A-Za-z]{3,12})?[0-9]{2,4}[A-Za-z]?|[A-Z][a-z]{3,12}[0-9]{2,4}[-_]?"
-    r"|(?=[a-z0-9]{5})[a-z]{1,9}[0-9][a-z0-9]{1,9}[a-z][a-z0-9]{0,5}[-_.][0-9]{2,4}"
+    r"(?:[A-Z][a-z0-9]{2,14}[-_.](?:[A-Za-z]{3,12})?[0-9]{2,4}[A-Za-z]?|[A-Z][a-z]{3,12}[0-9]{2,4}[-_.]?"
+    r"|(?=[a-z0-9]{5})[a-z]{1,9}[0-9][a-z0-9]{0,9}[a-z][a-z0-9]{0,5}[-_.][0-9]{2,4}"
     r"|[0-9][a-z][a-z0-9]{2,8}[a-z][-_.][0-9]{2,4}"
-    r"|(?=[0-9]{0,1}[A-Za-z]{1,9}[0-9][A-Za-z])(?=[a-z0-9]{0,12}[A-Z])[A-Za-z0-9]{5,14}[0-9]{2,4}[-_.][A-Za-z0-9]?)\Z"
+    r"|(?=[0-9]{0,1}[A-Za-z]{1,9}[0-9]{1,3}[A-Za-z])(?=[a-z0-9]{0,12}[A-Z])[A-Za-z0-9]{5,14}[0-9]{2,4}[-_.][A-Za-z0-9]?"
+    r"|(?=.{8})[a-z]{4,12}(?:[-_.]?[a-z]{4,12})?[-_.]?[0-9]{1,4}[a-z]?)\Z"
 )
 _NAME_AND_NUMBER = re.compile(
     r"(?:sha|md|aes|utf|ucs|iso|rfc|base|pbkdf|argon|scrypt|bcrypt|hmac|rsa|des|tls|ssl|http|ipv|python|node|version|ver"
-    r"|cve|ed|x|rev|step|issue|bug|pr|part|chapter|section|line|page|pep|level|win|windows|oauth|totp|mp|h|v)"
-    r"[-_.]?[0-9]{1,4}[-_.a-z0-9]*\Z",
+    r"|cve|rev|step|issue|bug|pr|part|chapter|section|line|page|pep|level|win|windows|oauth|totp"
+    r"|user(?:name)?|file|param|arg(?:ument)?|field|value|string|name|(?:mp|h|v|x|ed)(?=[0-9]{1,4}(?:[-_.]|\Z)))"
+    r"[-_.]?[0-9]{1,4}[-_.a-z0-9*]*\Z",
     re.IGNORECASE,
 )
-_CODE_LIKE = re.compile(r"[(\[{<>\\]|://|^\w+=[\w./-]*(?:$|[&;,])|=[\"']|->|::|^[./~@#]|&\w+;|@[\w-]+\.[a-z]")
+_CODE_LIKE = re.compile(
+    r"[(\[{<>\\]|://|^\w+=[\w./-]*(?:$|[&;,])|=[\"']|->|::|==|^(?:[./]|--?[a-z]+(?:[-=]|$)|[~@#][\w/-]*$)|&\w+;|@[\w-]+\.[a-z]"
+)
 
 
 @lru_cache(maxsize=2048)
@@ -111,7 +103,7 @@ def is_signed_key(value: str) -> bool:
     """Return True if a long value mixes letters, digits and signs without words, as the keys of Django and WordPress do."""
     return (
         bool(_SIGNED_KEY.match(value))
-        and not _STRONG_SIGNS.isdisjoint(value)
+        and not (_STRONG_SIGNS | {"]"}).isdisjoint(value)
         and not _TEMPLATE.search(value)
         and not any(map(_is_word, _LETTER_RUN.findall(value)))
         and _word_density(value) >= 0.25
@@ -159,6 +151,44 @@ def _has_rare_letter_pairs(word: str) -> bool:
     ]
     limit = 0.33 if any(map(str.isdigit, word)) else 0.2 if word not in {word.lower(), word.upper()} else 0.0
     return len(word) >= 16 and len(pairs) >= 5 and sum(pair in _COMMON_PAIRS for pair in pairs) <= len(pairs) * limit
+
+
+PASSWORD_VOCABULARY = re.compile(
+    r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
+)
+
+
+def is_no_word(value: str) -> bool:
+    """Return True if letters and digits alternate, or the pairs of letters are rare in a language: `k4zw7vemzd`, `QqlxaWtcAifbQi`.
+
+    Only for a value whose name says password: abbreviations in programs have this form, too.
+    """
+    if not (12 if value.isalpha() else 8) <= len(value) <= 32 or not (value.isascii() and value.isalnum()):
+        return False
+    steps = sum(first.isdigit() != second.isdigit() for first, second in pairwise(value))
+    pairs = [first + second for first, second in pairwise(value.lower()) if (first + second).isalpha()]
+    is_mixed = value[1:] not in {value[1:].lower(), value[1:].upper()} or not value.isalpha()
+    share = sum(pair in _COMMON_PAIRS for pair in pairs) / len(pairs) if is_mixed and len(pairs) >= 5 else 1.0
+    density = _word_density(value)
+    is_random = steps >= 3 or (density >= 0.2 and share <= 0.2) or (density >= 0.28 and share <= 0.4)
+    is_random = (
+        is_random
+        or (density >= 0.34 and value.isalpha() and is_mixed)
+        or (density >= 0.2 and share <= 0.4 and not value.isalpha())
+    )
+    return is_random and not PASSWORD_VOCABULARY.search(value)
+
+
+def is_told_password(value: str) -> bool:
+    """Return True if a sentence or a call may give this value as a password."""
+    is_unusual = is_human_password(value) or looks_random(value, 12) or is_no_word(value) or is_signed_key(value)
+    return (
+        is_unusual
+        and "==" not in value
+        and any(map(str.isalpha, value))
+        and not is_fingerprint(value)
+        and not is_placeholder(value)
+    )
 
 
 def _word_density(value: str) -> float:

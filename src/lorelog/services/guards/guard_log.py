@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.policy import RIGHTS
 from lorelog.core.serializable import Serializable
 from lorelog.light import guard_check
 from lorelog.light.delivery_files import short_digest
@@ -148,12 +149,9 @@ class GuardLog:
     def enable(self, guard: Guard, by: str, action: str = "") -> GuardChange:
         """Switch a guard on. A person thereby approves it, with `action` if given."""
         wanted = action or guard.action
-        if by == AGENT:
-            if wanted == BLOCK:
-                raise UsageError("an agent cannot switch on a guard that blocks", hint=_PERSON_HINT)
-            if guard.state == RETIRED:
-                raise UsageError(f"an agent cannot switch on {guard.id}, which has retired", hint=_PERSON_HINT)
-            self._check_may_change(guard, by)
+        if by == AGENT and (wanted == BLOCK or guard.state == RETIRED):
+            raise RIGHTS["guard"].refusal("an agent")
+        self._check_may_change(guard, by)
         if guard.state == ON and guard.action == wanted and (by == AGENT or guard.by_person):
             return GuardChange(guard, False)
         events: list[tuple[str, dict[str, Any]]] = [("enable", {})]
@@ -209,10 +207,7 @@ class GuardLog:
 
     def _check_may_change(self, guard: Guard, by: str) -> None:
         if by == AGENT and guard.by_person:
-            raise UsageError(f"an agent cannot change {guard.id}, which a person wrote or approved", hint=_PERSON_HINT)
-
-
-_PERSON_HINT = "a person does this in a terminal of their own"
+            raise RIGHTS["guard"].refusal("an agent")
 
 
 def check_draft(draft: GuardDraft, by: str) -> None:
@@ -222,7 +217,7 @@ def check_draft(draft: GuardDraft, by: str) -> None:
     if draft.action not in (WARN, BLOCK):
         raise UsageError(f"{draft.action!r} is not an action of a guard", hint="use warn or block")
     if by == AGENT and draft.action == BLOCK:
-        raise UsageError("a guard of an agent can only warn", hint=_PERSON_HINT)
+        raise RIGHTS["guard"].refusal("an agent")
     if len(draft.message) > MAX_MESSAGE_CHARS or "\n" in draft.message:
         raise UsageError(f"the message must be one line of at most {MAX_MESSAGE_CHARS} characters")
 

@@ -6,7 +6,8 @@ memories it supersedes; deleting the newer one undoes that. An expiry date is in
 counts. Memories are hidden at query time, by the current date.
 
 Only a memory of the same project, or a global one, can supersede a memory: a cloned repository must not hide memories
-of other projects. One that was written on this machine is superseded only by what was written here (`AuthoredMemories`). No memory can supersede a record: the ledger decides about records. If memories supersede each other
+of other projects. One that was written on this machine is superseded only by what was written here (`AuthoredMemories`),
+and one of the user's own only by the user's own. No memory can supersede a record: the ledger decides about records. If memories supersede each other
 in a cycle, the one that the latest supersession names as newer is shown.
 
 A summary's anchor lists the content hashes it covers, so originals are recognized in any file, and an edited one is no longer
@@ -36,6 +37,7 @@ from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import plural
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.paths import cache_folder, is_below
+from lorelog.core.policy import may_replace
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState, ScorePart
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -221,16 +223,16 @@ class _TenantState:
     def __init__(self, folder: Path) -> None:
         self.expiry = MemoryDateTable(folder / LIFECYCLE_FILE)
         self.feedback = Feedback(folder / "feedback.jsonl")
-        self._authored = AuthoredMemories.of_tenant(folder)
+        self.authored = AuthoredMemories.of_tenant(folder)
         self._supersessions: tuple[Sequence[Supersession], str, SupersessionIndex] = ((), "", SupersessionIndex(()))
         self._links: tuple[Sequence[SummaryLink], SummaryLinks] = ((), SummaryLinks())
 
     def supersessions(self, store: Store) -> SupersessionIndex:
         rows = store.supersessions()
-        token = self._authored.token if rows else ""
+        token = self.authored.token if rows else ""
         if rows is not self._supersessions[0] or token != self._supersessions[1]:
             valid = [
-                row for row in rows if row.project == GLOBAL_PROJECT or self._authored.lets_replace(row.old, row.new)
+                row for row in rows if row.project == GLOBAL_PROJECT or self.authored.lets_replace(row.old, row.new)
             ]
             self._supersessions = rows, token, SupersessionIndex(valid)
         return self._supersessions[2]
@@ -259,13 +261,13 @@ class SupersessionIndex:
     def __bool__(self) -> bool:
         return bool(self._by_old)
 
-    def successor_of(self, memory: str, project: str, *, elsewhere: bool = False) -> str:
+    def successor_of(self, memory: str, project: str, *, elsewhere: bool = False, is_users: bool = False) -> str:
         """Return the id of the memory that supersedes this one, or an empty string.
 
         Supersessions from other machines count only for memories of other machines (`elsewhere`): a remote machine must not hide
-        local memories.
+        local memories. What an agent, a tool or an import wrote counts only for memories that are not the user's own (`is_users`).
         """
-        latest = self._last(memory, project, elsewhere=elsewhere)
+        latest = self._last(memory, project, elsewhere=elsewhere, is_users=is_users)
         if latest is None:
             return ""
         successor = latest[1].new
@@ -282,9 +284,12 @@ class SupersessionIndex:
             link = self._last(link[1].new, project, elsewhere=elsewhere)
         return successor
 
-    def _last(self, memory: str, project: str, *, elsewhere: bool) -> tuple[int, Supersession] | None:
+    def _last(
+        self, memory: str, project: str, *, elsewhere: bool, is_users: bool = False
+    ) -> tuple[int, Supersession] | None:
         for number, row in reversed(self._by_old.get(memory, ())):
-            if row.project in (project, GLOBAL_PROJECT) and (elsewhere or not row.remote):
+            is_by_person = not is_users or may_replace(row.origin)
+            if row.project in (project, GLOBAL_PROJECT) and (elsewhere or not row.remote) and is_by_person:
                 return number, row
         return None
 
@@ -299,6 +304,7 @@ class LifecycleIndex:
         self.summary_links = state.summary_links(store)
         self._expiry = state.expiry
         self._feedback = state.feedback if uses_feedback else None
+        self._authored = state.authored
         self._today = today.isoformat()
         self._pages = os.path.realpath(Path(cache_folder(folder)) / RECORD_PAGES)
 
@@ -321,7 +327,10 @@ class LifecycleIndex:
         review = (dates.review_after or "") if dates else ""
         successor = ""
         if anchor.memory and self._supersessions:
-            successor = self._supersessions.successor_of(anchor.memory, stored.project, elsewhere=bool(stored.machine))
+            is_users = may_replace(anchor.origin) and (not stored.project or self._authored.knows(anchor.memory))
+            successor = self._supersessions.successor_of(
+                anchor.memory, stored.project, elsewhere=bool(stored.machine), is_users=is_users
+            )
         if not (expires or review or successor):
             return NO_LIFECYCLE_STATE
         return LifecycleState(

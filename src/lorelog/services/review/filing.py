@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -81,6 +82,8 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
     """Why it waits, or is closed although it is a rule."""
     sources: tuple[SourceStatement, ...] = ()
     """Of what was said again, oldest first; `statement` is then an id of its own."""
+    arguments: dict[str, Any] = {}
+    """Of an agent's change of a memory of the user's: `label` is the operation, and a person's approval calls it with these."""
 
     @property
     def quotes(self) -> list[str]:

@@ -107,6 +107,8 @@ _BATCH_SIZE = 20
 _CONTINUATION_SOURCES = frozenset({"compact"})
 """Sources of a session-start that is not a beginning. Earlier turns of a resumed session that was never seen are not
 captured: they belong to another tenant, to a time without hooks, or to the session that a fork repeats."""
+_SEEN_MOMENTS = frozenset({"session-start", "prompt"})
+"""Moments from which a session is known: the host reports them before there is anything to capture."""
 _RETRY_MOMENTS = frozenset({"turn-end", "turn-failed", "session-end"})
 """Moments at which a transcript must exist, or soon will."""
 _FORKING_HOSTS = frozenset({"codex", "opencode"})
@@ -140,6 +142,8 @@ class CaptureContext(Struct, frozen=True, kw_only=True):
     """Called after journals were written and indexed."""
     register: Callable[[Sequence[NewMemory]], None] = lambda memories: None
     """Registers memories, which have ids, as written on this machine."""
+    is_vouched: bool = True
+    """False if only a file says who spoke: an agent named it. Then nothing in it counts as the user's word."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -191,7 +195,12 @@ def capture_session(
     with open_captures(folder) as captures:
         begins = event.moment == "session-start" and event.source not in _CONTINUATION_SOURCES
         at = event.at.timestamp()
-        start = captures.note_event(event.host, event.session, at, begins=begins, backfill=backfill is not None)
+        start = captures.note_event(
+            *(event.host, event.session, at),
+            begins=begins,
+            is_seen=event.moment in _SEEN_MOMENTS,
+            backfill=backfill is not None,
+        )
         project = context.workspace.project.id
         if event.moment == "session-start" and backfill is None:  # it has begun; capture the rest of earlier ones
             note_open_session(event, project, captures)
@@ -249,6 +258,9 @@ class _SessionCapture:
         self._event, self._context, self._captures, self._start = event, context, captures, start
         self._backfill = backfill
         self._is_dry = backfill is not None and backfill.dry_run
+        vouched = context.is_vouched and (backfill is not None or captures.knows(event.host, event.session))
+        self._origins = ("agent", "user") if vouched else ("import", "import")
+        """Of the notes of turns, and of the user's statements."""
         self._age = (context.now() - event.at).total_seconds()
         self._zone = None if backfill is not None else timezone(timedelta(minutes=event.offset))
         self._notes: list[str] = []
@@ -484,7 +496,7 @@ class _SessionCapture:
             NewMemory(
                 draft.text,
                 draft.type,
-                origin="agent" if draft.is_note else "user",
+                origin=self._origins[not draft.is_note],
                 id=draft.memory,
                 source=(fields[0], ("turn", to_anchor_word(draft.turn.turn.id)), *fields[1:]),
                 at=draft.when,

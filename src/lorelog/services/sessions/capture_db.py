@@ -116,16 +116,19 @@ class CaptureDatabase:
             yield
 
     def note_event(
-        self, host: str, session: str, at: float, *, begins: bool = False, backfill: bool = False
+        self, host: str, session: str, at: float, *, begins: bool = False, is_seen: bool = True, backfill: bool = False
     ) -> CaptureStart:
-        """Save an event, and return the times from which to capture. A backfill is not an event."""
+        """Save an event, and return the times from which to capture. A backfill is not an event.
+
+        A session is known from its start or its first prompt on (`is_seen`): an end alone can be about any file.
+        """
         with self._write_transaction() as db:
             db.execute(
                 "INSERT INTO hosts VALUES (?, ?, ?, 0) ON CONFLICT (host) DO UPDATE SET"
                 " last_event = max(last_event, excluded.last_event), epoch = min(epoch, excluded.epoch)",
                 (host, time.time() if backfill else at, 0 if backfill else at),
             )
-            if not backfill:
+            if not backfill and (is_seen or self.knows(host, session)):
                 db.execute(
                     "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (host, session) DO UPDATE SET"
                     " last_seen = max(last_seen, excluded.last_seen),"
@@ -133,6 +136,10 @@ class CaptureDatabase:
                     (host, session, at if begins else 0, at, at, _SIMULTANEOUS_S),
                 )
         return self.capture_start(host, session)
+
+    def knows(self, host: str, session: str) -> bool:
+        """Return whether the host's hooks reported the start of a session, or a prompt in it."""
+        return bool(self._fetch("SELECT 1 FROM sessions WHERE host = ? AND session = ?", host, session))
 
     def capture_start(self, host: str, session: str) -> CaptureStart:
         """Return the times from which to capture a session."""

@@ -36,7 +36,7 @@ class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str
-    """`statement` of the user; `proposal` of a judge; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`;
+    """`statement` of the user; `proposal` of a judge, or of an agent that wants to change a memory; `rule` of an agent; `summary`; `import`: from elsewhere; `guard`;
     `rest`: a rule that nobody broke for long."""
     type: str
     text: str

@@ -196,11 +196,11 @@ class SpoolDrainThread(threading.Thread):
                 self._wake_event.wait(max(pause_s, 0.05))
 
     def _capture(self, event: dict[str, Any]) -> dict[str, Any]:
+        from lorelog.core.caller import hook_environment
         from lorelog.operations.dispatch import ClientIdentity
         from lorelog.services.sessions.drain import capture_arguments, event_directory
 
-        variables = event.get("environment")
-        environment = {**self._environment, **(variables if isinstance(variables, dict) else {})}
+        environment = hook_environment(self._environment, event.get("environment"))
         caller = ClientIdentity(event_directory(event, self._home), environment, self._home)
         return self._runner.call("session.capture", capture_arguments(event), caller)
 

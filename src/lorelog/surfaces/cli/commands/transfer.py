@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from lorelog.code.git import run_git
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
 from lorelog.core.paths import leads_out
+from lorelog.core.policy import check_shell
 from lorelog.ingest.importers.source import SOURCE_MODULES, ImportSource, MachinePlaces, detect_source, open_source
 from lorelog.services.imports.batches import ChangedSetting
 from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportSummary, ImportTarget
@@ -423,6 +424,8 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
             f"{short_path(path)} is not recognized as a file or folder of a known tool",
             hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",
         )
+    if args.restore:
+        check_shell("restore_archive", os.environ)
     file_format = detect_format(path) if args.format in {None, "auto"} else args.format
     with open_own_engine(args) as engine:
         scope = engine.records()
