@@ -28,7 +28,6 @@ SURFACES = ("cli", "python", "http", "mcp")
 
 
 Json = dict[str, Any]
-"""A JSON object."""
 
 
 class OperationReply(Serializable, Struct, frozen=True, kw_only=True):

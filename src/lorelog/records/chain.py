@@ -250,9 +250,7 @@ class LineRedaction(Struct, frozen=True):
     id: str
     seq: int
     original: _Hash
-    """Hash of the original line."""
     redacted: _Hash
-    """Hash of the redacted line."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Markers of the removed texts, by their path in the line."""
 

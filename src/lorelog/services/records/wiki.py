@@ -169,7 +169,6 @@ class Wiki(Struct, frozen=True, dict=True):
     """All records of the tenant."""
     trust: Mapping[str, Trust]
     page_records: tuple[Record, ...]
-    """The records on its pages."""
     pages: dict[str, str] = field(default_factory=dict)
     """Page texts by file name, including their marks."""
 
