@@ -56,7 +56,8 @@ def lorelog_words(line: str) -> Iterator[list[str]]:
         if word not in {"|", "&&", ";", "||"}:
             command.append(word)
             continue
-        words = [item for item in _until_redirected(command) if not re.fullmatch(r"[A-Z_]+=.*", item)]
+        kept = itertools.takewhile(lambda word: word not in {"<", ">", ">>"}, command)
+        words = [item for item in kept if not re.fullmatch(r"[A-Z_]+=.*", item)]
         if words[:1] == ["lorelog"]:
             yield words[1:]
         command = []
@@ -91,10 +92,6 @@ def sections(text: str) -> dict[str, str]:
     """Return the text below each heading of the second level."""
     parts = _SECTION.split(text)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def _until_redirected(words: list[str]) -> Iterator[str]:
-    yield from itertools.takewhile(lambda word: word not in {"<", ">", ">>"}, words)
 
 
 def _is_ruler(row: list[str]) -> bool:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.services.standing.conftest import files, git
 
 from lorelog import Lorelog
 from lorelog.core.document import Anchor, Chunk
 from lorelog.light.cue_table import match_cues
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.standing.memories import read_words
-
-FAKE = {"embedding.provider": "fake"}
 
 
 @pytest.fixture
@@ -25,20 +22,6 @@ def project(tmp_path: Path) -> Path:
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
     return folder
-
-
-@pytest.fixture
-def memory(project: Path) -> Iterator[Lorelog]:
-    with Lorelog(project=project, settings=FAKE) as opened:
-        yield opened
-
-
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=folder, check=True)
-
-
-def files(home: Path, project: Path) -> DeliveryFiles:
-    return DeliveryFiles(str(home / "data" / "default"), str(project.resolve()))
 
 
 def standing(home: Path, project: Path, today: str = "2026-03-05") -> list[dict[str, Any]]:
