@@ -141,7 +141,7 @@ def writer_of(machine: SyncMachine) -> str:
     return (machine.data / "sync" / "writer.txt").read_text("ascii")
 
 
-def test_nothing_of_a_writer_that_nobody_accepted_counts_as_the_users(
+def test_nothing_of_an_unaccepted_writer_counts_as_the_users(
     machines: tuple[SyncMachine, SyncMachine], stranger: SyncMachine
 ) -> None:
     """A writer never seen is named with its fingerprint; nothing of it is taken over until a person accepts it."""
@@ -169,7 +169,7 @@ def test_nothing_of_a_writer_that_nobody_accepted_counts_as_the_users(
     assert "the sewer" in first.journal()
 
 
-def test_a_writer_that_nobody_accepted_forgets_nothing_here(
+def test_an_unaccepted_writer_forgets_nothing_here(
     machines: tuple[SyncMachine, SyncMachine], stranger: SyncMachine
 ) -> None:
     """What a stranger forgets, or takes out of the records of others, stays on the machines of the user."""
