@@ -37,7 +37,7 @@ from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, Caches, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
-from lorelog.retrieval.fusion import FusedCandidate, unread_share
+from lorelog.retrieval.fusion import FusedCandidate, keyword_likeness, unread_share
 from lorelog.retrieval.relevance import (
     QueryFeatures,
     calibration_of,
@@ -120,6 +120,7 @@ class HitBuilder:
             question.chunks,
             candidates.lead,
             0.0 if question.vector is None else question.calibration.mean_cosine(question.vector),
+            keyword_likeness(question.text, candidates.rarity.values(), question.chunks),
         )
         self._phrases = find_quoted_phrases(question.text)
         self._readings: dict[ChunkKey, MatchFeatures] = {}
