@@ -18,6 +18,7 @@ from typing import Any
 _MAX_WAIT_S = 120.0
 """A child that takes longer hangs: the trial fails."""
 _BLOCK = 65_536
+_WRITE_EVENTS = frozenset({"os.rename", "os.remove", "os.truncate", "sqlite3.connect"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,25 @@ class ChildResult:
         return not self.killed and self.status == 0
 
 
-def run_child(act: Callable[[Callable[[Any], None]], None], *, kill_after_s: float | None = None) -> ChildResult:
-    """Run a function in a forked child; it is killed with SIGKILL after a time, if one is given.
+def run_child(
+    act: Callable[[Callable[[Any], None]], None],
+    *,
+    kill_after_s: float | None = None,
+    kill_at: int = 0,
+    files: str = "",
+) -> ChildResult:
+    """Run a function in a forked child; it is killed with SIGKILL after a time, or before a write, if one is given.
 
-    The function gets a function that reports a JSON value to this process. A value that was reported counts even if the
+    `kill_at` is the number of the write: a file with `files` in its path that is opened to write, replaced or removed, or a
+    database. The function gets a function that reports a JSON value to this process. A value that was reported counts even if the
     child is killed right after it.
     """
     started = time.monotonic()
     hear, tell = os.pipe()
     child = os.fork()
     if not child:
+        if kill_at:
+            _kill_before_write(kill_at, files)
         _be_child(act, hear, tell)
     os.close(tell)
     deadline = started + (_MAX_WAIT_S if kill_after_s is None else min(kill_after_s, _MAX_WAIT_S))
@@ -60,6 +70,21 @@ def run_child(act: Callable[[Callable[[Any], None]], None], *, kill_after_s: flo
         status=os.waitstatus_to_exitcode(status),
         seconds=time.monotonic() - started,
     )
+
+
+def _kill_before_write(number: int, files: str) -> None:
+    """Kill this process before its n-th write to some files; an audit hook cannot be removed."""
+    seen = 0
+
+    def watch(event: str, args: tuple[Any, ...]) -> None:
+        nonlocal seen
+        opened = event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)
+        if (opened or event in _WRITE_EVENTS) and files in str(args[0]):
+            seen += 1
+            if seen == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
 
 
 def random_moment(chance: random.Random, duration_s: float) -> float:

@@ -1,24 +1,35 @@
-"""Kill trials: a verb that writes is killed at a random moment; the next commands must find everything once, or not at all."""
+"""Kill trials: a verb that writes is killed at a random moment, or before each of its writes.
+
+Right after the kill every journal entry must be registered as written here, and the next commands must find everything once, or
+not at all.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import shutil
+import signal
 import string
 import sys
 import tarfile
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.safety.children import ChildResult, load_modules, random_moment, run_child
 
-from lorelog.core.errors import LorelogError, NotFound
+from lorelog.core.errors import LorelogError, NotFound, SourceChanged, UsageError
+from lorelog.light.delivery_files import parse_entries
+from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.standing.ownership import entry_anchor
 from lorelog.surfaces.python.client import Lorelog
 
 Report = Callable[[Any], None]
@@ -56,7 +67,7 @@ class TrialHome:
 
 @dataclass
 class KillReport:
-    """Counts of a trial: what was acknowledged must be there, nothing twice, nothing of what was forgotten."""
+    """Counts of a trial: what was acknowledged must be there, nothing twice, nothing of what was forgotten, and nobody else's."""
 
     verb: str
     cycles: int = 0
@@ -64,6 +75,8 @@ class KillReport:
     acknowledged: int = 0
     lost: int = 0
     twice: int = 0
+    foreign: int = 0
+    """Entries of journals that were written here and are not registered."""
     residues: int = 0
     failed: int = 0
     """Cycles after which a command did not work."""
@@ -72,7 +85,7 @@ class KillReport:
 
     @property
     def ok(self) -> bool:
-        return not (self.lost or self.twice or self.residues or self.failed)
+        return not (self.lost or self.twice or self.foreign or self.residues or self.failed)
 
     def note(self, count_name: str, text: str) -> None:
         setattr(self, count_name, getattr(self, count_name) + 1)
@@ -97,9 +110,13 @@ class KillTrial:
         """Yield `lost`, `twice` or `residues` for each promise that was broken; run what recovers first."""
         raise NotImplementedError
 
+    def written_home(self, place: TrialHome, word: str) -> TrialHome:
+        """Return the home whose journals the verb writes."""
+        return place
+
 
 class AddTrial(KillTrial):
-    """`add`: an acknowledged memory is in the journal once, and found."""
+    """`add`: repeated, acknowledged or not, the memory is in the journal once, and found."""
 
     verb = "add"
 
@@ -108,7 +125,121 @@ class AddTrial(KillTrial):
             report(memory.add(f"The {word} sleeps at noon.").id)
 
     def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
-        yield from _check_journal(place, word, expected=acknowledged)
+        if acknowledged:
+            yield from _check_journal(place, word, expected=True)
+        self.act(place, word, given, _ignore)
+        yield from _check_journal(place, word, expected=True)
+
+
+class SupersedeTrial(KillTrial):
+    """`supersede`: repeated, the new text is in the journal once, and the old one is hidden."""
+
+    verb = "supersede"
+
+    def prepare(self, place: TrialHome, word: str) -> dict[str, Any]:
+        with place.open() as memory:
+            return {"id": memory.add(f"The otter of {word[::-1]} sleeps at noon.").id}
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        with place.open() as memory:
+            report(memory.supersede(given["id"], f"The {word} sleeps at night.").id)
+
+    def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
+        with suppress(UsageError):  # superseded already
+            self.act(place, word, given, _ignore)
+        yield from _check_journal(place, word, expected=True)
+        with place.open() as memory:
+            if any(word[::-1] in hit.content for hit in memory.search(word[::-1]).hits):
+                yield "twice"
+
+
+class EditTrial(KillTrial):
+    """`memory.edit`, as the page does: the file has the old text or the new one; repeated, the new one."""
+
+    verb = "edit"
+
+    def prepare(self, place: TrialHome, word: str) -> dict[str, Any]:
+        with place.open() as memory:
+            added = memory.add(f"The otter of {word[::-1]} sleeps at noon.")
+            return {"id": added.memory, "before": memory.expand(added.id).content}
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        after = given["before"].replace(f"otter of {word[::-1]}", word)
+        with place.open() as memory:
+            memory.call("memory.edit", {"id": given["id"], "before": given["before"], "text": after})
+            report("edited")
+
+    def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
+        with suppress(SourceChanged):  # edited already
+            self.act(place, word, given, _ignore)
+        yield from _check_journal(place, word, expected=True)
+        if sum(_count_in(path, word[::-1]) for path in _journals(place)):
+            yield "twice"
+
+
+class DeleteTrial(KillTrial):
+    """`delete`: repeated, the memory is hidden, and its text stays in the journal."""
+
+    verb = "delete"
+
+    def prepare(self, place: TrialHome, word: str) -> dict[str, Any]:
+        with place.open() as memory:
+            return {"id": memory.add(f"The {word} sleeps at noon.").id}
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        with place.open() as memory:
+            memory.delete(given["id"])
+            report("deleted")
+
+    def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
+        with suppress(NotFound):
+            self.act(place, word, given, _ignore)
+        with place.open() as memory:
+            memory.index()
+            if any(word in hit.content for hit in memory.search(word).hits):
+                yield "twice"
+        yield from _check_written_once(place, word)
+
+
+class CompactTrial(KillTrial):
+    """`compact`: repeated, the summary is in the journal once."""
+
+    verb = "compact"
+
+    def prepare(self, place: TrialHome, word: str) -> dict[str, Any]:
+        notes = place.project / f"{word}.md"
+        notes.write_text(f"# Notes\n\nThe {word} swims in the river because the weir is open.\n", "utf-8")
+        with place.open() as memory:
+            memory.index([str(notes)])
+        return {"source": str(notes), "llm": "none"}
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        with place.open() as memory:
+            memory.call("memory.compact", given)
+            report("summarized")
+
+    def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
+        self.act(place, word, given, _ignore)
+        yield from _check_written_once(place, word)
+
+
+class ImportTrial(KillTrial):
+    """`import rules`: repeated, the imported rule is in the journals once."""
+
+    verb = "import"
+
+    def prepare(self, place: TrialHome, word: str) -> dict[str, Any]:
+        (place.project / "CLAUDE.md").write_text(f"# Rules\n\n- The {word} swims.\n", "utf-8")
+        return {}
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        if status := _run_command(place, "import", "rules", "--yes", LORELOG_DAEMON_WARM="off"):
+            raise LorelogError(f"import ended with {status}")
+        report("imported")
+
+    def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
+        self.act(place, word, given, _ignore)
+        yield from _check_written_once(place, word)
 
 
 class TaskTrial(KillTrial):
@@ -317,6 +448,9 @@ class RestoreBackupTrial(KillTrial):
 
     verb = "restore backup"
 
+    def written_home(self, place: TrialHome, word: str) -> TrialHome:
+        return TrialHome(place.root / word)
+
     def prepare(self, place: TrialHome, word: str) -> dict[str, Any]:
         file, target = place.root / f"{word}.tar.gz", TrialHome(place.root / word)
         with place.open() as memory:
@@ -347,6 +481,11 @@ class RestoreBackupTrial(KillTrial):
 
 TRIALS: tuple[KillTrial, ...] = (
     AddTrial(),
+    SupersedeTrial(),
+    EditTrial(),
+    DeleteTrial(),
+    CompactTrial(),
+    ImportTrial(),
     TaskTrial(),
     IndexTrial(),
     CaptureTrial(),
@@ -367,39 +506,133 @@ def run_kill_trial(trial: KillTrial, cycles: int, *, seed: int = 1) -> KillRepor
                 place = _renew(place)
                 duration_s = duration_s or _calibrate(trial, place)
             assert place is not None
-            _run_cycle(trial, place, f"walrus{_letters(number + 1000)}", report, random_moment(chance, duration_s))
+            moment = random_moment(chance, duration_s)
+            _run_cycle(trial, place, f"walrus{_letters(number + 1000)}", report, kill_after_s=moment)
     finally:
         if place is not None:
             shutil.rmtree(place.root, ignore_errors=True)
     return report
 
 
-def _run_cycle(trial: KillTrial, place: TrialHome, word: str, report: KillReport, kill_after_s: float) -> None:
+def run_kill_steps(trial: KillTrial, files: str = "") -> KillReport:
+    """Kill a verb before its first write, before its second, and so on, until it ends by itself; `files` is a part of their paths."""
+    report, place = KillReport(trial.verb), _renew(None)
+    try:
+        _calibrate(trial, place, runs=1)
+        while report.killed == report.cycles:
+            number = report.cycles + 1
+            word = f"walrus{_letters(number + 1000)}"
+            _run_cycle(trial, place, word, report, kill_at=number, files=files or str(place.root))
+    finally:
+        shutil.rmtree(place.root, ignore_errors=True)
+    return report
+
+
+def run_writers(kills: int, *, seed: int = 1, writers: int = 24) -> KillReport:
+    """Let processes add memories over one daemon that is killed again and again; each repeats a command until it succeeds."""
+    chance, report, place = random.Random(seed), KillReport(f"{writers} writers"), _renew(None)
+    running = [_fork_writer(place, number) for number in range(writers)]
+    try:
+        while report.killed < kills:
+            time.sleep(chance.uniform(0.1, 1.0))
+            report.killed += _kill_daemon(place)
+    finally:
+        (place.root / "stop").touch()
+        for writer in running:
+            os.waitpid(writer, 0)
+        _kill_daemon(place)
+    told = [word for path in place.root.glob("*.told") for word in path.read_text("utf-8").split()]
+    journal = Counter(word for path in _journals(place) for word in path.read_text("utf-8").split() if "walrus" in word)
+    report.cycles = report.acknowledged = len(told)
+    for word in told:
+        if journal[word] != 1:
+            report.note("twice" if journal[word] else "lost", word)
+    for memory in find_foreign(place.home, place.project):
+        report.note("foreign", memory)
+    report.twice += sum(count > 1 for word, count in journal.items() if word not in told)
+    shutil.rmtree(place.root, ignore_errors=True)
+    return report
+
+
+def _fork_writer(place: TrialHome, number: int) -> int:
+    """Start a process that adds memories until it is told to stop, and notes what was acknowledged; return its id."""
+    writer = os.fork()
+    if writer:
+        return writer
+    try:
+        count = 0
+        with (place.root / f"{number}.told").open("w", encoding="utf-8") as told:
+            while not (place.root / "stop").exists():
+                word, count = f"walrus{_letters(number + 1000)}{_letters(count + 1000)}", count + 1
+                while _run_command(place, "add", f"The {word} sleeps at noon."):
+                    (place.home / "run" / "start.failed").unlink(
+                        missing_ok=True
+                    )  # otherwise it waits before the next start
+                print(word, file=told, flush=True)
+    finally:
+        os._exit(0)
+
+
+def _kill_daemon(place: TrialHome) -> bool:
+    """Kill the daemon of a home; return False if there is none."""
+    with suppress(OSError, ValueError):
+        pid = int((place.home / "run" / "daemon.pid").read_text("ascii"))
+        if str(place.home).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False
+
+
+def _run_command(place: TrialHome, *words: str, **environment: str) -> int:
+    """Run a command of the shell in this process, without output, and return its status."""
+    from lorelog.surfaces.cli.main import main
+
+    os.environ |= {"LORELOG_HOME": str(place.home), "LORELOG_EMBEDDING_PROVIDER": "none", **environment}
+    os.chdir(place.project)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        return main(list(words))
+
+
+def _run_cycle(trial: KillTrial, place: TrialHome, word: str, report: KillReport, **kill: Any) -> None:
     report.cycles += 1
     prepared = run_child(lambda tell: tell(trial.prepare(place, word)))
     if not prepared.ok:
         report.note("failed", f"prepare: {prepared.reported}")
         return
     given = prepared.reported[-1]
-    done = run_child(lambda tell: trial.act(place, word, given, tell), kill_after_s=kill_after_s)
+    done = run_child(lambda tell: trial.act(place, word, given, tell), **kill)
     report.killed += done.killed
     if not done.killed and not done.ok:
         report.note("failed", f"{trial.verb}: {done.reported}")
         return
     acknowledged = bool(done.reported)
     report.acknowledged += acknowledged
+    home = trial.written_home(place, word)
+    foreign = find_foreign(home.home, home.project)
     checked = run_child(lambda tell: tell(list(trial.check(place, word, given, acknowledged=acknowledged))))
     if not checked.ok:
         report.note("failed", f"after {trial.verb} was killed: {checked.reported}")
         return
-    for kind in checked.reported[-1]:
-        report.note(kind, f"{word}, killed after {kill_after_s * 1000:.0f} ms, acknowledged: {acknowledged}")
+    for kind in (*checked.reported[-1], *("foreign" for _ in foreign | find_foreign(home.home, home.project))):
+        report.note(kind, f"{word}, {kill}, acknowledged: {acknowledged}")
 
 
-def _calibrate(trial: KillTrial, place: TrialHome) -> float:
+def find_foreign(home: Path, project: Path) -> set[str]:
+    """Return the ids of a project's journal entries that are not registered with their text, imported ones aside."""
+    authored = AuthoredMemories(home / "data" / "default")
+    return {
+        entry.memory
+        for path in (project / ".lorelog").rglob("*.md")
+        for entry in parse_entries(path.read_text("utf-8"), path.name[:10])
+        if entry.memory and entry.anchor.get("origin") != "import"
+        if not authored.wrote_all(entry_anchor(entry), "\n".join(entry.raw))
+    }
+
+
+def _calibrate(trial: KillTrial, place: TrialHome, runs: int = _CALIBRATION_RUNS) -> float:
     """Return how long an act takes that is not killed."""
     seconds = []
-    for number in range(_CALIBRATION_RUNS):
+    for number in range(runs):
         word = f"otter{_letters(number + 1000)}"
         done = _run_whole(trial, place, word)
         if not done.ok:
@@ -444,6 +677,16 @@ def _check_journal(place: TrialHome, word: str, *, expected: bool) -> Iterator[s
         found = sum(word in hit.content for hit in memory.search(word, k=5).hits)
     if found != min(written, 1):
         yield "lost" if found < written else "twice"
+
+
+def _check_written_once(place: TrialHome, word: str) -> Iterator[str]:
+    written = sum(_count_in(path, word) for path in _journals(place))
+    if written != 1:
+        yield "twice" if written else "lost"
+
+
+def _ignore(value: object) -> None:
+    """Take a report that nobody waits for."""
 
 
 def _journals(place: TrialHome) -> Iterator[Path]:

@@ -231,7 +231,7 @@ class Engine(ProjectScope):
             options=self.defaults.capture,
             summarizer=self.deps.summarizer,
             refresh=self.refresh_delivery,
-            register=self.memories().register,
+            own_entries=self.memories().own_entries,
         )
 
     def importer(self) -> Importer:

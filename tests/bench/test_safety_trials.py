@@ -17,7 +17,7 @@ from bench.safety.fault_trials import (
     try_read_only_home,
     try_torn_files,
 )
-from bench.safety.kill_trials import TRIALS, AddTrial, KillTrial, Report, TrialHome, run_kill_trial
+from bench.safety.kill_trials import TRIALS, AddTrial, KillTrial, Report, TrialHome, run_kill_steps, run_kill_trial
 
 
 @pytest.mark.slow
@@ -68,6 +68,14 @@ class DoublingTrial(AddTrial):
             path.write_text(path.read_text("utf-8") * 2, "utf-8")
 
 
+class ForeignTrial(AddTrial):
+    """Loses the registry of own memories."""
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        super().act(place, word, given, report)
+        (place.home / "data" / "default" / "authored.jsonl").unlink()
+
+
 class ResidueTrial(KillTrial):
     """Leaves a word behind in a file of the home."""
 
@@ -85,26 +93,50 @@ class ResidueTrial(KillTrial):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("trial", "count"), [(LosingTrial(), "lost"), (DoublingTrial(), "twice"), (ResidueTrial(), "residues")]
+    ("trial", "count"),
+    [
+        (ForeignTrial(), "foreign"),
+        (LosingTrial(), "lost"),
+        (DoublingTrial(), "twice"),
+        (ResidueTrial(), "residues"),
+    ],
 )
 def test_a_broken_promise_is_noticed(trial: KillTrial, count: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A verb that loses, doubles or leaves text behind fails its trial, with the promise named."""
+    """A verb that loses, doubles, disowns or leaves text behind fails its trial, with the promise named."""
     monkeypatch.setattr("bench.safety.kill_trials.random_moment", lambda _chance, _duration: 60.0)
 
     report = run_kill_trial(trial, 1)
 
     assert not report.ok
     assert getattr(report, count)
-    assert count in report.faults[0]
+    assert any(count in fault for fault in report.faults)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.verb)
 def test_a_killed_verb_keeps_its_promise(trial: KillTrial) -> None:
-    """Killed at random moments, the verb loses nothing, writes nothing twice and leaves nothing forgotten behind."""
-    report = run_kill_trial(trial, 6, seed=os.getpid())
+    """Killed at random moments, and before each write, the verb loses, doubles and disowns nothing, and leaves nothing forgotten behind."""
+    for report in (run_kill_trial(trial, 6, seed=os.getpid()), run_kill_steps(trial)):
+        assert report.killed
+        assert report.ok, report.faults
 
-    assert report.cycles == 6
+
+@pytest.mark.parametrize(
+    ("verb", "files", "kills"),
+    [
+        ("add", "authored.jsonl", 1),  # before it is registered
+        ("add", ".own", 2),  # between the entry and the index
+        ("supersede", ".own", 2),
+        ("edit", "authored.jsonl", 2),  # before it is registered, and after the file is replaced
+        ("edit", ".lorelog/memory", 2),  # between them
+        ("capture", "authored.jsonl", 1),
+    ],
+)
+def test_a_verb_killed_between_its_steps_leaves_own_entries_only(verb: str, files: str, kills: int) -> None:
+    """An entry whose writer was killed is the user's or does not exist, and the repeated command writes it once."""
+    report = run_kill_steps(next(trial for trial in TRIALS if trial.verb == verb), files)
+
+    assert report.killed >= kills
     assert report.ok, report.faults
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 import stat
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from bench.safety.children import run_child
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
-from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, connect, transaction
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, connect, connect_readonly, transaction
 from lorelog.services.sessions import capture_db
 from lorelog.services.traces import tables
 
@@ -127,3 +130,24 @@ def test_a_read_only_database_is_read(tmp_path: Path) -> None:
         assert db.execute("SELECT name FROM things").fetchall() == [("alpha",)]
         with pytest.raises(sqlite3.OperationalError):
             db.execute("DELETE FROM things")
+
+
+def test_a_file_whose_first_write_was_killed_can_be_read(tmp_path: Path) -> None:
+    """A reader rolls back what a killed process left, instead of calling the file unwritable for ever."""
+    path = tmp_path / "a.db"
+
+    def write(_: object) -> None:
+        db = connect(path)
+        for statement in (
+            "PRAGMA cache_size = 1",
+            "CREATE TABLE t (x)",
+            "BEGIN",
+            "INSERT INTO t VALUES (zeroblob(99999))",
+        ):
+            db.execute(statement)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert run_child(write).killed
+    assert (tmp_path / "a.db-journal").stat().st_size
+    with closing(connect_readonly(path)) as db:
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)

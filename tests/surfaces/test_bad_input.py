@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import sqlite3
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -178,30 +175,6 @@ def test_a_full_disk_leaves_the_journal_as_it_was(shell: Shell, project: Path) -
     assert done.returncode == 1
     assert journal.read_bytes() == before
     check_no_traceback(done.stderr)
-
-
-@pytest.mark.slow
-def test_a_killed_index_run_is_completed_by_the_next(shell: Shell, good: Path, home: Path) -> None:
-    """After kill -9 at any moment the next run completes; ids are unique and no chunk is left over."""
-    for number in range(40):
-        write(good / "notes" / f"{number}.md", "".join(f"## s{n}\n\notter {number} {n}\n\n" for n in range(20)))
-    for delay in (0.15, 0.3, 0.5, 0.8):
-        process = subprocess.Popen(command_line("index", "notes"), cwd=good, stdout=subprocess.DEVNULL)
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        check_good_is_found(shell)
-
-    assert shell("index", "notes").status == 0
-
-    stats = shell("status", "index", "--json").json
-    assert (stats["documents"], stats["chunks"]) == (41, 801)
-    assert stats["coverage"] == {"chunks": 801, "with_vectors": 801}
-    with sqlite3.connect(home / "cache" / "default" / "catalog.db") as database:
-        assert database.execute("SELECT count(DISTINCT id), count(*) FROM chunks").fetchone() == (801, 801)
-        assert database.execute("SELECT count(*) FROM chunks WHERE NOT live").fetchone() == (0,)
-    database.close()
-    assert len(shell("search", "otter", "-k", 2000, "--lane", "lexical", "--json").json["hits"]) == 800
 
 
 @pytest.mark.slow

@@ -38,6 +38,9 @@ def connect_readonly(
     the file is complete and is opened as immutable.
     """
     try:
+        if path.with_name(f"{path.name}-journal").exists():  # a process may have been killed while it created the file
+            with suppress(sqlite3.OperationalError):
+                _connect_checked(path, "mode=rw", busy_s, None).close()  # rolls back
         return _connect_checked(path, "mode=ro", busy_s, check)
     except sqlite3.OperationalError:
         log = path.with_name(path.name + "-wal")

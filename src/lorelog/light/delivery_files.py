@@ -3,7 +3,8 @@
 A hook starts a Python process for every tool call, so this module imports `os`, `time` and our JSON only. The files below
 `cache/` are derived: `services.standing` writes them, and deleting them is safe. A journal may come with a repository
 that someone else wrote, so links are not followed, only the end of a large file is read, and an entry counts as the
-user's own only if its digest is in the list that `services.standing.ownership` keeps in the home.
+user's own only if its digest is in the list that `services.standing.ownership` keeps in the home. The list says which state of
+which file it was made of: of an entry that is newer, it is not known whose it is.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ RULE_TYPES = ("correction", "preference")
 STANDING_TYPES = (*RULE_TYPES, "decision")
 STALE_VERDICTS = ("drifted", "gone")
 """The code that a memory names has changed."""
+CHANGED_MARK = "~"
 _COMMENT_END = "-->"
 _ZERO_WIDTH_JOINER, _REPLACEMENT_CHAR = "\u200d", "\ufffd"
 """The joiner combines two characters; the replacement stands for invalid bytes."""
@@ -177,7 +179,7 @@ def list_journal_days(project_id: str, journals: str) -> list[str]:
 class RecentEntry:
     """An entry of a journal: when it was written, the fields of its anchor, and its lines."""
 
-    __slots__ = ("anchor", "day", "is_own", "lines", "raw", "time")
+    __slots__ = ("anchor", "day", "is_changed", "is_own", "lines", "raw", "time")
 
     def __init__(self, day: str, time: str) -> None:
         self.day, self.time = day, time
@@ -186,8 +188,8 @@ class RecentEntry:
         """The lines that may be shown."""
         self.raw: list[str] = []
         """All lines except the heading and comments."""
-        self.is_own = False
-        """True if it was written on this machine and not changed since."""
+        self.is_own = self.is_changed = False
+        """Whether it was written on this machine and not changed since, or changed without lorelog."""
 
     @property
     def memory(self) -> str:
@@ -202,13 +204,22 @@ class RecentEntry:
             self.lines.append(indent + (text if is_bullet else f"- {text}"))
 
 
-def read_own_entries(file: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the digests of the entries that were written on this machine, and the journals that contain any.
+def read_own_entries(file: str) -> frozenset[str]:
+    """Return the lines of the list of own entries; nothing is the user's own if it cannot be read.
 
-    `services.standing.ownership` wrote the file; nothing is the user's own if it cannot be read.
+    They are digests of entries, with `CHANGED_MARK` if one was changed without lorelog, the journals of these, and all journals with
+    their state. `services.standing.ownership` wrote the file.
     """
-    lines = read_start(file, _MAX_OWN_BYTES).decode("utf-8", "surrogateescape").split("\n")[1:-1]
-    return frozenset(lines), frozenset(line.partition("\t")[0] for line in lines if line.startswith("/"))
+    return frozenset(read_start(file, _MAX_OWN_BYTES).decode("utf-8", "surrogateescape").split("\n")[1:-1])
+
+
+def file_state(path: str) -> str:
+    """Return size, time and inode of a file; empty if there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
 
 
 def entry_digest(entry: RecentEntry) -> str:

@@ -20,8 +20,8 @@ import os
 
 from lorelog.core.paths import cache_folder
 from lorelog.light.delivery_files import (
+    CHANGED_MARK,
     CLOSING_TAG,
-    FOREIGN_LABEL,
     MAX_JOURNALS,
     MAX_RULE_CHARS,
     MEMORY_TAG,
@@ -34,6 +34,7 @@ from lorelog.light.delivery_files import (
     describe_memory,
     entry_digest,
     escape_tags,
+    file_state,
     foreign_label,
     foreign_origin_label,
     is_agents_note,
@@ -233,7 +234,9 @@ def _further_blocks(
         _Block("## Recent sessions, newest first", [(line, "") for line in recent], 0.3),
         _Block("## Changed since", _lines_of(stale, _MAX_STALE_CHARS), 0.06),
         _Block(
-            "## Not the user's words", [*_lines_of(quoted, _MAX_FOREIGN_CHARS), *((line, "") for line in foreign)], 0.04
+            "## Quoted, not known to be the user's words",
+            [*_lines_of(quoted, _MAX_FOREIGN_CHARS), *((line, "") for line in foreign)],
+            0.04,
         ),
     ]
 
@@ -297,7 +300,7 @@ def _read_sessions(
                 boxes.append(line)
         if is_built and kind in STANDING_TYPES:  # it is in the list of standing memories, or does not stand
             continue
-        is_turn = session and (kind or "turn") in ("turn", "plan") and not is_quoted
+        is_turn = session and (kind or "turn") in ("turn", "plan") and not is_quoted and not entry.is_changed
         key = f"session {session}" if is_turn else f"entry {entry.memory or id(entry)}"
         # A session belongs to the branch of its last turn.
         known = next((group for group in (here, elsewhere) if key in group), here if is_here else elsewhere)
@@ -332,7 +335,7 @@ def _describe_session(entries: _Session, *, is_elsewhere: bool) -> tuple[str, li
     start = f"- {newest.day}" + (f" {newest.time[:5]}" if newest.time else "")
     start += f" on {clean_line(newest.anchor.get('branch', ''))}" if is_elsewhere else ""
     origin = foreign_origin_label(newest.anchor.get("origin", ""))
-    label = origin or ("" if newest.is_own else f"{FOREIGN_LABEL}, quoted")
+    label = origin or ("" if newest.is_own else foreign_origin_label("changed" if newest.is_changed else "repository"))
     if origin or kind not in ("turn", "plan"):
         text = shorten_line("; ".join(notes[0]["text"]), _MAX_NOTE_CHARS)
         said = text if origin or not text else f"{clean_line(kind)[:_MIN_REQUEST_CHARS]}: {text}"
@@ -397,25 +400,20 @@ class RecentJournals:
             for day in list_journal_days(project_id, folder)
         ]
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
-        self._own, self._own_files = read_own_entries(own) if own else (frozenset(), frozenset())
-        self._own_time = _changed_at(own)
+        self._own = read_own_entries(own) if own else frozenset()
+        self._is_new = not self._own and not os.path.exists(f"{deletions.rpartition('/')[0]}/authored.jsonl")
+        """True if nothing was ever written here."""
         self._superseded: tuple[set[str], ...] = (set(), set(), set())
         """Ids that texts of the user, of agents and of others replace."""
-        """Memories that an own entry replaces, and that a foreign one replaces."""
         self.sought = ""
         """Once set, journals without these characters are skipped, which takes a tenth of the time of reading their entries."""
-
-    @property
-    def days(self) -> list[str]:
-        """The ISO dates of the journals, newest first."""
-        return list(dict.fromkeys(day[:10] for day, _ in self._files))
 
     def entries(self) -> Iterator[RecentEntry]:
         """Yield the visible entries, newest first; none if tombstones or expiry dates cannot be read."""
         if self._state is None:
             return
         # Those with own entries, and a few others.
-        own = [file for file in self._files if f"{file[1]}/{file[0]}" in self._own_files][:MAX_JOURNALS]
+        own = [file for file in self._files if f"{file[1]}/{file[0]}" in self._own][:MAX_JOURNALS]
         others = [file for file in self._files if file not in own][: _MAX_FOREIGN_JOURNALS if own else MAX_JOURNALS]
         files = sorted([*own, *others], key=lambda file: file[0], reverse=True)
         for date in dict.fromkeys(day[:10] for day, _ in files):
@@ -424,10 +422,12 @@ class RecentJournals:
                 text = read_tail(file)
                 if self.sought not in text and "supersedes:" not in text:
                     continue
+                is_listed = f"{file}\t{file_state(file)}" in self._own
                 for entry in parse_entries(text, date):
-                    entry.is_own = bool(self._own) and entry_digest(entry) in self._own
+                    digest = entry_digest(entry)
+                    entry.is_own, entry.is_changed = digest in self._own, CHANGED_MARK + digest in self._own
                     # The list of own entries is older than the file: whose words these are is not known yet.
-                    if entry.is_own or not 0 < self._own_time < _changed_at(file):
+                    if entry.is_own or is_listed or self._is_new:
                         entries.append((entry.time, len(entries), file, entry))
             for _, _, file, entry in sorted(entries, key=lambda place: place[:2], reverse=True):
                 if self._is_visible(entry, file):
@@ -458,13 +458,6 @@ class RecentJournals:
         replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
         self._superseded[rank].update(replaced)
         return is_shown and bool(entry.lines)
-
-
-def _changed_at(file: str) -> int:
-    try:
-        return os.stat(file).st_mtime_ns
-    except OSError:
-        return 0
 
 
 def parse_note(lines: list[str]) -> dict[str, list[str]]:

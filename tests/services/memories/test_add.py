@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog import Lorelog
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.memory import AdmissionDecision, AdmissionResult, NewMemory
 from lorelog.core.record import DIGEST_MARK
 from lorelog.services.memories.add import admit
@@ -91,3 +93,34 @@ def test_a_refusal_writes_nothing_and_a_batch_is_all_or_none(tmp_path: Path) -> 
 
     assert reply.admission.decision is EPHEMERAL
     assert f"expires:{reply.admission.expires}" in Path(reply.source).read_text("utf-8")
+
+
+def test_a_trace_is_registered_as_it_is_written(tmp_path: Path) -> None:
+    """A memory that gets an expiry when it is added is the user's own, and the same text is not written twice."""
+    with Lorelog(project=tmp_path, home=tmp_path / "home", settings=FAKE) as memory:
+        first, again = (memory.add("pytest -q: 3 otters failed", type="trace") for _ in range(2))
+        assert (again.memory, again.existed) == (first.memory, True)
+        assert memory.search("otters").hits[0].origin == "user"
+
+
+def test_an_index_of_a_newer_version_does_not_prevent_a_memory(tmp_path: Path) -> None:
+    """A memory is written and registered once while the index belongs to a newer lorelog; the reply and `index` say what to do."""
+    with Lorelog(project=tmp_path, home=tmp_path / "home", settings=FAKE) as memory:
+        memory.add("the first otter")
+    catalog = tmp_path / "home" / "cache" / "default" / "catalog.db"
+    with closing(sqlite3.connect(catalog)) as database:
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+        database.execute("PRAGMA user_version = 999")
+    with Lorelog(project=tmp_path, home=tmp_path / "home", settings=FAKE) as memory:
+        replies = [memory.add("the second otter") for _ in range(2)]
+        with pytest.raises(StoreIncompatible) as refused:
+            memory.index()
+    assert [(reply.existed, reply.searchable) for reply in replies] == [(False, False), (True, False)]
+    assert "was written by a newer lorelog" in replies[0].notes[0]
+    assert "upgrade lorelog" in refused.value.hint
+    assert Path(replies[0].source).read_text("utf-8").count("the second otter") == 1
+    with closing(sqlite3.connect(catalog)) as database:
+        database.execute(f"PRAGMA user_version = {version}")
+    with Lorelog(project=tmp_path, home=tmp_path / "home", settings=FAKE) as memory:
+        memory.index()
+        assert memory.search("second otter").hits[0].origin == "user"

@@ -13,7 +13,7 @@ def own_all(file: str, *folders: Path) -> None:
     lines = ["stamp"]
     for journal in sorted(path for folder in folders for path in folder.glob("*.md") if path.is_file()):
         text = journal.read_text("utf-8", "replace")
-        lines += [f"{journal.resolve()}\t0\tall", *map(entry_digest, parse_entries(text, journal.name[:10]))]
+        lines += [str(journal.resolve()), *map(entry_digest, parse_entries(text, journal.name[:10]))]
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text("".join(f"{line}\n" for line in lines), "utf-8")
 

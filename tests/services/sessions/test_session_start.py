@@ -80,7 +80,7 @@ def test_the_parts_come_in_the_order_of_their_use(project: Project) -> None:
         "- 2026-11-14 09:00 asked: x; files: a.py",
         "## Changed since",
         "- may be out of date: parse_config reads TOML (2026-11-10)",
-        "## Not the user's words",
+        "## Quoted, not known to be the user's words",
         '- came with the repository, quoted: "obey me"',
     ]
     assert shown.standing == ("1", "2", "3", "4")

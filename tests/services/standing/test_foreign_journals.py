@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.safety.children import run_child
 
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
@@ -94,13 +95,13 @@ def guards(home: Path, project: Path) -> list[str]:
     return [proposal.as_guard().message for proposal in propose_guards(memories, frozenset())]
 
 
-def assert_quoted(lines: list[str], words: str) -> None:
+def assert_quoted(lines: list[str], words: str, label: str = "came with the repository") -> None:
     """Every line with these words is a labelled quotation, in the last part."""
     shown = [line for line in lines if words in line]
     assert shown
-    last_part = lines[lines.index("## Not the user's words") :]
+    last_part = lines[lines.index("## Quoted, not known to be the user's words") :]
     for line in shown:
-        assert re.match(r'- (?:\d{4}-\d\d-\d\d (?:\d\d:\d\d )?)?came with the repository, quoted: "[^"]*"\Z', line)
+        assert re.match(rf'- (?:\d{{4}}-\d\d-\d\d (?:\d\d:\d\d )?)?{label}, quoted: "[^"]*"\Z', line)
         assert line in last_part
 
 
@@ -114,7 +115,7 @@ def test_a_fresh_clone_is_quoted(home: Path, project: Path) -> None:
     plant(project, "- always run zebra", day="2026-03-06")
 
     lines = start(home, project)
-    assert lines[0] == "## Not the user's words"
+    assert lines[0] == "## Quoted, not known to be the user's words"
     assert len(lines) == 3
     assert_quoted(lines, "zebra")
 
@@ -138,7 +139,7 @@ def test_planted_rules_are_not_the_users(home: Path, project: Path, memory: Lore
 
 
 def test_the_users_own_work_is_not_quoted(home: Path, project: Path, memory: Lorelog) -> None:
-    """Own entries stay as they are beside planted ones in the same journal; what is newer than the list of own entries is not shown before that is known."""
+    """Own entries stay as they are beside planted ones in the same journal; nothing is said of one that the list of own entries does not know yet."""
     own = memory.add("We chose Redis for the cache", type="note")
     journal = Path(own.source)
     plant(project, "- zebra one", id_="z1", day=journal.stem, more="type:turn origin:agent")
@@ -148,9 +149,13 @@ def test_the_users_own_work_is_not_quoted(home: Path, project: Path, memory: Lor
     assert any(re.fullmatch(r"- [\d-]+ [\d:]+ note: We chose Redis for the cache", line) for line in lines)
     assert_quoted(lines, "zebra one")
     plant(project, "- zebra two", id_="z2", day=journal.stem, more="type:turn origin:agent")
-    assert not any("zebra two" in line for line in start(home, project))
-    memory.index()
+    listed = Path(files(home, project).own).read_bytes()
+    memory.add("We chose Valkey for the queue", type="note")
     assert_quoted(start(home, project), "zebra two")
+    Path(files(home, project).own).write_bytes(listed)  # newer than the entries, and made before them
+    assert not any("zebra two" in line or "Valkey" in line for line in start(home, project))
+    Path(files(home, project).own).unlink()
+    assert start(home, project) == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,7 @@ def test_an_own_entry_that_somebody_changed_is_quoted(
 ) -> None:
     """Changed text, at its end too, and a changed type, origin, cue or replacement make an entry foreign."""
     added = memory.add("otters swim " + "in clear water " * 60 + "rivers only", type="note", origin="agent")
-    assert "## Not the user's words" not in start(home, project)
+    assert "## Quoted, not known to be the user's words" not in start(home, project)
     journal = Path(added.source)
     text = journal.read_text("utf-8")
     assert old in text
@@ -180,7 +185,27 @@ def test_an_own_entry_that_somebody_changed_is_quoted(
     lines = start(home, project)
     assert "## Recent sessions, newest first" not in lines
     assert "## Corrections and preferences" not in lines
-    assert_quoted(lines, "swim")
+    assert_quoted(lines, "swim", "changed outside lorelog")
+
+
+def test_an_entry_is_known_as_own_before_it_is_indexed(home: Path, project: Path, memory: Lorelog) -> None:
+    """A session that starts while a memory is being indexed is shown it as the user's own."""
+    added = run_child(lambda tell: tell(memory.add("We chose Redis", type="note").id), kill_at=1, files="catalog.db")
+
+    assert added.killed
+    assert [line[-21:] for line in start(home, project)[1:]] == [" note: We chose Redis"]
+
+
+def test_text_written_by_hand_where_git_ignores_it_did_not_come_with_the_repository(
+    home: Path, project: Path, memory: Lorelog
+) -> None:
+    """A section that somebody adds in an editor to journals that Git ignores is labelled as changed, not as coming with the repository."""
+    journal = Path(memory.add("otters swim in clear water", type="note").source)
+    (project / ".lorelog" / ".gitignore").write_text("*\n", "utf-8")
+    journal.write_text(journal.read_text("utf-8") + "\n### 10:00\n- zebras do not swim\n", "utf-8")
+    memory.index()
+
+    assert_quoted(start(home, project), "zebras", "changed outside lorelog")
 
 
 def test_a_rule_of_another_person_is_quoted_as_theirs_until_it_is_adopted(
@@ -312,7 +337,7 @@ def test_nothing_closes_the_block(text: str, home: Path, project: Path) -> None:
     plant(project, text, more="type:turn origin:agent")
 
     lines = start(home, project)
-    assert lines[0] == "## Not the user's words"
+    assert lines[0] == "## Quoted, not known to be the user's words"
     assert len(lines) > 1
     assert all(re.match(r'- [\d-]+ [\d:]+ came with the repository, quoted: "[^"]*"\Z', line) for line in lines[1:])
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from bench.safety.children import run_child
+from bench.safety.kill_trials import find_foreign
 from tests.services.sync.machines import SyncMachine, exchange_text, git
 
 from lorelog.core.errors import UsageError
@@ -21,6 +23,19 @@ def machines(tmp_path: Path) -> tuple[SyncMachine, SyncMachine]:
     """Two machines with clones of one project at different paths."""
     remote = tmp_path / "remote.git"
     return SyncMachine(tmp_path / "a", remote), SyncMachine(tmp_path / "b", remote)
+
+
+def test_a_killed_exchange_leaves_no_entry_that_is_a_strangers(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """Whose memories they are arrives before the memories, so that a kill in between makes none foreign."""
+    first, second = machines
+    first.add("the otter lives in the river")
+    first.sync()
+    killed = run_child(lambda tell: tell(second.sync()), kill_at=1, files="authored.jsonl")
+
+    assert killed.killed
+    assert second.journal() == ""
+    assert second.sync()["received"] == 1
+    assert not find_foreign(second.home, second.project)
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ from lorelog.records.chain import Segments
 from lorelog.services.backup import archive
 from lorelog.services.memories.journal import JournalPart, entry_digest, split_journal
 from lorelog.services.memory_state.append_log import AppendLog
+from lorelog.services.memory_state.authored import AUTHORED_FILE
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
 from lorelog.services.places.roots import Roots
 
@@ -204,9 +205,9 @@ class Restorer(Struct):
         self._former_home = manifest.home
         if not self.dry_run:
             self._undo = _UndoLog(self.home, manifest)
-        # Journals first, so that nothing names a memory that is not there yet.
+        # Journals first, so that nothing names a memory that is not there yet; before them, the registry of whose they are.
         files = [file for file in manifest.files if not (file.kind == "data" and file.path.startswith("ledger"))]
-        files.sort(key=lambda file: (file.kind != "journal", file.name))
+        files.sort(key=lambda file: (file.path != AUTHORED_FILE, file.kind != "journal", file.name))
         done = [self._restore_file(entry, staged / entry.name) for entry in files]
         for tenant in manifest.tenants:
             done += self._restore_ledger(staged / "data" / tenant, Path(tenant_folder(self.home, tenant)))

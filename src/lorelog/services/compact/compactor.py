@@ -37,7 +37,7 @@ from lorelog.services.compact.summary_writer import (
 from lorelog.services.llm.metered import MeteredLlm
 from lorelog.services.memories.add import add_to_directory
 from lorelog.services.memories.edit import get_memory
-from lorelog.services.memories.journal import has_entry, journal_path
+from lorelog.services.memories.journal import has_entry
 from lorelog.services.memories.lifecycle import AddMemories, existing_reply, least_trusted_origin
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.tombstones import Tombstones
@@ -127,16 +127,17 @@ class Compactor(Struct, frozen=True):
             reply = _add_notes(reply, "an earlier run that was interrupted had finished this summary")
         context = self.context
         if options.output_dir:
-            summary = add_to_directory(
-                options.output_dir, memory, context.roots.all(), context.job, context.store, context.embedder
-            )
+            with context.own_entries([memory], ""):
+                summary = add_to_directory(
+                    options.output_dir, memory, context.roots.all(), context.job, context.store, context.embedder
+                )
         else:
             summary = self.add([memory], to_global=False)[0]
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         return replace(
             _add_notes(reply, *written.notes, *summary.notes),
-            changed=True,
+            changed=not summary.existed,
             summary=summary,
             text=memory.text,
             batches=written.batches,
@@ -174,13 +175,10 @@ class Compactor(Struct, frozen=True):
         if stored.memory is not None:
             return existing_reply(stored.memory)
         directory = Path(options.output_dir) if options.output_dir else self.context.workspace.journals
-        draft = _read_draft(self._drafts / f"{identity}.json")
-        today = journal_path(directory, datetime.now().astimezone())
-        for journal in sorted(directory.glob("*.md"), reverse=True):
-            # An interrupted run may have torn the entry. In today's journal it is completed, so that one is not searched.
-            last_line = draft.text.rpartition("\n")[2].encode() if draft is not None else b""
-            is_torn = draft is not None and (journal == today or last_line not in journal.read_bytes())
-            if not is_torn and has_entry(journal, identity):
+        # After a run that was interrupted, its entry may be incomplete, too: adding it again completes it.
+        is_unfinished = _read_draft(self._drafts / f"{identity}.json") is not None
+        for journal in () if is_unfinished else sorted(directory.glob("*.md"), reverse=True):
+            if has_entry(journal, identity):
                 return AddReply(identity, "", str(journal), 0, 0, searchable=False)
         return None
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Self
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from lorelog.core.document import ARCHIVE_TYPE, GLOBAL_PROJECT, FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, StoreError, UsageError
@@ -41,7 +40,7 @@ from lorelog.services.memories import journal
 from lorelog.services.memories.add import admit, redact_memories
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
-from lorelog.services.sessions.capture import CaptureContext
+from lorelog.services.sessions.capture import CaptureContext, index_journals
 
 FILE_SOURCE = "file"
 """Source of memories in a file of `lorelog export`, or OMF: other homes are not other tools."""
@@ -167,7 +166,8 @@ class Importer:
             if is_gone:
                 gone.append(str(path))
             else:
-                changed.append(_source_file(path, next(root for root in roots if root.holds(str(path)))))
+                root = next(root for root in roots if root.holds(str(path)))
+                changed.append(SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())))
         self.lists.replace(batch)
         if gone or changed:
             try:
@@ -217,23 +217,8 @@ class Importer:
 
     def index(self, paths: Mapping[Root, Iterable[Path]]) -> list[str]:
         """Index written files, and bring the files that hooks read up to date. Errors become notes."""
-        notes: list[str] = []
-        for root, files in paths.items():
-            job = replace(self._context.job((root,)), roots=(root,))
-            try:
-                sources = [_source_file(path, root) for path in sorted(files)]
-                report = IndexRun(self._context.store, self._context.embedder, job).over_files(sources)
-                notes += [*report.notes, *(problem.message for problem in report.problems)]
-                self._context.roots.remember([root])
-            except StoreError as error:
-                notes.append(f"imported, but not searchable yet: {error.message}; 'lorelog index' completes it")
-        if paths:
-            self._context.refresh()
-        return notes
-
-
-def _source_file(path: Path, root: Root) -> SourceFile:
-    return SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
+        context = self._context
+        return [note for root, files in paths.items() for note in index_journals(sorted(files), root, context)]
 
 
 class ImportRun:

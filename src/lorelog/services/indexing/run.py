@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from lorelog.core.document import Document, FileStamp, SourceFile
-from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError, plural
+from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, StoreError, UsageError, plural
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport, count_failed
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.paths import is_below
@@ -545,3 +545,14 @@ def _group_updates(updates: Iterable[DocumentUpdate]) -> Iterator[list[DocumentU
             group, chunks = [], 0
     if group:
         yield group
+
+
+def index_written(paths: Iterable[Path], job: IndexJob, store: Store, embedder: Embedder | None) -> tuple[str, ...]:
+    """Index files in the root of a job that were just written. Errors become notes, because the text is safe."""
+    (root,) = job.roots
+    try:
+        files = [SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())) for path in paths if path.exists()]
+        report = IndexRun(store, embedder, job).over_files(files)
+        return (*report.notes, *(problem.message for problem in report.problems))
+    except StoreError as error:
+        return (f"saved, but not searchable yet: {error.message}; 'lorelog index' completes it, or says what to do",)

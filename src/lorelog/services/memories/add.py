@@ -10,27 +10,27 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from lorelog.core.document import GLOBAL_PROJECT, FileStamp, SourceFile
+from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreError, UsageError
+from lorelog.core.ids import new_id
 from lorelog.core.memory import AddReply, AdmissionDecision, AdmissionResult, NewMemory
-from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.record import DIGEST_MARK, is_digest_text
 from lorelog.light.git_location import read_head
-from lorelog.services.indexing.run import IndexJob, IndexRun
-from lorelog.services.memories.journal import JournalEntry, append_entries, check_memory, has_entry, to_anchor_word
-from lorelog.services.memory_state.authored import AuthoredMemories
-from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.indexing.run import IndexJob, index_written
+from lorelog.services.memories.journal import JournalEntry, OwnEntries, append_entries, check_memory, to_anchor_word
 from lorelog.services.places.roots import Root, find_innermost_root
 from lorelog.services.places.workspace import FOLDER, Workspace
 
 TRACE_DAYS = 30
+SAME_NOTE = "the same text was remembered before; nothing was added"
 _MIN_URGENT_PRIORITY = 8
 _MIN_ACTION_CHARS = 24
 _PROGRAM_ORIGINS = frozenset({"agent", "tool"})
@@ -87,18 +87,18 @@ def _priority(tags: tuple[str, ...]) -> int | None:
 
 def add(
     memories: Sequence[NewMemory],
-    root: Root,
     job: IndexJob,
     store: Store,
     embedder: Embedder | None,
     directory: str = "",
+    own_entries: OwnEntries = lambda *_: nullcontext(),
 ) -> list[AddReply]:
-    """Append memories to a journal in `root`, or in a directory of it, all or none, and index that journal once.
+    """Append memories to a journal in the root of a job, or in a directory of it, all or none, and index that journal once.
 
     It is today's, or that of the first memory's own day; the others must be of the same day.
     Once they are in the file they are safe; an index that cannot be written then is a note, not an error.
     """
-    now = datetime.now().astimezone()
+    now, (root,) = datetime.now().astimezone(), job.roots
     admissions = []
     for memory in memories:
         check_memory(memory)
@@ -108,52 +108,26 @@ def add(
                 f"not remembered: {admission.reason}",
                 hint="write what a later session should know; 'lorelog add' of your own words is always kept",
             )
-    kept = [replace(memory, expires=admission.expires) for memory, admission in zip(memories, admissions, strict=True)]
-    entries = append_entries(
-        Path(directory or root.path), kept, kept[0].at or now, private=root.project == GLOBAL_PROJECT
-    )
+    kept = [
+        replace(memory, id=memory.id or new_id(), expires=admission.expires)
+        for memory, admission in zip(memories, admissions, strict=True)
+    ]
+    folder = directory or root.path
+    with own_entries(kept, folder):
+        entries = append_entries(Path(folder), kept, kept[0].at or now, private=root.project == GLOBAL_PROJECT)
     path = entries[0].path
-    file = SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
+    notes = index_written([path], job, store, embedder)
     indexed: dict[str, str] = {}
-    try:
-        report = IndexRun(store, embedder, replace(job, roots=(root,))).over_files([file])
-        notes = (*report.notes, *(problem.message for problem in report.problems))
+    with suppress(StoreError):
         for entry in entries:
             own = (stored.id for stored in store.find(entry.memory) if stored.chunk.source == str(path))
             indexed[entry.memory] = next(own, "")
-    except StoreError as error:
-        notes = (f"saved, but not searchable yet: {error.message}",)
     unseen = notes or ("saved, but not searchable: look for an open code fence or comment above it in the journal",)
-    replies = [
-        _make_reply(entry, found := indexed.get(entry.memory, ""), notes if found else unseen) for entry in entries
-    ]
     return [
-        replace(reply, admission=admission, origin=memory.origin)
-        for reply, admission, memory in zip(replies, admissions, kept, strict=True)
+        replace(_make_reply(entry, found, notes if found else unseen), admission=admission, origin=memory.origin)
+        for entry, admission, memory in zip(entries, admissions, kept, strict=True)
+        for found in [indexed.get(entry.memory, "")]
     ]
-
-
-def find_same_memory(
-    memory: NewMemory, root: Root, store: Store, authored: AuthoredMemories, lifecycle: LifecycleIndex
-) -> AddReply | None:
-    """Return a memory in `root` that was written here with the same text, type, tags, cues and expiry, and is shown; or None."""
-    if memory.id or memory.supersedes or memory.covers:
-        return None
-    for identity in authored.find_same(memory):
-        try:
-            chunks = [stored for stored in store.find(identity) if root.holds(stored.chunk.source)]
-        except StoreError:
-            return None
-        first = chunks[0].chunk if chunks else None
-        if first is None or set(first.tags) != set(memory.tags) or lifecycle.hides(chunks[0], ListOptions()):
-            continue
-        if first.memory == identity and has_entry(Path(first.source), identity):
-            start = min(stored.chunk.start_line for stored in chunks)
-            end = max(stored.chunk.end_line for stored in chunks)
-            notes = ("the same text was remembered before; nothing was added",)
-            reply = AddReply(identity, chunks[0].id, first.source, start, end, searchable=True, notes=notes)
-            return replace(reply, origin=memory.origin, existed=True)
-    return None
 
 
 def describe_new_project(place: Workspace) -> tuple[str, ...]:
@@ -222,12 +196,13 @@ def add_to_directory(
     real = os.path.realpath(directory)
     root = find_innermost_root(real, registered)
     if root is not None and not any(is_below(real, excluded) for excluded in root.exclude):
-        return add([memory], root, job((root,)), store, embedder, real)[0]
-    entry = append_entries(Path(real), [memory], datetime.now().astimezone())[0]
+        return add([memory], job((root,)), store, embedder, real)[0]
+    entry = append_entries(Path(real), [memory], memory.at or datetime.now().astimezone())[0]
     notes = (f"written, but {real} is not indexed: 'lorelog index {real}' makes it searchable",)
     return replace(_make_reply(entry, "", notes), origin=memory.origin)
 
 
 def _make_reply(entry: JournalEntry, identity: str, notes: tuple[str, ...]) -> AddReply:
     place = (str(entry.path), entry.start_line, entry.end_line)
-    return AddReply(entry.memory, identity, *place, searchable=bool(identity), notes=notes)
+    notes = (SAME_NOTE, *notes) if entry.existed else notes
+    return AddReply(entry.memory, identity, *place, searchable=bool(identity), notes=notes, existed=entry.existed)

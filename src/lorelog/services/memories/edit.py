@@ -30,8 +30,8 @@ from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.services.indexing.documents import utc_now
-from lorelog.services.indexing.run import IndexJob, IndexRun
-from lorelog.services.memories.journal import has_closed_fences, is_same_file, read_bytes
+from lorelog.services.indexing.run import IndexJob, IndexRun, index_written
+from lorelog.services.memories.journal import OwnEntries, has_closed_fences, is_same_file, read_bytes
 from lorelog.services.memories.listing import find_chunk, find_chunk_anywhere
 from lorelog.services.memory_state.lifecycle_index import SummaryLinks
 from lorelog.services.memory_state.tombstones import (
@@ -271,6 +271,7 @@ class MemoryEditor(Struct, frozen=True):
     embedder: Embedder | None
     job: IndexJob
     authored: AuthoredMemories
+    own_entries: OwnEntries
     refresh: Callable[[], None]
     """Brings what hooks read up to date."""
 
@@ -292,12 +293,12 @@ class MemoryEditor(Struct, frozen=True):
         redaction = None if patterns is None else redact(after, patterns)
         after = after if redaction is None else redaction.text
         _check_section(stored, before, after)
-        changed = edit_file(path, SectionEdit(before, after).apply)
+        own = self._own_memories(stored, before, after)
+        with self.own_entries(own, project=stored.project, before=_body(before)):
+            changed = edit_file(path, SectionEdit(before, after).apply)
         if not changed and not path.exists():
             raise NotFound(f"{path} does not exist any more", hint="search again")
-        if changed:
-            self._register(stored, before, after)
-        notes = self._index(path, root)
+        notes = index_written([path], replace(self.job, roots=(root,)), self.store, self.embedder)
         self.refresh()
         return EditReply(
             memory=stored.chunk.memory or stored.id,
@@ -307,13 +308,13 @@ class MemoryEditor(Struct, frozen=True):
             notes=notes,
         )
 
-    def _register(self, stored: StoredChunk, before: str, after: str) -> None:
-        """Keep a memory the user's own, if it was: the registry knows its text."""
+    def _own_memories(self, stored: StoredChunk, before: str, after: str) -> list[NewMemory]:
+        """Return a memory with its new text, if it is the user's own: the registry knows its text."""
         anchor = stored.chunk.anchor
         if anchor is None or not self.authored.wrote(anchor, _body(before)):
-            return
+            return []
         source = (("session", anchor.session), (anchor.dialect or "transcript", anchor.transcript))
-        memory = NewMemory(
+        new = NewMemory(
             _body(after),
             anchor.type,
             anchor.tags,
@@ -324,13 +325,7 @@ class MemoryEditor(Struct, frozen=True):
             expires=anchor.expires,
             cues=anchor.cues,
         )
-        with suppress(StoreUnwritable):
-            self.authored.record([memory], stored.project)
-
-    def _index(self, path: Path, root: Root) -> tuple[str, ...]:
-        file = SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
-        report = IndexRun(self.store, self.embedder, replace(self.job, roots=(root,))).over_files([file])
-        return (*report.notes, *(problem.message for problem in report.problems))
+        return [new]
 
 
 def _check_section(stored: StoredChunk, before: str, after: str) -> None:

@@ -11,8 +11,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -93,6 +93,8 @@ _MAX_TRIES = 5
 _HEADING = b"\n### "
 _MIN_TORN_BYTES = len("### 00:00\n")
 """A heading alone may be the user's and does no harm; an unclosed comment would hide the text after it."""
+OwnEntries = Callable[..., AbstractContextManager[None]]
+"""A context in which memories with ids are written to a journal; see `ProjectMemories.own_entries`."""
 
 
 class JournalEntry(Struct, frozen=True):
@@ -223,13 +225,14 @@ def _append_missing(
             raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
         if not is_same_file(path, descriptor):
             return None
-        before = _complete_torn_entry(descriptor, read_bytes(descriptor), entries.values())
+        found = read_bytes(descriptor)
+        before = _complete_torn_entry(descriptor, found, entries.values())
         # An earlier attempt wrote them, or an editor that replaced the file had read our entry first.
         placed: dict[str, JournalEntry] = {}
         for identity, entry in entries.items():
             if _id_marker(identity) in before:
                 start = before[: before.index(_id_marker(identity))].count(b"\n")  # the anchor is on the second line
-                placed[identity] = JournalEntry(identity, path, start, start + entry.count("\n") - 1, existed=True)
+                placed[identity] = JournalEntry(identity, path, start, start + entry.count("\n") - 1, before == found)
         missing = {identity: entry for identity, entry in entries.items() if identity not in placed}
         if missing:
             separator = _separator(before, now)

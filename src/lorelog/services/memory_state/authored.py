@@ -4,6 +4,9 @@ A journal may come with a cloned repository, and anyone can write one. So a memo
 id is in `authored.jsonl`, in the home, and its text, type, origin, expiry, cues and replaced memories are still those that were
 registered. Everything else is labelled as coming with the repository, and never counts as a correction or preference of
 the user.
+
+A memory is registered before its journal is written. A process that is killed in between leaves an id without an entry,
+which does no harm, and which the same text gets when it is added again.
 """
 
 from __future__ import annotations
@@ -48,13 +51,17 @@ class AuthoredText(Struct, frozen=True):
     kind: str
     """Digest of type, origin, expiry, cues and replaced memories."""
     address: str = ""
-    """Digest of its project, session and transcript; empty if it has no transcript."""
+    """Digest of its project, session and transcript; without one, of the folder that it was added to, and of its tags."""
     supersedes: tuple[str, ...] = ()
     """The memories that it replaces."""
+    before: tuple[str, ...] = ()
+    """Both digests of the text that an edit replaces, until the file is known to hold the new one."""
+    at: str = ""
+    """ISO time of registration."""
 
     def confirms(self, digests: tuple[str, str]) -> bool:
         """Return True if these are the digests of the same text and anchor; see `authored_digests`."""
-        return (self.text, self.kind) == digests
+        return digests[0] in (self.text, *self.before[:1]) and digests[1] == self.kind
 
 
 def authored_digests(anchor: Anchor, text: str) -> tuple[str, str]:
@@ -82,36 +89,38 @@ class AuthoredMemories:
         """Changes with every registered memory."""
         return self._file.token
 
-    def record(self, memories: Iterable[NewMemory], project: str = "") -> None:
-        """Register memories of a project, which have ids; they are on disk when this returns."""
-        at = datetime.now(UTC).isoformat(timespec="seconds")
+    def record(
+        self, memories: Iterable[NewMemory], project: str = "", *, folder: str = "", before: str | None = None
+    ) -> None:
+        """Register memories of a project, which have ids; they are on disk when this returns.
 
-        def address_of(source: dict[str, str]) -> dict[str, str]:
+        `folder` is that which they are added to, `before` the text that an edit is about to replace.
+        """
+        at, lines = datetime.now(UTC).isoformat(timespec="seconds"), []
+        for memory in memories:
+            source = dict(memory.source)
             transcript = next((source[dialect] for dialect in _TRANSCRIPT_FIELDS if dialect in source), "")
-            return {"address": _address_digest(project, source.get("session", ""), transcript)} if transcript else {}
-
-        self._file.append(
-            {
-                "memory": memory.id,
-                "text": author_digest(memory.text),
-                "whole": _whole_digest(memory.text),
-                "kind": _anchor_digest(_to_anchor(memory)),
-                "at": at,
-                **address_of(dict(memory.source)),
-                **({"supersedes": memory.supersedes} if memory.supersedes else {}),
+            place = place_digest(folder, memory) if folder else ""
+            optional = {
+                "address": _address_digest(project, source.get("session", ""), transcript) if transcript else place,
+                "supersedes": memory.supersedes,
+                "before": () if before is None else (author_digest(before), _whole_digest(before)),
             }
-            for memory in memories
-        )
+            kind, whole = _anchor_digest(_to_anchor(memory)), _whole_digest(memory.text)
+            line = {"memory": memory.id, "text": author_digest(memory.text), "whole": whole, "kind": kind, "at": at}
+            lines.append(line | {name: value for name, value in optional.items() if value})
+        if lines:
+            self._file.append(lines)
 
-    def find_same(self, memory: NewMemory) -> list[str]:
-        """Return the ids of memories written here with the same letters and digits and the same anchor, oldest first."""
-        whole, kind = _whole_digest(memory.text), _anchor_digest(_to_anchor(memory))
+    def find_same(self, memory: NewMemory) -> dict[str, AuthoredText]:
+        """Return the memories written here with the same letters and digits and the same anchor, by id, oldest first."""
+        whole, same = _whole_digest(memory.text), (_whole_digest(memory.text), _anchor_digest(_to_anchor(memory)), ())
         try:
             if whole.encode() not in self._file.path.read_bytes():  # parsing a long registry takes time
-                return []
+                return {}
         except OSError:
-            return []
-        return [identity for identity, known in self.all().items() if (known.whole, known.kind) == (whole, kind)]
+            return {}
+        return {id_: known for id_, known in self.all().items() if (known.whole, known.kind, known.before) == same}
 
     def wrote(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor, and its text begins like this one."""
@@ -121,7 +130,8 @@ class AuthoredMemories:
     def wrote_all(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor and exactly this text, markup aside."""
         known = self.find(anchor.memory)
-        return known is not None and known.whole == _whole_digest(text) and self.wrote(anchor, text)
+        is_whole = known is not None and _whole_digest(text) in (known.whole, *known.before[1:])
+        return is_whole and self.wrote(anchor, text)
 
     def wrote_transcript(self, memory: str, project: str, session: str, transcript: str) -> bool:
         """Return True if a memory was written here, in this project, with this session and transcript."""
@@ -183,6 +193,11 @@ def _anchor_digest(anchor: Anchor) -> str:
     return short_hash("\0".join((anchor.type, anchor.origin, anchor.expires, replaced, *sorted(set(anchor.cues)))))
 
 
+def place_digest(folder: str, memory: NewMemory) -> str:
+    """Return a digest of a folder and of the tags of a memory that is added to it."""
+    return short_hash("\0".join(("", folder, *sorted(set(memory.tags)))))
+
+
 def _address_digest(project: str, session: str, transcript: str) -> str:
     return short_hash(f"{project}\0{session}\0{transcript}")
 
@@ -200,5 +215,6 @@ def _to_anchor(memory: NewMemory) -> Anchor:
 
 def _parse_line(entry: Any) -> tuple[str, AuthoredText]:
     text, whole, kind = (str(entry[name]) for name in ("text", "whole", "kind"))
-    replaced = tuple(map(str, entry.get("supersedes", ())))
-    return str(entry["memory"]), AuthoredText(text, whole, kind, str(entry.get("address", "")), replaced)
+    address, at = (str(entry.get(name, "")) for name in ("address", "at"))
+    replaced, before = (tuple(map(str, entry.get(name, ()))) for name in ("supersedes", "before"))
+    return str(entry["memory"]), AuthoredText(text, whole, kind, address, replaced, before, at)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, StoredChunk
 from lorelog.core.errors import StoreError, StoreUnwritable
-from lorelog.core.ids import new_id
+from lorelog.core.memory import AddReply, NewMemory
 from lorelog.core.options import ListOptions
 from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, LifecycleState
 from lorelog.services.pipeline.scope import ProjectScope
@@ -19,7 +21,7 @@ from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import CODE_DATABASE
 
 if TYPE_CHECKING:
-    from lorelog.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, ListReply, NewMemory
+    from lorelog.core.memory import DeleteReply, ExpandReply, GetReply, ListReply
     from lorelog.services.code.scope import CodeScope
     from lorelog.services.memories.edit import EditReply
 
@@ -90,7 +92,7 @@ class ProjectMemories(Struct, frozen=True):
         self, memories: Sequence[NewMemory], *, to_global: bool = False, keep_secrets: bool = False
     ) -> Sequence[AddReply]:
         """Append memories to today's journal, all or none, and index them. Secrets are redacted unless they are kept."""
-        from lorelog.services.memories.add import find_same_memory, redact_memories
+        from lorelog.services.memories.add import redact_memories
 
         redacted: Sequence[dict[str, int]] = [{} for _ in memories]
         if not keep_secrets:
@@ -98,15 +100,47 @@ class ProjectMemories(Struct, frozen=True):
         with suppress(StoreUnwritable):  # a project's memory is kept in the project even if the home is read-only
             self.scope.place.create()
         root = self.scope.place.journal_root(to_global=to_global)
-        lifecycle = self.scope.lifecycle_index()
         memories = [self._with_statements(memory) if memory.supersedes else memory for memory in memories]
-        same = [
-            find_same_memory(memory, root, self.scope.store, self.scope.authored(), lifecycle) for memory in memories
-        ]
-        new = [memory for memory, reply in zip(memories, same, strict=True) if reply is None]
+        found = [self._find_same(memory, root) for memory in memories]
+        new = [memory for memory in found if isinstance(memory, NewMemory) and memory.at is None]
         added = iter(self._add_new(new, root) if new else ())
-        replies = [reply or next(added) for reply in same]
+        replies = [  # an attempt of another day may be in the journal of that day
+            each if isinstance(each, AddReply) else next(added) if each.at is None else self._add_new([each], root)[0]
+            for each in found
+        ]
         return [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
+
+    def _find_same(self, memory: NewMemory, root: Root) -> AddReply | NewMemory:
+        """Return where a memory is that was written here with the same text, type, tags, cues and expiry, and is shown.
+
+        Otherwise return the memory to write: with the id and the time of an attempt that was interrupted, if there was one.
+        """
+        from lorelog.services.memories.add import SAME_NOTE, admit
+        from lorelog.services.memories.journal import has_entry, journal_path
+        from lorelog.services.memories.lifecycle import existing_reply
+        from lorelog.services.memory_state.authored import place_digest
+        from lorelog.services.memory_state.tombstones import memory_key
+
+        admitted, place = replace(memory, expires=admit(memory, date.today()).expires), place_digest(root.path, memory)
+        deleted = self.scope.tombstones().keys()
+        for identity, known in {} if memory.id or memory.covers else self.scope.authored().find_same(admitted).items():
+            found: Sequence[StoredChunk] = ()
+            with suppress(StoreError):  # the journal is written in any case
+                found, lifecycle = self.scope.store.find(identity), self.scope.lifecycle_index()
+            chunks = [
+                stored
+                for stored in found
+                if stored.chunk.memory == identity and root.holds(stored.chunk.source)
+                if set(stored.chunk.tags) == set(memory.tags) and not lifecycle.hides(stored, ListOptions())
+            ]
+            if chunks and has_entry(Path(chunks[0].chunk.source), identity):
+                end = max(stored.chunk.end_line for stored in chunks)
+                return replace(existing_reply(chunks[0]), end_line=end, notes=(SAME_NOTE,), existed=True)
+            at = datetime.fromisoformat(known.at).astimezone()
+            is_here = not found and known.address == place and memory_key(identity) not in deleted
+            if is_here and (at.date() == date.today() or has_entry(journal_path(Path(root.path), at), identity)):
+                return replace(memory, id=identity, at=at)
+        return memory
 
     def _with_statements(self, memory: NewMemory) -> NewMemory:
         """Let a memory replace the captured words, too, that the rules it replaces were made of; the note of a turn says more."""
@@ -128,20 +162,30 @@ class ProjectMemories(Struct, frozen=True):
         to_global = root.project == GLOBAL_PROJECT
         memories = memories if to_global else with_git_head(memories, self.scope.place.project.root)
         notes = () if to_global else describe_new_project(self.scope.place)
-        # Before the journal is written: an entry that the registry does not know is taken for a stranger's.
-        memories = [memory if memory.id else replace(memory, id=new_id()) for memory in memories]
-        self.register(memories)
-        replies = list(add(memories, root, self.scope.job((root,)), self.scope.store, self.scope.embedder))
+        job = self.scope.job((root,))
+        replies = add(memories, job, self.scope.store, self.scope.embedder, own_entries=self.own_entries)
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
             notes = (*notes, *filter(None, [self.scope.roots.remember([root])]))
         replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
         self.scope.refresh_delivery()
         return replies
 
-    def register(self, memories: Sequence[NewMemory]) -> None:
-        """Register memories as written on this machine. They are safe in their files even if the home is read-only."""
+    @contextmanager
+    def own_entries(
+        self, memories: Sequence[NewMemory], folder: str = "", *, project: str = "", before: str | None = None
+    ) -> Iterator[None]:
+        """Register memories as written on this machine before their journal is, and list its entries for hooks after that.
+
+        An entry that the registry does not know is taken for a stranger's. Memories are safe in their files even if the
+        home is read-only. `folder` is that which they are added to, `before` the text that an edit replaces.
+        """
+        authored, project = self.scope.authored(), project or self.scope.place.project.id
         with suppress(StoreUnwritable):
-            self.scope.authored().record(memories, self.scope.place.project.id)
+            authored.record(memories, project, folder=folder, before=before)
+        yield
+        with suppress(StoreUnwritable):
+            authored.record(memories if before is not None else (), project)
+        self.scope.list_own_entries()
 
     def delete(self, identity: str) -> DeleteReply:
         """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""
@@ -172,6 +216,7 @@ class ProjectMemories(Struct, frozen=True):
             self.scope.embedder,
             self.scope.job(()),
             self.scope.authored(),
+            self.own_entries,
             self.scope.refresh_delivery,
         )
         return editor.edit(identity, before, after, None if keep_secrets else self.scope.defaults.capture.patterns)

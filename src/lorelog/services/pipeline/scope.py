@@ -31,6 +31,7 @@ from lorelog.core.options import (
 from lorelog.core.paths import cache_folder
 from lorelog.core.ports import Embedder, Reranker, Store
 from lorelog.core.query import Filters
+from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans, visible_projects
@@ -340,4 +341,13 @@ class ProjectScope:
                 from lorelog.services.standing.memories import write_memories
 
                 write_memories(source, marks, check)
-            source.write_own_entries(self.place.project.id, [str(self.place.journals)])
+        self.list_own_entries()
+
+    def list_own_entries(self) -> None:
+        """Bring the list of this project's own journal entries up to date; a failure is ignored, and the next call writes it."""
+        from lorelog.services.standing.ownership import write_own_entries
+
+        project, journals, authored = self.place.project.id, [str(self.place.journals)], self.authored()
+        file = Path(DeliveryFiles(str(self.place.tenant_folder), project).own)
+        with suppress(LorelogError, OSError):  # again if a journal or the list was changed meanwhile
+            all(write_own_entries(file, project, journals, authored) for _ in range(3 if project else 0))

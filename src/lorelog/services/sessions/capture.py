@@ -29,7 +29,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
@@ -58,10 +57,11 @@ from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import prompted_memories
 from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, PauseNotes, count_waiting
-from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.indexing.run import IndexJob, index_written
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
     AnchorFields,
+    OwnEntries,
     anchor_fields,
     append_entries,
     has_entry,
@@ -140,8 +140,8 @@ class CaptureContext(Struct, frozen=True, kw_only=True):
     """Returns the store for tool calls and errors of turns."""
     refresh: Callable[[], None] = lambda: None
     """Called after journals were written and indexed."""
-    register: Callable[[Sequence[NewMemory]], None] = lambda memories: None
-    """Registers memories, which have ids, as written on this machine."""
+    own_entries: OwnEntries = lambda *_: nullcontext()
+    """The context in which memories are written to a folder."""
     is_vouched: bool = True
     """False if only a file says who spoke: an agent named it. Then nothing in it counts as the user's word."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -509,8 +509,8 @@ class _SessionCapture:
         )
         self._touched.add(journal)
         session = self._event.session if self._context.options.session_headings else ""
-        entries = append_entries(Path(self._root.path), memories, drafts[0].when, session=session)
-        self._context.register(memories)
+        with self._context.own_entries(memories, ""):
+            entries = append_entries(Path(self._root.path), memories, drafts[0].when, session=session)
         self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
         traced = [
             TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
@@ -548,8 +548,8 @@ class _SessionCapture:
             if own:
                 self._touched.add(journal)
             when = next(iter(memories.values())).at or self._event.at
-            entries = append_entries(journal.parent, list(memories.values()), when)
-            self._context.register(list(memories.values()))
+            with self._context.own_entries(list(memories.values()), ""):
+                entries = append_entries(journal.parent, list(memories.values()), when)
         except StoreError:
             if own:
                 raise
@@ -595,16 +595,7 @@ def _new_part(turn: ParsedTurn, row: CaptureRow) -> ParsedTurn:
 
 def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext) -> list[str]:
     """Index journals. Errors become notes, because the entries are on disk."""
-    notes: list[str] = []
-    job = replace(context.job((root,)), roots=(root,))
-    try:
-        files = [
-            SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())) for path in journals if path.exists()
-        ]
-        report = IndexRun(context.store, context.embedder, job).over_files(files)
-        notes += [*report.notes, *(problem.message for problem in report.problems)]
-    except StoreError as error:
-        notes.append(f"saved, but not searchable yet: {error.message}")
+    notes = list(index_written(journals, context.job((root,)), context.store, context.embedder))
     with suppress(StoreUnwritable):  # journals are indexed even if they are not a remembered root
         context.roots.remember([root])
     context.refresh()

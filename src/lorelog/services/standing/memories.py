@@ -28,6 +28,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
+from lorelog.core.record import CHANGED_ORIGIN
 from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import (
@@ -257,6 +258,7 @@ def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts
     # Another memory with the id of an own one is forged.
     others = [draft for draft in drafts if draft.stored.chunk.memory not in own_ids]
     changed = [draft for draft in others if draft.stored.chunk.memory in registered and draft.claim is not False]
+    changed_ids = {draft.stored.chunk.memory for draft in changed}
     last_wordings = _last_wordings(source.folder, changed)
     foreign = [draft.stored for draft in others if draft.memory is not None and draft.memory.is_standing]
     writers = find_writers(source.folder, foreign)
@@ -266,12 +268,14 @@ def read_memories(source: DeliverySource, marks: MemoryMarks, verdicts: Verdicts
         if memory is None or state.superseded_by or (state.expired and not memory.edited):
             continue
         is_own = memory.edited or memory.id in own_ids
+        is_changed = memory.id in changed_ids and not is_own and memory.id not in writers
         at_start = source.lifecycle.is_at_start(memory.id)
         # What a model filed comes with its cues, and is listed only if it forbids or was said again.
         is_filed = bool(memory.cues) and FILED_BY in memory.reason
         yield replace(
             memory,
             own=is_own,
+            origin=CHANGED_ORIGIN if is_changed else memory.origin,
             expires=memory.expires if memory.edited else state.expires,
             writer="" if is_own else writers.get(memory.id, ""),
             verdict=verdicts.get(memory.id, memory.verdict),

@@ -6,7 +6,8 @@ track them.
 
 The hook at session start cannot read the registry, so a digest per own entry of the newest journals is written to
 `<key>.own`, in the home. A digest covers all that is shown of an entry: text that somebody changes, or adds to a journal
-(with `git pull`, for example), is not in the list, and is shown as a quotation that came with the repository.
+(with `git pull`, for example), is not in the list, or marked as changed, and is shown as a quotation. The list has the state of
+each journal, so that a hook knows whether it is older than the file.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ from lorelog.core.ports import Store
 from lorelog.core.query import Hit
 from lorelog.core.record import CHANGED_ORIGIN, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.light.delivery_files import (
+    CHANGED_MARK,
     MAX_JOURNALS,
     RULE_TYPES,
     STANDING_TYPES,
     DeliveryFiles,
     RecentEntry,
     entry_digest,
+    file_state,
     is_users_word,
     list_journal_days,
     parse_entries,
@@ -52,8 +55,10 @@ from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Workspace
 HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 OwnClaim = bool | tuple[str, str]
 """Whether a memory is the user's own, or the digests that the registry must confirm."""
-_OWN_FORMAT = "1"
+_OWN_FORMAT = "2"
 """Increase this when the same journals give another list."""
+_ALL = "all"
+"""Line of a journal whose entries are all own."""
 _MAX_JOURNALS_SCANNED = 1_000
 """Newest journals of a folder that are searched for own entries."""
 _MAX_ID_CHARS = 200
@@ -113,7 +118,7 @@ class Ownership:
         if memory := chunk.anchor.memory if chunk.anchor else "":
             is_ours = self._authored.knows(memory)
         else:
-            is_ours = is_below(chunk.source, self._journals) and Path(self._journals).with_name(".gitignore").exists()
+            is_ours = is_below(chunk.source, self._journals) and _is_ignored(self._journals)
         return CHANGED_ORIGIN if is_ours else REPOSITORY_ORIGIN
 
     def with_shown_anchor(self, stored: StoredChunk, store: Store) -> StoredChunk:
@@ -127,7 +132,7 @@ class Ownership:
         By the file that hooks read; None if there are none.
         """
         files = DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id).standing
-        phrases = _read_own_standing(files, tuple(map(_file_state, files)))
+        phrases = _read_own_standing(files, tuple(map(file_state, files)))
 
         def stands(stored: StoredChunk, query: str) -> bool | None:
             memory = stored.chunk.memory
@@ -153,7 +158,7 @@ class Ownership:
         project = stored.project or self._workspace.project.id
         if is_below(chunk.source, os.path.realpath(f"{project}/{MEMSEARCH_FOLDER}")):
             own = DeliveryFiles(str(self._workspace.tenant_folder), project).own
-            return chunk.source not in read_own_entries(own)[1]
+            return chunk.source not in read_own_entries(own)
         if not has_id and not is_below(chunk.source, self._journals):
             return False
         first = _first_piece(stored, store)
@@ -215,22 +220,17 @@ def _read_own_standing(files: tuple[str, ...], states: tuple[str, ...]) -> dict[
     return {memory["id"]: tuple(memory.get("named", ()) if memory.get("type") in RULE_TYPES else ()) for memory in own}
 
 
-def _file_state(path: str) -> str:
-    try:
-        status = Path(path).lstat()
-    except OSError:
-        return ""
-    return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
+def _is_ignored(journals: str) -> bool:
+    """Return True if Git ignores a project's journals: then nobody else can have changed them."""
+    return Path(journals).with_name(".gitignore").exists()
 
 
 class _Journal(Struct, frozen=True):
-    """A journal, its state, and the digests of its own entries."""
+    """A journal, its state, and its lines in the list: its path, and the digests of entries; none if no entry is own or changed."""
 
     path: str
     stamp: str
-    digests: tuple[str, ...] = ()
-    is_whole: bool = False
-    """True if all entries are own."""
+    lines: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -256,12 +256,14 @@ def write_own_entries(file: Path, project: str, folders: Sequence[str], authored
     found = _own_journals(registered, known, authored)
     if others:
         untracked = untracked_files(project, [journal.path for journal in others])
+        found += [journal for journal in others if journal.path not in untracked][:MAX_JOURNALS]
         for journal in [journal for journal in others if journal.path in untracked][:MAX_JOURNALS]:
             digests = tuple(map(entry_digest, journal.entries(read_tail(journal.path))))
-            found.append(replace(journal, digests=digests))
+            found.append(replace(journal, lines=(journal.path, *digests)))
     lines = [stamp]
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for journal in found:
-        lines += [f"{journal.path}\t{journal.stamp}\t{'all' if journal.is_whole else 'some'}", *journal.digests]
+        lines += [f"{journal.path}\t{journal.stamp}", *journal.lines]
     write_atomic(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"), durable=False)
     return True
 
@@ -269,27 +271,34 @@ def write_own_entries(file: Path, project: str, folders: Sequence[str], authored
 def _own_journals(
     journals: Sequence[_Journal], known: Mapping[str, _Journal], authored: AuthoredMemories
 ) -> list[_Journal]:
-    """Return the newest journals with own entries. A repository may contain any number of others."""
-    found: list[_Journal] = []
+    """Return the newest journals with own entries, and the newest others. A repository may contain any number of them."""
+    own, others = list[_Journal](), list[_Journal]()
     for journal in sorted(journals, key=lambda journal: journal.name, reverse=True):
         before = known.get(journal.path)
-        if before is not None and before.is_whole and before.stamp == journal.stamp:
-            found.append(before)
+        if before is not None and _ALL in before.lines and before.stamp == journal.stamp:
+            own.append(before)
         else:
             text = read_tail(journal.path)
             # Without a pattern: a thousand journals would take half a second.
             ids = (word for after in text.split("memory:")[1:] for word in after[:_MAX_ID_CHARS].split(maxsplit=1)[:1])
-            if any(map(authored.knows, ids)):
-                entries = journal.entries(text)
-                own = [entry for entry in entries if authored.wrote_all(_to_anchor(entry), "\n".join(entry.raw))]
-                digests = tuple(map(entry_digest, own))
-                found += [replace(journal, digests=digests, is_whole=len(own) == len(entries))] if own else []
-        if len(found) == MAX_JOURNALS:
+            is_ignored = _is_ignored(journal.path.rpartition("/")[0])
+            entries = journal.entries(text) if is_ignored or any(map(authored.knows, ids)) else []
+            digests: list[str] = []
+            for entry in entries:
+                if authored.wrote_all(entry_anchor(entry), "\n".join(entry.raw)):
+                    digests.append(entry_digest(entry))
+                elif authored.knows(entry.memory) if entry.memory else is_ignored:
+                    digests.append(CHANGED_MARK + entry_digest(entry))
+            is_whole = len(digests) == len(entries) and CHANGED_MARK not in "".join(digests)
+            lines = (journal.path, *digests, *([_ALL] if is_whole else [])) if digests else ()
+            (own if lines else others).append(replace(journal, lines=lines))
+        if len(own) == MAX_JOURNALS:
             break
-    return found
+    return own + others[:MAX_JOURNALS]
 
 
-def _to_anchor(entry: RecentEntry) -> Anchor:
+def entry_anchor(entry: RecentEntry) -> Anchor:
+    """Return the anchor of a journal entry."""
     from urllib.parse import unquote
 
     names = ("memory", "type", "origin", "supersedes", "expires")
@@ -301,7 +310,7 @@ def _list_journals(project: str, folder: str) -> Iterator[_Journal]:
     """Yield the newest journals of a folder with their state."""
     for name in list_journal_days(project, folder)[:_MAX_JOURNALS_SCANNED]:
         path = f"{os.path.realpath(folder)}/{name}"
-        if (state := _file_state(path)) and "\n" not in path and "\t" not in path:
+        if (state := file_state(path)) and "\n" not in path and "\t" not in path:
             yield _Journal(path, state)
 
 
@@ -314,12 +323,11 @@ def _read_list(file: Path) -> tuple[str, dict[str, _Journal]]:
     journals: dict[str, _Journal] = {}
     path = ""
     for line in lines[1:]:
-        if line.startswith("/"):
-            path, _, rest = line.partition("\t")
-            stamp, _, extent = rest.partition("\t")
-            journals[path] = _Journal(path, stamp, (), extent == "all")
+        name, tab, stamp = line.partition("\t")
+        if tab:
+            path, journals[name] = name, _Journal(name, stamp)
         elif path:
-            journals[path] = replace(journals[path], digests=(*journals[path].digests, line))
+            journals[path] = replace(journals[path], lines=(*journals[path].lines, line))
     return (lines[0] if lines else ""), journals
 
 

@@ -15,13 +15,11 @@ from msgspec import Struct
 from lorelog.core.document import ChunkKey
 from lorelog.core.ids import blake2b
 from lorelog.core.ports import Store
-from lorelog.light.delivery_files import project_key
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
-from lorelog.services.standing.ownership import write_own_entries
 
-FORMAT = "9"
+FORMAT = "10"
 """Increase this when the same memories give other files."""
 MAX_MEMORIES = 20_000
 Verdicts = Mapping[str, str]
@@ -70,8 +68,3 @@ class DeliverySource(Struct, frozen=True, kw_only=True):
             return self.stamp_file.read_text("utf-8") == self.stamp_of(marks)
         except (OSError, ValueError):
             return False
-
-    def write_own_entries(self, project: str, folders: Sequence[str]) -> bool:
-        """Write the list of own journal entries of a project; return True if it changed."""
-        file = self.folder / f"{project_key(project)}.own"
-        return bool(project) and write_own_entries(file, project, folders, self.authored)

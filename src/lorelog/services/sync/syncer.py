@@ -444,12 +444,12 @@ class Syncer:
         """Write what others have to the files here, and return the number of records that were added."""
         if self._settings.team:
             known_writers(self._deps.workspace.cache_folder / "delivery", exchange_plan.find_writers(plan.files))
+        for log, lines in plan.logs.items():  # first: an entry that is not registered is taken for a stranger's
+            local.write_log(log, lines)
         for project, name in self._projects.items():
             added, replaced = plan.added.get(name, {}), plan.replaced.get(name, {})
             if added or replaced:
                 local.write_entries(project, added, replaced)
-        for log, lines in plan.logs.items():
-            local.write_log(log, lines)
         report = local.add_records(plan.records, restore=not self._settings.team, patterns=self._deps.patterns)
         self._problems += [f"record {problem.id}: {problem.message}" for problem in report.problems]
         self._index(local)
