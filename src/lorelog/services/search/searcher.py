@@ -462,7 +462,9 @@ class Searcher:
             query, terms, vector, calibration_of(self._model), coverage.chunks, self._context.deps.stands
         )
         candidates = self._find(question, options, troubles)
-        left = coverage if vector is None else self._store.lane_coverage(options.filters)
+        # Damage is found by reading: then no chunk has a vector any more.
+        is_suspect = vector is not None and not candidates.cosines
+        left = self._store.lane_coverage(options.filters) if is_suspect else coverage
         if left.with_vectors < coverage.with_vectors:
             lost = plural(coverage.with_vectors - left.with_vectors, "damaged vector")
             troubles.append(f"{lost} removed: keywords find the texts until 'lorelog index' makes vectors again")
