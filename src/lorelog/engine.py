@@ -21,7 +21,7 @@ from lorelog.core.query import SearchReply
 from lorelog.services.pipeline.scope import ProjectScope
 
 if TYPE_CHECKING:
-    from lorelog.services.code.scope import CodeScope
+    from lorelog.services.code import CodeScope
     from lorelog.services.compact.compactor import Compactor
     from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
@@ -278,7 +278,7 @@ class Engine(ProjectScope):
 
     def code(self, *, all_projects: bool = False) -> CodeScope:
         """Return the code index, as visible from this working tree."""
-        from lorelog.services.code.scope import CodeScope
+        from lorelog.services.code import CodeScope
 
         tables = self.deps.side_databases.code()
         return CodeScope(tables, self.place, all_projects=all_projects or self.defaults.all_projects)

@@ -219,7 +219,7 @@ def _format_validation_error(
             return f"the field {whole!r} is missing" if missing else f"there is no field {whole!r}"
         constraint, value = _format_constraint(reason, _field_types(operation.request, field)), values.get(field)
         shown = value is not None and not constraint.startswith("must not be")
-        return f"{field} {constraint}" + (f" (got {_truncate(value)})" if shown else "")
+        return f"{field} {constraint}" + (f" (got {shorten_value(value)})" if shown else "")
     if unknown[0] in COMPUTED_FIELDS:
         return f"there is no field {unknown[0]!r}: the trust of a record is computed from the ledger"
     near = nearest_name(str(unknown[0]), known)
@@ -274,7 +274,8 @@ def _format_constraint(reason: str, kinds: tuple[msgspec.inspect.Type, ...]) -> 
     return f"is invalid: {reason}"
 
 
-def _truncate(value: object) -> str:
+def shorten_value(value: object) -> str:
+    """Return at most 60 characters of a value, for a message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
 

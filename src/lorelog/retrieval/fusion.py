@@ -1,33 +1,16 @@
 """Combines the scores of the two lanes into one, with named parts.
 
-Weights. No fixed weight is right: Chinese needs words, questions about code need vectors, and one index can hold
-both. The share of the vectors is a logistic function of what this question found, and of nothing else: not of the index, its size or
-the length of its texts.
+Weights. The share of the vectors is a logistic function of what this question found, and of nothing else: not of the index, its size or
+the length of its texts. docs/search.md has the formula and the reasons, docs/decisions/retrieval.md what was measured. Both
+shares are cubed (`SHARPNESS`): what a lane puts first by a clear margin is not buried by what is in the middle of both. The
+numbers are learned (`relevance`). Last, a question of a few literal words only (identifiers, paths, codes, quoted phrases) is for
+the lexical lane, and in a short question one more identifier never raises the weight of the vectors.
 
-- `coverage`: BM25 of the best chunk as a share of what a chunk with every word would have. One of three words in common says little.
-- `terms`: of a long question, some words are in every text. Those that are count for more.
-- `lead`: how far the best cosine is ahead of the others. An encoder that knows the subject is sure of it.
-- `agreement`: BM25 of the chunk with the best cosine as a share of the best. An encoder that reads the language finds some of the words.
-- keywords: who types up to three words without small ones, or up to five rare ones, wants the texts that have them.
-- unread: the share of letters and small words of scripts and languages that the encoder was not trained on.
+Neighbours. A turn of a dialogue or a line of a journal says little by itself, so a short chunk borrows from its neighbours in the file, the more the
+shorter it is. The borrowed score is a part of its own, so that the lanes' parts are the chunk's own scores.
 
-The places of the lanes' first hits in each other's lists say nothing more. Both shares are cubed (`SHARPNESS`): what a lane puts first by a clear margin is not buried by what is
-in the middle of both, as words are that every entry shares. BM25 is counted less the less of the question it covers, for what is
-best among accidental matches is no match. The numbers are learned on all sets at once (`relevance`), first for the largest loss
-against the better lane, then for the mean. Last, a question of a few literal words only (identifiers, paths, codes,
-quoted phrases) is for the lexical lane, and in a short question one more identifier never raises the weight of the vectors.
-
-Neighbours. A turn of a dialogue or a line of a journal says little by itself: "Yes, on Friday" answers a question
-only next to the turn that asks it. So a short chunk borrows from its neighbours in the file, the more the shorter it
-is. Measured over all sets: without the length, this raises dialogue turns (nDCG@10 .530 to .551) and lowers
-everything longer (sessions .826 to .810, abstracts .725 to .707); with it, turns gain the same and the rest stays
-within a few thousandths. The borrowed score is a part of its own, so that the lanes' parts are the chunk's own
-scores.
-
-Fusion. The default is a convex combination because it keeps distances: a best hit far ahead stays far ahead.
-Reciprocal rank fusion, which discards them, is optional. Both lanes are normalised per query: BM25 has no upper
-bound, so it is divided by the best; cosines of one model are in a narrow band, so they are stretched over the range
-of the candidates. If all cosines are equal, each counts as 1.
+Fusion. The default is a convex combination because it keeps distances: a best hit far ahead stays far ahead. Both lanes are
+normalised per query: BM25 is divided by the best; cosines are stretched over the range of the candidates.
 
 A chunk without a vector is new, not bad: its lexical share replaces the dense one. A score that is not finite is left
 out, with a note. Equal scores keep the order of the lexical lane, then of the dense lane. Hundreds of candidates are

@@ -2,31 +2,14 @@
 
 `python -m bench.quality.fit --write FILE` learns these numbers on judged sets and writes `calibrations.json`.
 
-A cosine says nothing by itself: each encoder has its own range, and each question its own level (short and common
-questions are near everything). In a large index the other candidates give the level; in one of ten notes there are none.
-So the mean vector of a hundred texts about anything is shipped with an encoder (`centre`): its product with the
-question's vector is the cosine that this question has with a text chosen at random, and costs one product. `spread` is
-the usual deviation from it.
+A cosine says nothing by itself: each encoder has its own range, and each question its own level. So the mean vector of a hundred
+texts about anything is shipped with an encoder (`centre`): its product with the question's vector is the cosine that this question
+has with a text chosen at random. `spread` is the usual deviation from it. An encoder that was not measured has no centre.
 
-An encoder that was not measured has no centre. Its cosines are then compared with those of the other candidates.
-
-The probability that a hit is relevant at all.
-
-A score ranks the hits of one query; it does not say whether any of them answers it. So each hit also has a
-probability, calibrated on questions with and without an answer, in indexes of 5 chunks to thousands. It is a logistic
-function of:
-
-- the words of the query in the hit, and how far its cosine is above those of texts about anything (`calibration`);
-- whether the query looks like keywords, which every text answers that has them;
-- the margin of its score over the best other hit: a hit that stands alone is more often right;
-- how far the best cosine is ahead of the others, and the number of chunks: among many, one looks like an answer by accident.
-
-Its score itself, the language and the level of the question's cosines are left out: they made families of sets worse that were not learned
-from.
-
-Along a list of hits it never rises: a hit is not more likely relevant than one that ranks before it. Where nothing is
-known it is 0 and has no word: a hit without a word of the query, by an encoder that was not measured, in an index too small
-to compare its cosine with others.
+A score ranks the hits of one query; it does not say whether any of them answers it. So each hit also has a probability of being
+relevant: a logistic function of features that docs/search.md explains, calibrated on questions with and without an answer, in
+indexes of 5 chunks to thousands. Along a list of hits it never rises. Where nothing is known it is 0 and has no word: a hit without a
+word of the query, by an encoder that was not measured, in an index too small to compare its cosine with others.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from tests.services.code.trees import Tree
 from lorelog.core.code import CodeVerb, SymbolKind
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import NotFound
+from lorelog.services.code import CodeScope
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
 from lorelog.services.code.questions import MAX_ANSWERS, answer_question
-from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import Project, Workspace
 
 CHAIN = {

@@ -9,8 +9,8 @@ from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
 from lorelog.core.code import Certainty, UseKind
 from lorelog.core.code_reply import CodeReply
+from lorelog.services.code import CodeScope
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
-from lorelog.services.code.scope import CodeScope
 from lorelog.services.places.workspace import Project, Workspace
 
 

@@ -29,9 +29,9 @@ from lorelog.core.code_reply import (
 )
 from lorelog.core.errors import NotFound
 from lorelog.core.paths import is_below
+from lorelog.services.code import CodeScope
 from lorelog.services.code.receiver_types import TypeResolver, split_hint
 from lorelog.services.code.references import ReferenceResolver
-from lorelog.services.code.scope import CodeScope
 from lorelog.services.code.view import (
     CLASSES,
     FUNCTIONS,

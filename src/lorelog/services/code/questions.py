@@ -21,7 +21,7 @@ from lorelog.core.code import CodeVerb, UseKind
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import NotFound
 from lorelog.language.lexicon import lexicon
-from lorelog.services.code.scope import CodeScope
+from lorelog.services.code import CodeScope
 
 MAX_QUESTION_CHARS = 300
 """A longer text is a prompt, and asks for more than a location."""

@@ -22,7 +22,7 @@ from lorelog.services.places.workspace import CODE_DATABASE
 
 if TYPE_CHECKING:
     from lorelog.core.memory import DeleteReply, ExpandReply, GetReply, ListReply
-    from lorelog.services.code.scope import CodeScope
+    from lorelog.services.code import CodeScope
     from lorelog.services.memories.edit import EditReply
 
 

@@ -25,7 +25,7 @@ from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searc
 
 if TYPE_CHECKING:
     from lorelog.core.query import SearchReply
-    from lorelog.services.code.scope import CodeScope
+    from lorelog.services.code import CodeScope
 
 _INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' erases it"
 _INDEX_IS_NEW = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"

@@ -36,6 +36,7 @@ from lorelog.core.query import Filters
 from lorelog.core.serializable import json_form, to_json
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import operation_of
+from lorelog.operations.dispatch import shorten_value
 from lorelog.operations.operation import Operation, RequestContext
 from lorelog.operations.requests import OperationRequest
 
@@ -241,7 +242,8 @@ def filter_arguments(filters: FilterArgument | None, **keywords: Any) -> dict[st
         given = dict(filters)
     else:
         raise UsageError(
-            f"filters must be Filters or a dictionary (got {_shorten(filters)})", hint="Filters(types=('decision',))"
+            f"filters must be Filters or a dictionary (got {shorten_value(filters)})",
+            hint="Filters(types=('decision',))",
         )
     arguments: dict[str, Any] = {}
     for name, value in (*given.items(), *keywords.items()):
@@ -265,7 +267,7 @@ def id_of(identity: Identity, name: str) -> str:
         found = identity if isinstance(identity, str) else getattr(identity, "id", None)
     if not isinstance(found, str):
         raise UsageError(
-            f"{name} must be an id or something that has one (got {_shorten(identity)})",
+            f"{name} must be an id or something that has one (got {shorten_value(identity)})",
             hint="pass a hit, a reply of add, or its id as text",
         )
     return found
@@ -288,7 +290,7 @@ def _project_ids(directories: Any) -> list[str]:
     if isinstance(directories, str | os.PathLike):
         directories = [directories]
     elif not isinstance(directories, Iterable) or isinstance(directories, bytes):
-        raise UsageError(f"project must be a directory or several (got {_shorten(directories)})")
+        raise UsageError(f"project must be a directory or several (got {shorten_value(directories)})")
     paths = [_to_json_value("project", directory) for directory in directories]
     return [find_project(os.path.expanduser(path)).id if path else "" for path in paths]  # noqa: PTH111
 
@@ -308,8 +310,3 @@ def _to_json_value(name: str, value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return value  # also those that can be iterated: refused by their field, not taken apart
     return [_to_json_value(name, part) for part in value] if isinstance(value, Iterable) else value
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
