@@ -1,27 +1,9 @@
 """Features that adjust the scores of the first candidates: matched words, entry size, quoted phrases.
 
-Match features. BM25 ignores positions, and lets a repeated word make up for a missing one. Reading the few best
-chunks again costs a millisecond and gives: the share of the query's words that are present (`coverage`), which of its
-adjacent words are adjacent here too (`phrase`), how close together the others are (`proximity`), and which missing
-words are part of a longer one, as in compounds and names (`part-words`). Only English words are stemmed, so in other
-languages a missing word counts in part if most of its runs of four letters are here. Every word is weighted by its rarity. The
-weights are learned on all sets together and sum to 1 with those of the lanes and of the entry. Those below are for words
-alone; with vectors the weights depend on the query (`fusion.weigh_lanes`).
-
-Entry size. A long entry is split into many chunks, and each is another chance to look like the answer: the best of
-ten draws says less than a single one. So a chunk counts for more the fewer chunks its entry has, up to
-`MAX_ENTRY_CHUNKS`. An entry is an outermost section of its file (a note, a page under one title) or a turn of a
-journal (`is_entry_path`). It counts as far as short and long entries are mixed among the candidates (`entry_mix`): where nearly all
-are alike, the few others are long for a reason.
-
-Names. A document's title in its front matter and its file name are in no chunk. Their words count as those of a heading would.
-
-Commands. A captured entry lists the commands of its turn. A word that only the commands have counts for less than one of the outcome:
-the list repeats names of programs and files, whatever the turn was about.
-
-Quoted phrases. A text with the quoted phrase ranks before all texts with only its words: this part outweighs lanes,
-entry and match features together. Case and white space are ignored, and a phrase may cross a line end; it must begin
-and end at word borders. Backticks are not quotation marks: they mark code, not a literal phrase.
+docs/search.md explains each ("Close reading", "Entries", "Quoted phrases"). Every word is weighted by its rarity. The weights are
+learned on all sets together and sum to 1 with those of the lanes. Those below are for words alone; with vectors they
+depend on the query (`fusion.weigh_lanes`). A word that only the listed commands of a captured entry have counts for less: the
+list repeats names of programs and files, whatever the turn was about.
 """
 
 from __future__ import annotations
