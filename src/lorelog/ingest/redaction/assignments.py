@@ -115,8 +115,8 @@ def _later_values(text: str, after: re.Match[str], *, is_key: bool) -> Iterator[
     The expression ends where another name gets a value, unless that name says default or value.
     """
     position, name = after.end(), ""
-    ends = (text.find("\n", position), text.find("\\n", position), position + _MAX_EXPRESSION_CHARS)
-    for quoted in _QUOTED_VALUE.finditer(text, position, min(end for end in ends if end >= 0)):
+    stretch = text[position : position + _MAX_EXPRESSION_CHARS].partition("\n")[0].partition("\\n")[0]
+    for quoted in _QUOTED_VALUE.finditer(text, position, position + len(stretch)):
         between = text[position : quoted.start()].rstrip()
         if ";" in between or (position == after.end() and not after[2] and not between.endswith("=")):
             return
@@ -364,10 +364,7 @@ def _below_name_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     for match in _VALUE_BELOW_NAME.finditer(text):
         before = text[max(0, match.start() - 90) : match.start()].rpartition("\n")[2]
         line = lowered[match.start() - len(before) : match.start()]
-        for stem in _NAME_STEMS:  # several times faster than any()
-            if stem in line:
-                break
-        else:
+        if not any(map(line.__contains__, _NAME_STEMS)):
             continue  # in programs, nearly every colon at the end of a line
         name = _TRAILING_NAME.search(before)
         is_certain = match[3] is not None or (  # alone on its line, or a key even where other text follows it
