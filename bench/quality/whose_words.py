@@ -1,4 +1,4 @@
-"""Whose words come first: standing statements among turns, pages by their title, and sources beside their summary.
+"""Whose words come first: standing statements among turns, pages by their title, sources beside their summary, real questions.
 
 python -m bench.quality.whose_words --data DIR --sessions DIR --keep DIR [--weights 0,.1,.2]
 
@@ -10,26 +10,35 @@ summaries, each project of the set small_projects is compacted without a model, 
 is about all of a project. Homes are kept in `--keep`: another version is measured without embedding everything again.
 
 With --weights, the prior of standing statements is chosen on all teams but one, and reported on that one.
+
+`real` questions are what a developer of the team asks weeks later. Their projects hold what capture kept, and nothing else. One reader
+labelled them in two steps. First all journals were read, without their lists of commands, and each question was written with the ids of the
+notes that answer it, before anything was searched. Then each other note among the first five of any ranking was judged, by its beginning
+where that was enough. A note answers if it says what was asked and still holds: a decision that a later one replaced does not.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from unittest import mock
 
 from bench.delivery.hook_calls import Bench
 from bench.delivery.recorded_judge import RecordedJudge, digest_of
-from bench.delivery.timeline import read_team
+from bench.delivery.timeline import Session, read_team
+from bench.quality.rivals import PlainBM25
 from bench.quality.sets import JudgedSet, load
 
 from lorelog import Lorelog
-from lorelog.core.query import Hit
+from lorelog.core.document import ChunkKey
+from lorelog.core.query import Hit, Lane, SearchReply
 from lorelog.services.cues.cue import read_cues
 from lorelog.services.review.judge import LASTING_LABELS
 from lorelog.services.search import candidates
@@ -80,19 +89,25 @@ HEAD = "| questions | | MRR | first | of 3 | of 5 |\n|---|--:|--:|--:|--:|--:|"
 # -- standing statements among turns -------------------------------------------------------------------------------------
 
 
+def capture_team(transcripts: Path, bench: Bench, root: Path, memory: Lorelog) -> Iterator[Session]:
+    """Capture the sessions of a team into a project, by their beginning, and yield each."""
+    for session in read_team(transcripts):
+        path = bench.root / "transcripts" / session.host / f"{session.name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(session.lines)
+        path.write_text(text.replace(session.directory, str(root)) if len(session.directory) > 1 else text)
+        asked = {"host": session.host, "session": session.name, "transcript": str(path), "everything": True}
+        memory.call("session.capture", asked | {"moment": "session-end"})
+        yield session
+
+
 def ask_team(transcripts: Path, labels: Path, folder: Path) -> dict[str, Ranks]:
     """Return the ranks of a team's statements and turns."""
     judge = RecordedJudge.read(labels)
 
     def fill(bench: Bench, root: Path, memory: Lorelog) -> dict[str, str]:
         filed: dict[str, dict[str, object]] = {}
-        for session in read_team(transcripts):
-            path = bench.root / "transcripts" / session.host / f"{session.name}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            text = "".join(session.lines)
-            path.write_text(text.replace(session.directory, str(root)) if len(session.directory) > 1 else text)
-            asked = {"host": session.host, "session": session.name, "transcript": str(path), "everything": True}
-            memory.call("session.capture", asked | {"moment": "session-end"})
+        for session in capture_team(transcripts, bench, root, memory):
             for digest in (digest_of(*said) for said in session.said):
                 label, subject = judge.labels.get(digest, ("", ""))
                 if label in LASTING_LABELS:
@@ -224,6 +239,110 @@ class _Notes:
         return {reply.memory: text.id for text, reply in zip(self._texts, added.memories, strict=True)}
 
 
+# -- real questions ------------------------------------------------------------------------------------------------------
+
+RANKINGS = (*map(str, Lane), "BM25")
+WORDS = ("strong", "likely", "weak")
+_ENTRY = re.compile(r"^<!--.*?\bmemory:(\S+).*?-->\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class RealQuestion:
+    """A question of a team's developer, and what each ranking finds."""
+
+    kind: str
+    team: str
+    answers: frozenset[str]
+    """First eight characters of the ids of the notes that answer it; none if nothing does."""
+    text: str
+    found: dict[str, list[str]] = field(default_factory=dict)
+    """The first five notes of each ranking, by the same characters."""
+    reply: SearchReply | None = None
+    """The hybrid one."""
+
+    def is_found(self, ranking: str, limit: int) -> bool:
+        """Return True if an answer is among the first notes."""
+        return not self.answers.isdisjoint(self.found[ranking][:limit])
+
+    def ask(self, memory: Lorelog, plain: PlainBM25) -> None:
+        """Search by all rankings."""
+        replies = {lane: memory.search(self.text, k=5, lane=lane) for lane in Lane}
+        self.reply = replies[Lane.HYBRID]
+        self.found = {str(lane): [_short(hit) for hit in reply.hits] for lane, reply in replies.items()}
+        self.found["BM25"] = [str(key) for key in plain.rank(self.text, 5)]
+
+
+def _short(hit: Hit) -> str:
+    return hit.anchor.memory[:8] if hit.anchor else ""
+
+
+def ask_real(options: argparse.Namespace) -> list[RealQuestion]:
+    """Return the real questions of the teams whose sessions are there, with what was found."""
+    asked = []
+    for answer, text in questions("real"):
+        head, _, ids = answer.partition(":")
+        team, _, kind = head.partition("/")
+        asked.append(RealQuestion(kind, team, frozenset(ids.split()), text))
+    for team in sorted(options.sessions.iterdir()):
+        own = [question for question in asked if team.name.endswith(f"+{question.team}")]
+        folder = options.keep / f"{team.name}-captured"
+        if not own:
+            continue
+
+        def fill(bench: Bench, root: Path, memory: Lorelog, team: Path = team) -> int:
+            return sum(1 for _ in capture_team(team, bench, root, memory))
+
+        with project_in(folder, fill) as memory:
+            journals = (path.read_text() for path in (folder / "projects/here/.lorelog/memory").glob("*.md"))
+            notes: dict[ChunkKey, str] = {
+                name[:8]: text for journal in journals for name, text in _ENTRY.findall(journal)
+            }
+            lost = frozenset[str]().union(*(question.answers for question in own)) - notes.keys()
+            if lost:
+                raise SystemExit(f"{team.name}: capture made no note {', '.join(sorted(lost))}")
+            plain = PlainBM25(notes)
+            for question in own:
+                question.ask(memory, plain)
+    return [question for question in asked if question.reply]
+
+
+def measure_real(options: argparse.Namespace) -> None:
+    """Print how often each ranking finds an answer, what the words are worth, and what is said where nothing answers."""
+    asked = ask_real(options)
+    answerable = [question for question in asked if question.answers]
+    print("\n## Real questions: found first, and among the first five\n")
+    print(f"| questions | | {' | '.join(RANKINGS)} |\n|---|--:|{'--:|' * len(RANKINGS)}")
+    kinds = list(dict.fromkeys(question.kind for question in answerable))
+    teams = list(dict.fromkeys(question.team for question in answerable))
+    for name in (*kinds, *teams, "all"):
+        chosen = [question for question in answerable if name in {question.kind, question.team, "all"}]
+        counts = (
+            ", ".join(str(sum(question.is_found(ranking, limit) for question in chosen)) for limit in (1, 5))
+            for ranking in RANKINGS
+        )
+        print(f"| {name} | {len(chosen)} | {' | '.join(counts)} |")
+    print(
+        "\n## Real questions: of the first five hits with a word, those that answer\n\n| word | hits | right |\n|---|--:|--:|"
+    )
+    hits = [(hit, question) for question in asked if question.reply for hit in question.reply.hits]
+    for word in WORDS:
+        right = [_short(hit) in question.answers for hit, question in hits if hit.confidence == word]
+        print(f"| {word} | {len(right)} | {sum(right)} ({fmean(right or [0]):.2f}) |")
+    folded = [question for question in answerable if question.reply and question.reply.nothing_relevant]
+    first, five = (sum(question.is_found("hybrid", limit) for question in folded) for limit in (1, 5))
+    print(f"\n{len(folded)} of {len(answerable)} with an answer are told that probably nothing is relevant:", end=" ")
+    print(f"the answer is first in {first}, and among the five in {five}.")
+    print("\n## Real questions that nothing answers\n")
+    for question in asked:
+        if not question.answers and question.reply:
+            best = question.reply.hits[0] if question.reply.hits else None
+            said = f"{best.confidence}, {best.relevance:.2f}" if best else "no hit"
+            print(f"- {question.team}: {question.text}: {said}. {question.reply.nothing_relevant}")
+
+
+PARTS = {"teams": measure_teams, "pages": measure_pages, "summaries": measure_summaries, "real": measure_real}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -232,10 +351,10 @@ def main() -> int:
     parser.add_argument("--sessions", type=Path, required=True, metavar="DIR", help="holds a folder for each team")
     parser.add_argument("--keep", type=Path, required=True, metavar="DIR", help="keep homes here from run to run")
     parser.add_argument("--weights", type=lambda text: [float(part) for part in text.split(",")], metavar="A,B")
-    parser.add_argument("--only", choices=("teams", "pages", "summaries"), help="measure this part only")
+    parser.add_argument("--only", choices=tuple(PARTS), help="measure this part only")
     options = parser.parse_args()
     options.keep = options.keep.resolve()
-    for name, measure in (("teams", measure_teams), ("pages", measure_pages), ("summaries", measure_summaries)):
+    for name, measure in PARTS.items():
         if options.only in (None, name):
             measure(options)
     return 0

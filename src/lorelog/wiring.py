@@ -243,7 +243,6 @@ def resolve_location(
 
 
 def working_directory() -> str:
-    """Return the current directory."""
     try:
         return str(Path.cwd())
     except FileNotFoundError:
@@ -341,7 +340,6 @@ class _LastUsed(dict[CacheKeyType, CachedType]):
         return item
 
     def all(self, *, remove: bool = False) -> list[CachedType]:
-        """Return all resources."""
         with self._lock:
             items = list(self.values())
             if remove:
@@ -444,7 +442,6 @@ class ResourcePool:
         end_programs()
 
     def close(self) -> None:
-        """Close everything."""
         for pool in (self._books, self._side_databases, self._stores, self._embedders, self._rerankers):
             for resource in pool.all(remove=True):
                 resource.close()
@@ -645,7 +642,6 @@ def create_settings_file(location: Location, *, of_project: bool) -> Path:
 
 
 def setting_declarations() -> tuple[Setting, ...]:
-    """Return the declaration of every setting."""
     from lorelog.config.schema import SETTINGS
 
     return SETTINGS

@@ -15,7 +15,6 @@ def git(directory: Path, *arguments: str) -> str:
 
 
 def write(directory: Path, files: dict[str, str]) -> None:
-    """Write files below a directory."""
     for name, text in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,6 @@ TEXT = "".join(f"line {number} of something\n" for number in range(30))
 
 
 class RealRepository:
-    """A real repository."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir()

@@ -13,7 +13,6 @@ from lorelog.core.code import FileExtract
 
 
 def read(language: str, source: str) -> FileExtract:
-    """Extract a source."""
     return extract(source.encode(), language)
 
 

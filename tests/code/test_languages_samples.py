@@ -18,7 +18,6 @@ SAMPLES = sorted(path for path in (Path(__file__).parent / "samples").iterdir() 
 
 
 def sample_language(path: Path) -> str:
-    """Return the language of a sample."""
     language = detect_language(path.name, path.read_bytes()[:4096])
     assert language is not None
     return language

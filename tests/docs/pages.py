@@ -26,7 +26,6 @@ def read(name: str) -> str:
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """Return the fenced blocks of a language."""
     return [found[2] for found in _FENCE.finditer(text) if found[1] == language]
 
 
@@ -57,7 +56,8 @@ def lorelog_words(line: str) -> Iterator[list[str]]:
         if word not in {"|", "&&", ";", "||"}:
             command.append(word)
             continue
-        words = [item for item in _until_redirected(command) if not re.fullmatch(r"[A-Z_]+=.*", item)]
+        kept = itertools.takewhile(lambda word: word not in {"<", ">", ">>"}, command)
+        words = [item for item in kept if not re.fullmatch(r"[A-Z_]+=.*", item)]
         if words[:1] == ["lorelog"]:
             yield words[1:]
         command = []
@@ -85,7 +85,6 @@ def rows(text: str) -> list[list[str]]:
 
 
 def spans(text: str) -> list[str]:
-    """Return the code spans of a text."""
     return _SPAN.findall(text)
 
 
@@ -93,10 +92,6 @@ def sections(text: str) -> dict[str, str]:
     """Return the text below each heading of the second level."""
     parts = _SECTION.split(text)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def _until_redirected(words: list[str]) -> Iterator[str]:
-    yield from itertools.takewhile(lambda word: word not in {"<", ">", ">>"}, words)
 
 
 def _is_ruler(row: list[str]) -> bool:

@@ -42,7 +42,6 @@ def strings() -> Iterator[tuple[str, str]]:
 
 @cache
 def parser_of(command: str) -> argparse.ArgumentParser:
-    """Return the parser of a command."""
     return command_parser(command)
 
 

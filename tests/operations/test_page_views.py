@@ -20,7 +20,6 @@ def person(tmp_path: Path, home: Path) -> ClientIdentity:
 
 
 def call(person: ClientIdentity, op: str, **arguments: Any) -> dict[str, Any]:
-    """Call an operation."""
     return Dispatcher().call(op, arguments, person)
 
 

@@ -19,7 +19,6 @@ def person(tmp_path: Path, home: Path) -> ClientIdentity:
 
 
 def call(person: ClientIdentity, op: str, **arguments: Any) -> dict[str, Any]:
-    """Call an operation as a person."""
     return Dispatcher().call(op, arguments, person)
 
 

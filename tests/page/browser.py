@@ -206,7 +206,6 @@ class Tab:
         raise PageError(f"the page goes on requesting {self.requests[-3:]}")
 
     def text(self) -> str:
-        """Return the visible text."""
         return str(self.run("document.body.innerText"))
 
     def click(self, selector: str, text: str = "") -> None:
@@ -225,7 +224,6 @@ class Tab:
         )
 
     def press(self, key: str) -> None:
-        """Press a key."""
         code = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}.get(key, 0)
         text = {"text": "\r" if key == "Enter" else key} if len(key) == 1 or key == "Enter" else {}
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)

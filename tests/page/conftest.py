@@ -106,7 +106,6 @@ def served(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.fixture
 def page(served: PageWorld, browser: Browser) -> PageWorld:
-    """The world with a browser."""
     served.browser = browser
     return served
 

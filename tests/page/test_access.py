@@ -28,7 +28,6 @@ JSON = {"Content-Type": "application/json"}
 def send(
     world: PageWorld, method: str, path: str, headers: Mapping[str, str] | None = None, body: str | None = None
 ) -> Reply:
-    """Send a request."""
     return Client(world.server.port).send(method, path, body, headers)
 
 

@@ -19,7 +19,6 @@ def show(page: PageWorld, name: str) -> Tab:
 
 
 def file_of(page: PageWorld, name: str) -> Path:
-    """Return the file of a memory."""
     return Path(page.call("memory.expand", {"id": page.ids[name]})["source"])
 
 

@@ -59,15 +59,12 @@ class DigestLedger:
         return {identity: trust[identity] for identity in requested if identity in trust}
 
     def library(self, role: DigestRole, **options: Any) -> Any:
-        """Build a library."""
         return build_library(self.tables, self.trust, VIEW, role, **options)
 
     def brief(self, view: DigestScope = VIEW, **options: Any) -> ProjectBrief:
-        """Build the brief."""
         return build_brief(self.tables, self.trust, view, **options)
 
     def resume(self, task: str = "task-1", **options: Any) -> TaskResume:
-        """Build the resume of a task."""
         state = self.tables.task(task)
         assert state is not None
         return build_resume(self.tables, self.trust, state, **options)
@@ -92,7 +89,6 @@ def desk_with(history: Sequence[RecordDraft]) -> Iterator[DigestLedger]:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[DigestLedger]:
-    """An empty desk."""
     made = DigestLedger(tmp_path)
     yield made
     made.tables.close()

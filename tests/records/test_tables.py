@@ -27,8 +27,6 @@ from lorelog.records.trust import assess_records
 
 
 class LedgerFixture:
-    """A ledger and its tables."""
-
     def __init__(self, folder: Path) -> None:
         self.ledger = Ledger(folder, max_segment_bytes=4000)
         self.path = folder / "index" / "records.db"
@@ -42,7 +40,6 @@ class LedgerFixture:
 
 @pytest.fixture
 def fixture(tmp_path: Path) -> Iterator[LedgerFixture]:
-    """An empty one."""
     ledger_fixture = LedgerFixture(tmp_path)
     yield ledger_fixture
     ledger_fixture.tables.close()

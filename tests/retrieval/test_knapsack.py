@@ -46,7 +46,6 @@ def shelves(draw: st.DrawFn, most: int = 12, dearest: int = 30) -> Shelf:
 
 
 def ancestors(section: int | None, sections: list[SectionOffer]) -> Iterator[int]:
-    """Yield a section and its ancestors."""
     while section is not None:
         yield section
         section = sections[section].parent

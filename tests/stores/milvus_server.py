@@ -21,7 +21,6 @@ _counter = itertools.count()
 
 
 def tenant() -> str:
-    """Return a unique tenant."""
     return f"t{os.getpid()}x{next(_counter)}x{os.urandom(3).hex()}"
 
 
@@ -79,12 +78,10 @@ class LiteServer:
         raise TimeoutError(self.uri)
 
     def kill(self) -> None:
-        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def stop(self) -> None:
-        """End it."""
         self.kill()

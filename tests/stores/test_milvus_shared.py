@@ -37,8 +37,6 @@ def name_of(project: str) -> str:
 
 
 class SharingMachines:
-    """Machines that share one Milvus."""
-
     def __init__(self, place: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tenant = tenant()
         self._place = place

@@ -82,7 +82,6 @@ class OtterProject:
         return {part["name"]: part["note"] for part in self.search("--explain", *words).json["hits"][0]["explanation"]}
 
     def call(self, operation: str, **arguments: object) -> Any:
-        """Call an operation and return its JSON."""
         return self.shell("call", operation, "--json", json.dumps(arguments)).json
 
     def capture(self) -> str:

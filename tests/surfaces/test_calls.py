@@ -15,7 +15,6 @@ from lorelog.operations.catalogue import all_operations
 
 @pytest.fixture(autouse=True)
 def notes(project: Path, shell: Shell) -> Path:
-    """A note, indexed."""
     path = write(project / "notes" / "a.md", "# A\n\nan otter in the river\n")
     assert shell("index", "notes").status == 0
     return path

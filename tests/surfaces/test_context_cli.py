@@ -17,7 +17,6 @@ COUNT = TokenCounter()
 
 @pytest.fixture
 def repository(project: Path) -> Path:
-    """The project as a Git repository."""
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     return project
 

@@ -40,12 +40,10 @@ class Deliveries:
 
 @pytest.fixture
 def deliveries(home: Path, project: Path, shell: Shell) -> Deliveries:
-    """The log, in a project."""
     return Deliveries(home, project)
 
 
 def add_memory(shell: Shell, text: str) -> str:
-    """Add a memory and return its id."""
     memory: str = shell("add", text, "--json").json["memory"]
     return memory
 

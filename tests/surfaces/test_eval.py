@@ -33,7 +33,6 @@ def files(project: Path, questions: dict[str, str], judged: list[tuple[str, str,
 
 
 def mean(reply: dict[str, Any], ranking: str, measure: str) -> float:
-    """Return one number of a reply."""
     (found,) = (item for item in reply["rankings"] if item["name"] == ranking)
     return next(float(entry["mean"]) for entry in found["measures"] if entry["name"] == measure)
 

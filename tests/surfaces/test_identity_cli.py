@@ -17,7 +17,6 @@ from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 
 
 def start_task(shell: Shell, **said: Any) -> dict[str, Any]:
-    """Start a task and return its record."""
     written = shell("call", "task.start", "--json", json.dumps({"goal": "count otters", **said})).json
     shown = shell("call", "artifact.get", "--json", json.dumps({"artifact_id": written["artifact_id"]})).json
     artifact: dict[str, Any] = shown["artifact"]

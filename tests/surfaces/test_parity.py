@@ -45,7 +45,6 @@ SAME = {"memory.search", "memory.expand", "memory.get", "memory.list", "memory.s
 
 @pytest.fixture
 def caller(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> ClientIdentity:
-    """A client in the project."""
     write_notes(project)
     monkeypatch.setenv("LORELOG_LLM_COMMAND", JUDGE)
     environment = {"LORELOG_HOME": str(home), "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_LLM_COMMAND": JUDGE}
@@ -95,12 +94,6 @@ def ways(caller: ClientIdentity, project: Path, shell: Shell, tmp_path: Path) ->
     holdings.close()
 
 
-def _capture_for(op: str, first: Ask) -> None:
-    """Capture a session, for operations that need one."""
-    if op == "session.handoff":
-        first("session.capture", {"host": "claude", "session": "s", "transcript": "t.jsonl", "everything": True})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("op", all_operations())
 def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], caller: ClientIdentity) -> None:
@@ -113,7 +106,8 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
     if op == "memory.forget_verify":
         memory = first("memory.add", {"text": "Soon forgotten: the otter's holt is below the third weir."})["memory"]
         first("memory.forget", {"ids": [memory], "confirm": True})
-    _capture_for(op, first)
+    if op == "session.handoff":
+        first("session.capture", {"host": "claude", "session": "s", "transcript": "t.jsonl", "everything": True})
     asked = requests(identity, tell(first))[op]
     answers: dict[str, Any] = {}
 

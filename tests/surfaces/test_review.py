@@ -22,7 +22,6 @@ from lorelog.surfaces.hook import handle_hook
 
 
 def decide(memory: Lorelog, identity: str, kind: str, label: str, **more: object) -> ItemDecision:
-    """Decide about one item."""
     verdict = {"id": identity, "kind": kind, "label": label, **more}
     return memory.review.decide(verdicts=[verdict]).decisions[0]  # type: ignore[list-item]
 

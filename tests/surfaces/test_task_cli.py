@@ -28,7 +28,6 @@ def start(shell: Shell, goal: str = "Stop charging customers twice", agent: str 
 
 
 def records(shell: Shell, task: str) -> list[dict[str, Any]]:
-    """Return the records of a task."""
     found: list[dict[str, Any]] = shell("task", "show", task, "--json").json["artifacts"]
     return found
 

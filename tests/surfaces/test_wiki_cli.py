@@ -19,7 +19,6 @@ from lorelog.services.records.record_scope import RecordScope
 
 @pytest.fixture
 def archive(project: Path) -> Iterator[RecordScope]:
-    """The records of the project."""
     with record_scope(project) as opened:
         yield opened
 

@@ -95,7 +95,6 @@ def extract(source: bytes, language: str) -> FileExtract:
 
 @cache
 def load_grammar(name: str) -> Language:
-    """Load the grammar of a language."""
     from tree_sitter import Language
 
     row = LANGUAGES_BY_NAME[name]
@@ -116,7 +115,6 @@ def load_query(name: str) -> Query | None:
 
 @cache
 def load_hooks(name: str) -> LanguageHooks:
-    """Load the hooks of a language."""
     module = LANGUAGES_BY_NAME[name].hooks
     if not module:
         return LanguageHooks()

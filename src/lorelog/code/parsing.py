@@ -49,8 +49,6 @@ ImportRow = tuple[str, str, str, str, int, int]
 
 
 class ParsedFile(NamedTuple):
-    """The result of parsing one file."""
-
     path: str
     """Relative to its root."""
     stamp: tuple[int, int, int]
@@ -68,8 +66,6 @@ class ParsedFile(NamedTuple):
 
 
 class ParseRequest(NamedTuple):
-    """A file to parse."""
-
     path: str
     digest: str = ""
     """Digest of the indexed content: if the bytes still have it, the file is not parsed."""
@@ -194,7 +190,6 @@ def main(words: list[str]) -> None:
 
 
 def send(descriptor: int, message: Any) -> None:
-    """Write a message."""
     body = marshal.dumps(message)
     rest = memoryview(_LENGTH.pack(len(body)) + body)
     while rest:

@@ -132,7 +132,6 @@ class SourceText:
         self._columns: dict[int, list[int] | None] = {}
 
     def text(self, node: Node) -> str:
-        """Return the text of a node."""
         return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def slice(self, start: int, end: int) -> str:

@@ -356,7 +356,6 @@ def build_symbol(
     hooks: LanguageHooks,
     tokens: Tokens,
 ) -> Symbol:
-    """Return the symbol of a definition."""
     node = candidate.node
     line, column = source.position(*candidate.name_node.start_point)
     containers = [".".join(part for part in (container.of, container.name) if part) for container in around]

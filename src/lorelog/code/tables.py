@@ -248,8 +248,6 @@ class CodeFile(_FileEntry, frozen=True):
 
 
 class StoredDefinition(_FileEntry, frozen=True):
-    """A definition and its file."""
-
     symbol: Symbol
     ordinal: int
     """Its index among the symbols of its file, which `NameUse.enclosing` refers to."""
@@ -264,8 +262,6 @@ class StoredUse(_FileEntry, frozen=True):
 
 
 class StoredImport(_FileEntry, frozen=True):
-    """An import and its file."""
-
     what: ImportStatement
 
 

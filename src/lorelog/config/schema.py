@@ -96,7 +96,6 @@ class Setting(Struct, frozen=True):
 
 
 def url_setting(key: str, meaning: str) -> Setting:
-    """Return a setting for the URL of a server."""
     expected = "an http:// or https:// address without user, password or query"
     return Setting(key, "", meaning, pattern=URL_PATTERN, expected=expected, repeatable=False)
 

@@ -140,7 +140,6 @@ def parse_value(setting: Setting, text: str, place: str = "") -> SettingValue:
 
 
 def format_toml(value: SettingValue) -> str:
-    """Format a value as TOML."""
     if isinstance(value, tuple):
         return "[" + ", ".join(map(format_toml, value)) + "]"
     if isinstance(value, float):

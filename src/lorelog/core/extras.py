@@ -11,6 +11,7 @@ EXTRAS = {
     "code": ("tree_sitter",),
     "signing": ("cryptography",),
     "serve": ("starlette", "uvicorn", "mcp"),
+    "pick": ("prompt_toolkit",),
     "milvus": ("pymilvus", "milvus_lite"),
     "local": ("sentence_transformers",),
     "onnx": ("tokenizers", "huggingface_hub"),

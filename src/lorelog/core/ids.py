@@ -33,7 +33,6 @@ __all__ = ["blake2b", "new_id", "parse_cited_id", "sha256"]
 
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _CITATION_HASH_DIGITS = 12
-"""Digits of the hash in a citation."""
 
 
 def parse_cited_id(name: str) -> str:

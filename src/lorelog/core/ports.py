@@ -174,7 +174,6 @@ class StoreStats(Serializable, Struct, frozen=True):
     bytes_mapped: int = 0
     """Bytes of vectors that a search maps but does not load; the system reclaims that memory when needed."""
     project_documents: Mapping[str, int] = field(default_factory=dict)
-    """Documents by project."""
 
 
 class ReembedState(Struct, frozen=True):

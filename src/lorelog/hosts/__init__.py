@@ -174,7 +174,6 @@ def host_data_folder(host: str, environment: Mapping[str, str], home: str = "") 
 
 
 def host_adapter(host: str) -> HostAdapter:
-    """Return the module of a host."""
     if host not in HOST_TITLES:
         raise KeyError(host)
     module: HostAdapter = __import__(f"lorelog.hosts.{host}", fromlist=[host])  # `importlib` imports `warnings`

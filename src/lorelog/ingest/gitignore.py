@@ -46,8 +46,6 @@ class BadPattern(ValueError):
 
 
 class _Pattern(Struct, frozen=True):
-    """One parsed pattern."""
-
     text: str
     negated: bool
     directory_only: bool

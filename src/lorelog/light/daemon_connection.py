@@ -137,7 +137,6 @@ class DaemonAddress:
         if len(os.fsencode(self.socket)) >= MAX_SOCKET_PATH_BYTES:
             self.socket = f"{_short_socket_folder(home)}/daemon.sock"
         self.folder = self.socket.rpartition("/")[0]
-        """Directory of the socket."""
 
 
 def find_address(home: str | None = None, environment: Mapping[str, str] | None = None) -> DaemonAddress:

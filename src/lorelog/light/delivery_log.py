@@ -27,7 +27,6 @@ LOG_SUFFIX = ".jsonl"
 USED_SUFFIX = ".used.jsonl"
 """Suffix of the file beside a session's log that says which memories were used."""
 KINDS = ("standing", "recall", "cue", "guard", "why")
-"""Kinds of deliveries."""
 _MAX_READ_BYTES = 4_000_000
 """Only the end of a longer log is read: about 20,000 deliveries."""
 _MAX_TEXT_CHARS = 1_000

@@ -12,7 +12,6 @@ from lorelog.light.wildcard import has_wildcard, matches_text
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text."""
     return frozenset(text.split())
 
 

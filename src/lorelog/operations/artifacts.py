@@ -377,7 +377,6 @@ class VerifyReply(OperationReply, frozen=True, kw_only=True):
 
 
 def artifact_info(rated: RatedRecord) -> ArtifactInfo:
-    """Return a record and its trust."""
     record = rated.record
     attributes: dict[str, Any] = {
         "artifact_id": record.id,
@@ -413,11 +412,11 @@ def task_hit_info(hit: TaskHit) -> TaskHitInfo:
         score=hit.score,
         relevance=hit.relevance,
         matched=tuple(
-            RecordMatchInfo(
+            reply_from(
+                match,
+                RecordMatchInfo,
                 artifact_id=match.rated.record.id,
                 artifact_kind=match.rated.record.kind,
-                snippet=match.snippet,
-                score=match.score,
                 trust=match.rated.trust,
             )
             for match in hit.matches
@@ -431,15 +430,13 @@ def task_hit_info(hit: TaskHit) -> TaskHitInfo:
 def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
     """Return a record that matches a search, with all its fields if `in_full`."""
     record, trust = hit.rated.record, hit.rated.trust
-    return ArtifactHitInfo(
+    return reply_from(
+        hit,
+        ArtifactHitInfo,
         artifact_id=record.id,
         artifact_kind=record.kind,
         task_id=record.task,
         thread_id=record.thread,
-        goal=hit.goal,
-        snippet=hit.snippet,
-        score=hit.score,
-        relevance=hit.relevance,
         artifact=artifact_info(hit.rated) if in_full else None,
         trust=trust,
         verification_hint=trust.verification_hint,

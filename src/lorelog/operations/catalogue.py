@@ -67,7 +67,6 @@ def find_operation(name: str) -> Operation[Any, Any]:
 
 
 def operation_of(handler: Callable[..., Any]) -> Operation[Any, Any]:
-    """Return the operation of a handler."""
     family: OperationFamily = import_module(handler.__module__).OPERATIONS
     return next(operation for operation in family.values() if operation.handler is handler)
 

@@ -28,7 +28,6 @@ SURFACES = ("cli", "python", "http", "mcp")
 
 
 Json = dict[str, Any]
-"""A JSON object."""
 
 
 class OperationReply(Serializable, Struct, frozen=True, kw_only=True):
@@ -75,7 +74,6 @@ class Meter(Struct):
     )
 
     def count(self, op: str, seconds: float, *, failed: bool) -> None:
-        """Count one call."""
         with self._lock:
             self._counts[op] += 1
             self._errors[op] += failed

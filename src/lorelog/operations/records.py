@@ -265,7 +265,6 @@ class WrittenArtifact(OperationReply, frozen=True, kw_only=True):
 
 
 def written_artifact(written: WrittenRecord) -> WrittenArtifact:
-    """Return a written record."""
     record = written.record
     return WrittenArtifact(
         task_id=record.task,

@@ -46,7 +46,6 @@ if (
         """An id; also a hit, a chunk or a reply that has one, or its JSON."""
 
         def __get__(self, instance: object, owner: object) -> str:
-            """Return the id."""
             return ""
 
         def __set__(self, instance: object, value: Identity) -> None:
@@ -159,7 +158,6 @@ def resolve_path(path: str | os.PathLike[str], directory: str) -> str:
 
 
 def read_filters(request: FilteredRequest, directory: str) -> Filters:
-    """Return the filters of a request."""
     return Filters(
         projects=None if request.projects is None else tuple(request.projects),
         source_prefix=resolve_path(request.source, directory) if request.source else "",

@@ -164,8 +164,6 @@ TEXT_FIELDS = (
 
 
 class LedgerLine(Struct, frozen=True):
-    """A decoded line."""
-
     values: Mapping[str, Any]
     hash: str
     """The hash by which the next line refers to it: for a redacted line, that of the original line."""
@@ -252,9 +250,7 @@ class LineRedaction(Struct, frozen=True):
     id: str
     seq: int
     original: _Hash
-    """Hash of the original line."""
     redacted: _Hash
-    """Hash of the redacted line."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Markers of the removed texts, by their path in the line."""
 
@@ -507,8 +503,6 @@ class UnprovenSignature(Serializable, Struct, frozen=True):
 
 
 class LedgerVerification(Struct, frozen=True):
-    """The result of a verification."""
-
     lines: int
     faults: tuple[LedgerFault, ...] = ()
     first_bad_seq: int = 0

@@ -64,8 +64,6 @@ RevisedKinds = Mapping[str, str]
 
 
 class DigestRole(StrEnum):
-    """The purpose of a digest."""
-
     BRIEF = "project_brief"
     RESUME = "task_resume"
     FAILURES = "failure_library"
@@ -176,7 +174,6 @@ class TaskResume(Struct, frozen=True, kw_only=True):
 
 
 def digest_id(role: DigestRole, scope: str) -> str:
-    """Return the permanent id of a digest."""
     return f"digest-{role}-{hashlib.sha256(f'{role}:{scope}'.encode()).hexdigest()[:16]}"
 
 

@@ -61,15 +61,11 @@ class FieldType(StrEnum):
 
 
 class RecordField(Struct, frozen=True):
-    """A field of a record."""
-
     type: FieldType
     description: str
 
 
 class RecordKindSpec(Struct, frozen=True):
-    """A kind of record."""
-
     description: str
     status: str
     """The default status."""
@@ -195,7 +191,6 @@ COMPUTED_FIELDS = frozenset(
 
 
 def allowed_fields(kind: str) -> tuple[str, ...]:
-    """Return the fields that a kind accepts."""
     return tuple(name for name in FIELDS if name != "content" or kind == "wiki_page")
 
 

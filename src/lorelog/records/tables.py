@@ -315,7 +315,6 @@ class RecordTables:
             self._db = self._file.open()
 
     def close(self) -> None:
-        """Close the database."""
         self._db.close()
 
     def catch_up(self, ledger: Ledger) -> int:

@@ -32,7 +32,6 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def unpack(name: str, target: Path) -> Path:
-    """Unpack a fixture."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(gzip.decompress((FIXTURES / f"{name}.gz").read_bytes()))
     return target

@@ -145,7 +145,6 @@ FAILED tests/test_x.py::test_other - ValueError: x
 
 
 def only(text: str) -> StackTrace:
-    """Return the only error of a text."""
     (located,) = find_traces(text)
     return located.trace
 

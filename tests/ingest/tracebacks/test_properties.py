@@ -83,7 +83,6 @@ _PRINTERS = st.sampled_from([python, javascript, java, go, rust])
 
 
 def only(text: str) -> StackTrace:
-    """Return the only error of a text."""
     (located,) = find_traces(text)
     return located.trace
 

@@ -66,7 +66,6 @@ def claude(kind: str, uuid: str, content: object, **more: object) -> Record:
 
 
 def claude_turn(uuid: str, request: str, answer: str, **more: object) -> list[Record]:
-    """A request and its answer."""
     return [
         claude("user", uuid, request, **more),
         claude("assistant", f"{uuid}-a", [{"type": "text", "text": answer}], **more),

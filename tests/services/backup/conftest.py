@@ -97,12 +97,10 @@ def kill_backup(home: Path, target: Path) -> Path:
 
 @pytest.fixture
 def here(home: Path, tmp_path: Path) -> BackedUpHome:
-    """A filled home."""
     return BackedUpHome(home, tmp_path / "app").fill()
 
 
 @pytest.fixture
 def backup(here: BackedUpHome, tmp_path: Path) -> Path:
-    """A backup of it."""
     BackupWriter(here.home).write(tmp_path / "b.tar.gz")
     return tmp_path / "b.tar.gz"

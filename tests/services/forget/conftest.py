@@ -60,7 +60,6 @@ class ForgetScene:
         return self.engines.enter_context(open_engine(resolve_location(directory=str(self.project)))).forgetter()
 
     def forget(self, **query: Any) -> ForgetReply:
-        """Forget in this process."""
         return self.forgetter().forget(ForgetQuery(**query))
 
     def interrupt(self, step: str, **query: Any) -> None:

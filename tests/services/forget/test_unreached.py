@@ -15,7 +15,6 @@ from lorelog.services.forget.entries import ForgetQuery, find_sync_remotes
 
 
 def commit(project: Path) -> str:
-    """Commit everything of a project and return the commit."""
     for words in (
         ["init", "-q"],
         ["add", "-f", "."],

@@ -228,15 +228,11 @@ def reembed(place: Path, store: Store, embedder: CountingEmbedder, progress: Pro
     return report.embedded, report.waiting
 
 
-def embedded_store(place: Path, model: str = "fake-64") -> EmbeddedStore:
-    return EmbeddedStore(place / "index", WordAnalyser(), provider="fake", model=model)
-
-
 @pytest.mark.parametrize("kind", ["memory", "embedded"])
 def test_a_model_of_another_length_under_the_same_name(tmp_path: Path, kind: str) -> None:
     """All vectors anew is the way out of a model that changed under its name."""
     path = write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
-    store: Store = embedded_store(tmp_path)
+    store: Store = EmbeddedStore(tmp_path / "index", WordAnalyser(), provider="fake", model="fake-64")
     if kind == "memory":
         store = TemporaryStore(WordAnalyser(), provider="fake", model="fake-64")
     reembed(tmp_path / "notes", store, CountingEmbedder())

@@ -49,7 +49,6 @@ def of_chunks(day: str, *chunks: Chunk, project: str = "/p") -> DocumentUpdate:
 
 
 def of_day(day: str, source: str, project: str = "/p", **more: object) -> DocumentUpdate:
-    """A document of one day and one memory."""
     return of_chunks(day, chunk(source, source, 1, date=day, **more), project=project)
 
 

@@ -24,7 +24,6 @@ LONG = "we chose kafka for the event bus because replays matter to billing"
 
 @pytest.fixture
 def store() -> Store:
-    """An empty store."""
     return TemporaryStore(WordAnalyser(), provider="test", model="m")
 
 
@@ -46,7 +45,6 @@ def embed(store: Store, **vectors: tuple[float, float]) -> None:
 
 
 def near(store: Store, place: Path, threshold: float | None = None, limit: int = 20) -> DuplicatesReply:
-    """Ask."""
     return find_near_duplicates(
         store, LifecycleIndex(store, place, date(2026, 4, 1)), NearDuplicateOptions(Filters(), threshold, limit)
     )

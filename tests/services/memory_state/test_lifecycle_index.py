@@ -21,7 +21,6 @@ YESTERDAY = (date.today() - timedelta(days=1)).isoformat()
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """An empty project."""
     place = tmp_path / "app"
     place.mkdir()
     return place
@@ -29,7 +28,6 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(project: Path) -> Iterator[Lorelog]:
-    """A memory of that project."""
     with Lorelog(project=project, settings=FAKE) as opened:
         yield opened
 

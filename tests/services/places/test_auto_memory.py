@@ -57,7 +57,6 @@ def found(directory: Path, claude: Path) -> dict[str, str]:
 
 
 def indexed(project: Path) -> dict[str, str]:
-    """What is indexed: path to project."""
     with engine_in(project) as engine:
         documents = engine.memories().list(documents=True, limit=1000, all_projects=True).documents
         return {document.source: document.project for document in documents}

@@ -68,7 +68,6 @@ def records(draw: st.DrawFn) -> list[Record]:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Tenant:
-    """An empty tenant."""
     return tenant(tmp_path / "data" / "t")
 
 

@@ -66,7 +66,6 @@ class Home:
         return path
 
     def take(self, path: Path, choices: ImportOptions = ImportOptions()) -> ImportReport:  # noqa: B008  (frozen)
-        """Import a file."""
         form = detect_format(str(path))
         return RecordImporter(self.book, Keyring(self.keys), choices, self.memories.extend).run(
             lambda: read_import_file(str(path), form)
@@ -85,19 +84,16 @@ def homes(tmp_path: Path) -> Callable[[str], Home]:
 
 @pytest.fixture
 def home(homes: Callable[[str], Home]) -> Home:
-    """A home."""
     return homes("home")
 
 
 @pytest.fixture
 def one(homes: Callable[[str], Home]) -> Home:
-    """The home that exports."""
     return homes("one")
 
 
 @pytest.fixture
 def other(homes: Callable[[str], Home]) -> Home:
-    """The home that imports."""
     return homes("other")
 
 

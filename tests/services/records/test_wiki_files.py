@@ -13,7 +13,6 @@ from lorelog.services.records.wiki import LintFinding, compile_wiki, lint_wiki, 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Folder of the pages."""
     return tmp_path / "wiki"
 
 
@@ -28,7 +27,6 @@ def kinds(archive: RecordScope, folder: Path) -> list[str]:
 
 
 def found(archive: RecordScope, folder: Path) -> list[LintFinding]:
-    """Return the findings."""
     return lint_wiki(compile_wiki(archive), folder)
 
 

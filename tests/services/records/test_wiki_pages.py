@@ -14,6 +14,7 @@ from tests.services.records.conftest import say, say_verified
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.record import DIGEST_MARK, is_digest_text
+from lorelog.records.digests import strip_control_chars
 from lorelog.services.records.record_scope import RecordScope
 from lorelog.services.records.wiki import (
     compile_wiki,
@@ -208,14 +209,7 @@ def test_escaped_text_is_nothing_but_text(text: str) -> None:
         found = inline_types(before + shown)
         assert found <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"} | extra
     children = [child for token in MARKDOWN.parse(shown) for child in token.children or ()]
-    assert "".join(child.content for child in children) == " ".join(shown_plain(text).split())
-
-
-def shown_plain(text: str) -> str:
-    """Return the part of a text that can be shown."""
-    from lorelog.records.digests import strip_control_chars
-
-    return strip_control_chars(text)
+    assert "".join(child.content for child in children) == " ".join(strip_control_chars(text).split())
 
 
 @given(HOSTILE)

@@ -56,7 +56,6 @@ class CaptureHome:
         return self.clock
 
     def means(self) -> CaptureContext:
-        """Return the dependencies of a capture."""
         return CaptureContext(
             workspace=self.place,
             store=self.store,
@@ -72,7 +71,6 @@ class CaptureHome:
         return IndexJob(roots, (), ScanOptions(), ChunkOptions(), words_only=True, tombstones=self.tombstones)
 
     def capture(self, event: Mapping[str, Any], backfill: Backfill | None = None) -> CaptureReply:
-        """Capture an event."""
         return capture_session(HookEvent.from_mapping(event, self.clock), self.means(), backfill)
 
     def answer(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +133,6 @@ class ClaudeTalk:
         self._write(line)
 
     def run(self, command: str, result: str = "", *, fails: bool = False) -> None:
-        """Run a command."""
         self.world.tick(1)
         call = f"toolu_{uuid.uuid4().hex}"
         self._write(claude("assistant", str(uuid.uuid4()), [tool_use(call, "Bash", command=command)]))
@@ -157,7 +154,6 @@ class ClaudeTalk:
         return other
 
     def event(self, moment: str, **more: Any) -> dict[str, Any]:
-        """Return an event of now."""
         named = {} if moment in {"session-start", "compact"} else {"turn": self.prompt}
         if moment == "turn-end":
             named["answer"] = answer_hash(self.said)

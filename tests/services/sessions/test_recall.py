@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from lorelog import Lorelog
 from lorelog.core.errors import UsageError
-from lorelog.engine import Engine
 from lorelog.light.delivery_files import late_answer
 from lorelog.light.delivery_log import append_delivery
 from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt, recall_memories
@@ -45,13 +44,9 @@ def memory(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def engine_at(project: Path) -> Engine:
-    return open_engine(resolve_location(project=project))
-
-
 def recalled(project: Path, session: str = "s", prompt: str = "the otter", **more: Any) -> tuple[RecalledMemory, ...]:
     """Recall in a separate process, so that only stored state is shared."""
-    with engine_at(project) as engine:
+    with open_engine(resolve_location(project=project)) as engine:
         options = replace(engine.defaults.search, k=more.get("k", 10), min_relevance=more.get("min_relevance", 0.0))
         given = UserPrompt(more.get("host", "claude"), session, prompt)
         return recall_memories(given, options, engine.recall_sources())

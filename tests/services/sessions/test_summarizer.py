@@ -36,8 +36,6 @@ def cleaned(text: str) -> str:
 
 
 class ConfiguredModel:
-    """A model that returns or raises as configured."""
-
     provider = "test"
     model = "test/one"
     extra_tokens = 0

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import time
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench.safety.children import run_child
+from tests.services.standing.conftest import files, git
 
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
-from lorelog.light.delivery_files import DeliveryFiles, read_standing
+from lorelog.light.delivery_files import read_standing
 from lorelog.services.places.workspace import Workspace, find_project
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.services.standing.ownership import untracked_files
@@ -26,7 +25,6 @@ from lorelog.surfaces.hook import handle_hook
 from lorelog.surfaces.hook.context import _format_hit
 from lorelog.wiring import open_engine, resolve_location
 
-FAKE = {"embedding.provider": "fake"}
 EVIL_ID = "0195c1f2-7d2e-7abc-8def-00112233aabb"
 
 
@@ -37,16 +35,6 @@ def project(tmp_path: Path) -> Path:
     (folder / ".lorelog" / "memory").mkdir(parents=True)
     git(folder, "init", "-q", "-b", "main")
     return folder
-
-
-@pytest.fixture
-def memory(project: Path) -> Iterator[Lorelog]:
-    with Lorelog(project=project, settings=FAKE) as opened:
-        yield opened
-
-
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=folder, check=True)
 
 
 def plant(project: Path, text: str, *, id_: str = EVIL_ID, day: str = "2026-03-05", more: str = "") -> Path:
@@ -80,10 +68,6 @@ def start(home: Path, project: Path) -> list[str]:
 def run(home: Path, project: Path, command: str) -> dict[str, Any]:
     call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t1"}
     return ask_hook(home, project, "tool-before", **call)
-
-
-def files(home: Path, project: Path) -> DeliveryFiles:
-    return DeliveryFiles(str(home / "data" / "default"), str(project.resolve()))
 
 
 def own_rules(home: Path, project: Path) -> list[str]:

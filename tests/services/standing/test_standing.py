@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.services.standing.conftest import files, git
 
 from lorelog import Lorelog
 from lorelog.core.document import Anchor, Chunk
@@ -16,33 +15,13 @@ from lorelog.light.cue_table import match_cues
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.standing.memories import read_words
 
-FAKE = {"embedding.provider": "fake"}
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A Git project."""
     folder = tmp_path / "app"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
     return folder
-
-
-@pytest.fixture
-def memory(project: Path) -> Iterator[Lorelog]:
-    """The memory of the project."""
-    with Lorelog(project=project, settings=FAKE) as opened:
-        yield opened
-
-
-def git(folder: Path, *words: str) -> None:
-    """Run Git in a folder."""
-    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=folder, check=True)
-
-
-def files(home: Path, project: Path) -> DeliveryFiles:
-    """Paths of the derived files."""
-    return DeliveryFiles(str(home / "data" / "default"), str(project.resolve()))
 
 
 def standing(home: Path, project: Path, today: str = "2026-03-05") -> list[dict[str, Any]]:

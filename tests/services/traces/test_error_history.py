@@ -26,7 +26,6 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """An empty project."""
     place = tmp_path / "app"
     place.mkdir()
     return place

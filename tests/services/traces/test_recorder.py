@@ -21,7 +21,6 @@ SECRET = "ghp_x7Kq2mZ9vB4nT1wY6rL8" + "sD3fG5hJ0pQaCeUi"
 
 @pytest.fixture
 def book(tmp_path: Path) -> TraceStore:
-    """An empty trace store."""
     return TraceStore(tmp_path / "traces.db", TraceOptions())
 
 

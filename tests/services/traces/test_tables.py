@@ -20,7 +20,6 @@ NOW = int(time.time() * 1000)
 
 @pytest.fixture
 def tables(tmp_path: Path) -> TraceTables:
-    """Empty tables."""
     return TraceTables(tmp_path / "traces.db", TraceOptions())
 
 
@@ -43,7 +42,6 @@ def error(
 
 
 def stone(memory: str, *, deleted: bool = True) -> Tombstone:
-    """Return the tombstone of a deleted or restored memory."""
     return Tombstone(memory_key(memory), memory, "", (), datetime.now(UTC).isoformat(), deleted)
 
 

@@ -26,7 +26,6 @@ class Traced(CaptureHome):
         self.book = TraceStore(self.place.tenant_folder / "traces.db", TraceOptions())
 
     def see(self, event: dict[str, object], backfill: Backfill | None = None) -> CaptureReply:
-        """Capture an event."""
         means = replace(self.means(), traces=lambda: self.book)
         return capture_session(HookEvent.from_mapping(event, self.clock), means, backfill)
 

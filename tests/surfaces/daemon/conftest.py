@@ -138,7 +138,6 @@ def connected(address: DaemonAddress) -> socket.socket:
 
 
 def request(op: str, arguments: Any = None, **more: Any) -> bytes:
-    """Return a request as it is sent."""
     fields = {"protocol": PROTOCOL, "version": "0.1.0", "op": op, "arguments": arguments or {}, **more}
     return json.dumps(fields).encode() + b"\n"
 

@@ -173,7 +173,6 @@ def test_a_quiet_stream_shows_that_it_lives(world: ServedNotes, monkeypatch: pyt
 
 
 def request(op: str, accept: str = "text/event-stream") -> bytes:
-    """Return a whole request as bytes."""
     return (
         f"POST /api/call/{op} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Accept: {accept}\r\nContent-Length: 2\r\n\r\n{{}}"

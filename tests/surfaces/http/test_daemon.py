@@ -14,11 +14,6 @@ from tests.surfaces.http.conftest import Client
 from lorelog.surfaces.http.tickets import home_token
 
 
-def bearer(place: Warm) -> dict[str, str]:
-    """The header with the home's token."""
-    return {"Authorization": f"Bearer {home_token(place.address.home)}"}
-
-
 @contextmanager
 def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
     """Give a client of a `lorelog serve` of its own, and the server's process id."""
@@ -28,7 +23,7 @@ def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline().split(" ")[1].rpartition(":")[2])
-        yield Client(port, bearer(place)), process.pid
+        yield Client(port, {"Authorization": f"Bearer {home_token(place.address.home)}"}), process.pid
     finally:
         process.terminate()
         process.communicate()

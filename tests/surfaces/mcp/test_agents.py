@@ -128,7 +128,6 @@ def test_journals_are_resources(some_agents: Agents, remembering: Path) -> None:
 
 
 async def read(client: Client, uri: str) -> str:
-    """Read a resource."""
     (content,) = (await client.read_resource(uri)).contents
     assert isinstance(content, TextResourceContents)
     return content.text

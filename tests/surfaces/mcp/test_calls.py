@@ -89,7 +89,6 @@ def hit(text: str) -> dict[str, Any]:
 
 
 def section(text: str) -> dict[str, Any]:
-    """A section."""
     shape = hit(text)["hits"][0]
     return {**shape, "content": text, "tokens": 10, "transcript": None, "notes": []}
 

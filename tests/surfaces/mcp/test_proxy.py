@@ -31,7 +31,6 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 def call(identity: int | str, method: str = "tools/list") -> dict[str, Any]:
-    """A request."""
     return {"jsonrpc": "2.0", "id": identity, "method": method}
 
 

@@ -32,7 +32,6 @@ def tokens(text: str) -> int:
 
 
 def ask(connection: socket.socket, method: str, params: dict[str, Any]) -> Any:
-    """Ask a server."""
     with connection.makefile("rwb") as lines:
         lines.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
         lines.flush()
@@ -40,7 +39,6 @@ def ask(connection: socket.socket, method: str, params: dict[str, Any]) -> Any:
 
 
 def server(project: Path) -> socket.socket:
-    """A session."""
     ours, theirs = socket.socketpair()
     threading.Thread(target=serve_stream, args=(theirs, Dispatcher().call, ClientIdentity(str(project)))).start()
     return ours

@@ -105,7 +105,6 @@ class LanguageHooks:
         return candidate
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
-        """Return the visibility of a definition."""
         return self.written_level(candidate, source) or "public"
 
     def written_level(self, candidate: SymbolCandidate, source: SourceText) -> str:
@@ -157,7 +156,6 @@ class LanguageHooks:
         return (name, "type", receiver) if is_class else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
-        """Yield the imports of a statement."""
         modules = captures.get("import.module")
         if not modules:
             return
@@ -177,7 +175,6 @@ def format_head(text: str) -> str:
 
 
 def strip_comment_marks(text: str) -> str:
-    """Return the text of a comment without comment marks."""
     lines = [
         _COMMENT_END.sub("", _COMMENT_MARKS.sub("", line, count=1)).rstrip()
         for line in text[: MAX_DOCSTRING * 2].splitlines()

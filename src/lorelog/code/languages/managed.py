@@ -25,8 +25,6 @@ _LEVELS = {word: word for word in ("public", "protected", "private", "internal")
 
 
 class JavaHooks(LanguageHooks):
-    """Hooks for Java."""
-
     doc_marks = ("/**", "///")
     annotation_nodes = frozenset({"annotation", "marker_annotation"})
     levels = _LEVELS
@@ -49,8 +47,6 @@ class JavaHooks(LanguageHooks):
 
 
 class KotlinHooks(LanguageHooks):
-    """Hooks for Kotlin."""
-
     doc_marks = ("/**",)
     annotation_nodes = frozenset({"annotation"})
     levels = _LEVELS
@@ -87,8 +83,6 @@ _MAX_NAMES = 500
 
 
 class ScalaHooks(LanguageHooks):
-    """Hooks for Scala."""
-
     doc_marks = ("/**",)
     annotation_nodes = frozenset({"annotation"})
     levels = _LEVELS
@@ -135,8 +129,6 @@ _TYPES = frozenset({"class", "interface", "enum", "type"})
 
 
 class CSharpHooks(LanguageHooks):
-    """Hooks for C#."""
-
     skipped_before_head = frozenset({"attribute_list"})
     annotation_nodes = frozenset({"attribute_list"})
     levels = _LEVELS
@@ -145,7 +137,7 @@ class CSharpHooks(LanguageHooks):
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Mark `const` and `static readonly` fields as constants, and name destructors and operators."""
-        words = _csharp_modifiers(candidate, source)
+        words = {source.text(child) for child in candidate.node.children[:8] if child.type == "modifier"}
         if candidate.kind == "variable" and ("const" in words or {"static", "readonly"} <= words):
             candidate.kind = "constant"
         if candidate.node.type == "destructor_declaration":
@@ -179,10 +171,6 @@ class CSharpHooks(LanguageHooks):
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Keep the uses of members."""
         return use if use[2] else super().adjust_use(use, node, source)
-
-
-def _csharp_modifiers(candidate: SymbolCandidate, source: SourceText) -> set[str]:
-    return {source.text(child) for child in candidate.node.children[:8] if child.type == "modifier"}
 
 
 HOOKS: dict[str, LanguageHooks] = {

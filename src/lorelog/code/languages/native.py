@@ -43,8 +43,6 @@ _PREDECLARED = frozenset(_WORDS.split())
 
 
 class GoHooks(LanguageHooks):
-    """Hooks for Go."""
-
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Drop the blank name; extend a single spec to its `type …`, `const …` or `var …`."""
         if candidate.name == "_":
@@ -77,8 +75,6 @@ _MAX_NAMES = 2_000
 
 
 class RustHooks(LanguageHooks):
-    """Hooks for Rust."""
-
     doc_marks = ("///", "/**", "//!", "/*!")
     skipped_before_head = frozenset({"attribute_item"})
     words = frozenset({"Self", "_"})
@@ -164,8 +160,6 @@ _LEVELS = {"open": "public", "fileprivate": "private", "public": "public", "priv
 
 
 class SwiftHooks(LanguageHooks):
-    """Hooks for Swift."""
-
     comments = frozenset({"comment", "multiline_comment"})
     annotation_nodes = frozenset({"attribute"})
     levels = _LEVELS
@@ -307,8 +301,6 @@ _ACCESS = "h.access"
 
 
 class CppHooks(CHooks):
-    """Hooks for C++."""
-
     keywords = CHooks.keywords | frozenset(_CPP_WORDS.split())
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:

@@ -46,8 +46,6 @@ class ScopeKind(Enum):
 
 
 class PythonScope(Struct, eq=False):
-    """A scope of names."""
-
     kind: ScopeKind
     parent: PythonScope | None = None
     symbol: int = -1
@@ -181,7 +179,6 @@ def _isinstance_check(node: Node, source: SourceText) -> tuple[str, str]:
 
 
 def loop_hints(target: Node | None, value: Node | None, source: SourceText) -> dict[str, str]:
-    """Return hints for the variables of a loop."""
     if target is None or value is None:
         return {}
     names = [source.text(child) if child.type == "identifier" else "" for child in target.named_children]

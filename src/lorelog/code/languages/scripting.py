@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class BashHooks(LanguageHooks):
-    """Hooks for the shell."""
-
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Keep the first assignment of a variable; `readonly` makes a constant."""
         if candidate.kind == "function":
@@ -63,8 +61,6 @@ def _first_assignments(source: SourceText) -> dict[str, int]:
 
 
 class LuaHooks(LanguageHooks):
-    """Hooks for Lua."""
-
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Drop variables that hold a required module."""
         called = candidate.captures.get("h.called")
@@ -92,8 +88,6 @@ _PHP_LEVELS = {word: word for word in ("public", "protected", "private")}
 
 
 class PhpHooks(LanguageHooks):
-    """Hooks for PHP."""
-
     doc_marks = ("/**",)
     skipped_before_head = frozenset({"attribute_list"})
     annotation_nodes = frozenset({"attribute_list"})
@@ -128,8 +122,6 @@ _MARKS, _LISTED = "h.levels", "h.listed"
 
 
 class RubyHooks(LanguageHooks):
-    """Hooks for Ruby."""
-
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Keep calls that define a member, and drop other calls with a symbol."""
         maker = candidate.captures.get("h.maker")
@@ -223,8 +215,6 @@ _QUOTES = '"`[]'
 
 
 class SqlHooks(LanguageHooks):
-    """Hooks for SQL."""
-
     comments = frozenset({"comment", "marginalia"})
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:

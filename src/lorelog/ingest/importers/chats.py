@@ -34,8 +34,6 @@ _CUT = "\n\n[cut here: the turn is longer than an entry can be]"
 
 
 class ChatMessage(Struct, frozen=True):
-    """One message of a conversation."""
-
     is_user: bool
     text: str
     at: datetime | None

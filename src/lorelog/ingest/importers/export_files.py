@@ -36,7 +36,6 @@ class _LimitedStream(io.RawIOBase):
         self._stream, self._packed, self._taken = stream, max(packed, 1), 0
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:

@@ -70,8 +70,6 @@ class CommandRule(Struct, frozen=True, cache_hash=True):
 
 
 class RedactionRules(Struct, frozen=True):
-    """The rules of the file."""
-
     vendor: tuple[VendorRule, ...]
     context: tuple[ContextRule, ...]
     command: tuple[CommandRule, ...]

@@ -205,11 +205,7 @@ def known_value_redactor(texts: Iterable[str], redact: RedactText, known: dict[s
         before, after = edges if len(value) < _MIN_PART_CHARS else ("", "")
         patterns.append(f"{before}{re.escape(value)}{after}")
     pattern = re.compile("|".join(patterns))
-
-    def redact_known(text: str) -> str:
-        return redact(pattern.sub(lambda match: values[match[0]], text))
-
-    return redact_known
+    return lambda text: redact(pattern.sub(lambda match: values[match[0]], text))
 
 
 def _is_word(value: str) -> bool:

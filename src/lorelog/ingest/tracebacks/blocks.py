@@ -537,7 +537,6 @@ _SINGLE_LINES = tuple(
         r"^(?P<type>fatal|error|Error|ERROR|FATAL|npm ERR!|npm error|E:|ld|collect2):? (?P<message>\S.*)$",
     )
 )
-"""Errors of one line."""
 
 
 def find_reader(

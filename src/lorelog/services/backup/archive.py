@@ -59,8 +59,6 @@ _LOCK_S = 10.0
 
 
 class BackupFile(Struct, frozen=True):
-    """One file of a backup."""
-
     name: str
     """Name in the archive."""
     kind: str
@@ -252,14 +250,12 @@ def project_workspace(home: Path, tenant: str, project: str) -> Workspace:
 
 
 def open_ledger(folder: Path) -> Ledger:
-    """Return the ledger in a folder."""
     from lorelog.records.ledger import Ledger  # a search loads this module for its types
 
     return Ledger(folder)
 
 
 def list_tenants(home: Path) -> list[str]:
-    """Return the tenants of a home."""
     try:
         return sorted(entry.name for entry in os.scandir(data_folder(home)) if entry.is_dir())
     except OSError:

@@ -58,10 +58,6 @@ class ForgottenMemories(Struct, frozen=True):
         names = {name for stone in stones for name in (stone.memory, *stone.ids) if name}
         return cls(frozenset(stone.key for stone in stones), frozenset(names))
 
-    def names_any(self, text: bytes) -> bool:
-        """Return whether a line names a forgotten memory."""
-        return any(name.encode() in text for name in self.ids)
-
 
 class MergedText(Struct, frozen=True):
     """The merged content of a file, and what was done."""
@@ -137,7 +133,7 @@ def merge_lines(here: bytes | None, backup: bytes, forgotten: ForgottenMemories)
     known = {line.rstrip(b"\n") for line in own}
     lines = [line.rstrip(b"\n") for line in backup.splitlines() if line.strip()]
     missing = [line for line in dict.fromkeys(lines) if line not in known]
-    fresh = [line for line in missing if not forgotten.names_any(line)]
+    fresh = [line for line in missing if not any(name.encode() in line for name in forgotten.ids)]
     content = b"".join(line + b"\n" for line in fresh) + b"".join(own)
     return MergedText(content, len(fresh), len(missing) - len(fresh))
 

@@ -464,9 +464,9 @@ class IndexedTrees:
                 self._registry.forget([root])  # nothing was indexed
             raise
 
-    def is_registered(self, path: str = "") -> bool:
-        """Return True if the working tree of a path was indexed."""
-        return self._resolve_tree(path)[0] in self._registered()
+    def is_registered(self) -> bool:
+        """Return True if the current working tree was indexed."""
+        return self._resolve_tree("")[0] in self._registered()
 
     def forget(self, path: str = "") -> tuple[str, int]:
         """Delete the index of a working tree and stop updating it; return its path and its number of files."""

@@ -276,7 +276,6 @@ class CodeNavigator:
         self._resolvers: dict[str, tuple[CodeView, ReferenceResolver]] = {}
 
     def find_definition(self, query: SymbolQuery, limit: int = 100) -> CodeReply:
-        """Find the definitions of a symbol."""
         targets = self._targets(query)
         notes = [] if targets or not self._roots else self._similar_name_notes(query)
         return CodeReply(
@@ -288,7 +287,6 @@ class CodeNavigator:
         )
 
     def find_references(self, query: SymbolQuery, options: CodeQueryOptions) -> CodeReply:
-        """Find the uses of a symbol."""
         targets = self._targets(query)
         uses = [
             (used, certainty)

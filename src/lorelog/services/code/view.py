@@ -160,7 +160,6 @@ class CodeView:
         return self.cached(("definitions", name), lambda: self._tables.definitions(name, self._roots))
 
     def defined_at(self, name: str, path: str) -> list[StoredDefinition]:
-        """Return the definitions of a name in one file."""
         by_path = self.cached(
             ("by path", name), lambda: _grouped(self.definitions(name), lambda definition: definition.path)
         )
@@ -175,7 +174,6 @@ class CodeView:
         return self.cached(("uses", name), lambda: self._tables.uses(name, self._roots))
 
     def imports(self, path: str) -> list[ImportStatement]:
-        """Return the imports of a file."""
         return self.cached(("imports", path), lambda: self._tables.imports_of(self.root, path))
 
     def imported_as(self, path: str, name: str) -> list[ImportStatement]:

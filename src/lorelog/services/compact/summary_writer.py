@@ -108,7 +108,6 @@ MAX_BATCH_TOKENS = 12_000
 """Maximum tokens of sources per request, for any context window: models overlook the middle of longer texts."""
 MAX_EXTRACT_BATCH_TOKENS = 4_000
 MAX_EXTRACTED_LINES = 120
-"""Maximum lines of an extracted summary."""
 MAX_WRITTEN_LINES = 300
 """Maximum lines of a model's summary, if it merges nothing."""
 _MIN_ROOM_TOKENS = 300

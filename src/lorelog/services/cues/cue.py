@@ -39,8 +39,6 @@ _SYMBOL_SEPARATORS = re.compile(r"::|#|->")
 
 
 class CueKind(StrEnum):
-    """Kinds of cues."""
-
     PATH = "path"
     COMMAND = "command"
     TOOL = "tool"

@@ -98,8 +98,6 @@ class ForgetQuery(Struct, frozen=True, kw_only=True):
 
 
 class FileSection(Struct, frozen=True):
-    """A section of an indexed file."""
-
     key: str
     """From `deletion_keys`."""
     document: Document
@@ -425,7 +423,6 @@ def reword_summary(text: str, contents: Collection[str]) -> str:
 
 
 def group_by_file(entries: Sequence[ForgottenEntry]) -> Mapping[str, list[ForgottenEntry]]:
-    """Return the entries of each file."""
     files: dict[str, list[ForgottenEntry]] = {}
     for entry in entries:
         files.setdefault(entry.source, []).append(entry)

@@ -309,7 +309,6 @@ class MentionResolver:
 
 
 def text_digest(text: str) -> str:
-    """Return a digest of a text."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 

@@ -305,7 +305,6 @@ class ProcessCache(Generic[CachedValue]):
         return self._values.get(key)
 
     def put(self, key: object, value: CachedValue) -> None:
-        """Keep a value."""
         with self._lock:
             while len(self._values) >= self._limit:
                 self._values.pop(next(iter(self._values)))
@@ -352,7 +351,6 @@ class MentionCache:
         return remembered
 
     def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
-        """Store targets by key."""
         rows = [(key, encode(targets).decode()) for key, targets in targets_by_key.items()]
         if not rows or not self.path.parent.exists():
             return

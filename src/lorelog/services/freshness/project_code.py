@@ -173,7 +173,6 @@ class Snapshot:
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        """All folders."""
         return frozenset(path[:end] for path in self.files for end, char in enumerate(path) if char == "/")
 
     def find(self, path: str) -> str:
@@ -351,7 +350,6 @@ class CheckoutState(Struct, frozen=True):
 
     @classmethod
     def read(cls, root: str) -> CheckoutState:
-        """Return the present state."""
         folders = git_folders(root)
         if not folders[0]:
             return cls()

@@ -64,6 +64,7 @@ class FreshnessJudge:
         branch only: unless this branch ever had the file, nothing is said about it.
         """
         files_with_symbols = {target.path for target in targets if target.kind == "symbol"}
+        ranks = (Freshness.FRESH, Freshness.DRIFTED, Freshness.GONE)
         findings: dict[tuple[str, str], FreshnessFinding] = {}
         unknown: set[tuple[str, str]] = set()
         for target in targets:
@@ -74,7 +75,7 @@ class FreshnessJudge:
                 unknown.add(key)
                 continue
             finding = FreshnessFinding(target.kind, target.name, freshness, change)
-            findings[key] = min(finding, findings.get(key, finding), key=_freshness_rank)
+            findings[key] = min(finding, findings.get(key, finding), key=lambda finding: ranks.index(finding.freshness))
         for key in unknown & findings.keys():
             if findings[key].freshness is not Freshness.FRESH:
                 del findings[key]
@@ -287,7 +288,3 @@ def _format_location(located: LocatedSymbol, target: MentionTarget) -> str:
 def _format_symbol(located: LocatedSymbol, path: str) -> str:
     name = located.symbol.qualified_name
     return name if located.path == path else f"{name} in {located.path}"
-
-
-def _freshness_rank(finding: FreshnessFinding) -> int:
-    return (Freshness.FRESH, Freshness.DRIFTED, Freshness.GONE).index(finding.freshness)

@@ -47,7 +47,6 @@ class GuardConditions(Serializable, Struct, frozen=True, kw_only=True):
     """Pattern of a part of a line that the call writes."""
 
     def patterns(self) -> list[str]:
-        """Return all patterns."""
         return [*filter(None, (self.tool, self.command, self.content)), *self.paths]
 
     def condition_fields(self) -> dict[str, Any]:
@@ -56,8 +55,6 @@ class GuardConditions(Serializable, Struct, frozen=True, kw_only=True):
 
 
 class GuardDraft(GuardConditions, frozen=True, kw_only=True):
-    """A guard to add."""
-
     message: str
     action: str = WARN
     """What it does when it is on: warn or block. An agent's guard without approval never blocks."""

@@ -321,8 +321,6 @@ class ReplayHit(Struct, frozen=True, kw_only=True):
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """Result of a replay."""
-
     total: int
     """Calls that were replayed."""
     applicable: int

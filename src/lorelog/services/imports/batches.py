@@ -169,7 +169,6 @@ def _head(batch: ImportBatch) -> dict[str, Any]:
 
 
 def entry_digest(text: str) -> str:
-    """Return the digest of an entry as it is in its file."""
     return hashlib.sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:32]
 
 

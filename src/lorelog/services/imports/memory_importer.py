@@ -112,7 +112,6 @@ class ImportSummary(Serializable, Struct):
             self.skipped_items.append(f"{place}: {reason}")
 
     def kind(self, name: str) -> KindCounts:
-        """Return the counts of a kind."""
         found = next((counts for counts in self.kinds if counts.kind == name), None)
         if found is None:
             found = KindCounts(name)

@@ -39,7 +39,6 @@ class FileChanges(Struct):
     """Roots without events; they are scanned only if their file stamps differ."""
 
     def add(self, other: FileChanges) -> None:
-        """Add other changes."""
         self.roots |= other.roots
         self.files |= other.files
         self.gone |= other.gone

@@ -82,7 +82,6 @@ def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Pat
 
 
 def documented_folders(host: str, environment: Mapping[str, str], user_home: Path) -> list[Path]:
-    """Return the folders of a documented host."""
     folders = DOCUMENTED_HOSTS[host].folders
     return [documented_path(folder, environment, user_home, sys.platform) for folder in folders]
 

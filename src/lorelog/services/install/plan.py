@@ -231,7 +231,6 @@ def plan_install(host: str, manifest: HostManifest, context: InstallContext) -> 
 
 
 def plan_uninstall(host: str, manifest: HostManifest, context: InstallContext) -> list[InstallChange]:
-    """Return the changes of an uninstallation."""
     receipt = read_receipt(context.home, host)
     allowed = _allowed_folders(manifest, context)
     changes = []
@@ -332,7 +331,6 @@ def effective_changes(changes: Sequence[InstallChange]) -> list[InstallChange]:
 
 
 def format_diff(change: InstallChange) -> str:
-    """Return a change as a unified diff."""
     import difflib
 
     contents = (change.before or b"", change.after or b"")

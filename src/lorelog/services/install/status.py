@@ -84,7 +84,6 @@ class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
 def host_status(
     host: str, context: InstallContext, captures: HostCaptureStats, *, versions: bool = False
 ) -> HostStatus:
-    """Return the state of one host."""
     installed, warnings = _install_state(host, context)
     newest = newest_session(host, context)
     if installed != "missing":

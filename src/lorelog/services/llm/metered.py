@@ -117,7 +117,6 @@ class MeteredEmbedder:
         self.model = inner.model
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        """Embed texts."""
         started = time.monotonic()
         try:
             reply = self._inner.embed_documents(texts)
@@ -128,7 +127,6 @@ class MeteredEmbedder:
         return reply
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a query."""
         if not isinstance(self._inner, TokenReportingEmbedder):
             return self._inner.embed_query(text)
         started = time.monotonic()
@@ -137,7 +135,6 @@ class MeteredEmbedder:
         return reply.vectors[0]
 
     def close(self) -> None:
-        """Close the model."""
         self._inner.close()
 
     def _record(self, tokens: int, started: float) -> None:

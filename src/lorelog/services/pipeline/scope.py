@@ -78,7 +78,6 @@ class SideDatabases:
             return self._code
 
     def traces(self) -> TraceStore:
-        """Return the trace database."""
         with self._lock:
             if self._traces is None:
                 from lorelog.services.traces.recorder import TraceStore
@@ -249,7 +248,6 @@ class ProjectScope:
         return TranscriptAccess(self.authored(), environment)
 
     def tombstones(self) -> Tombstones:
-        """Return the deletions."""
         from lorelog.services.memory_state.tombstones import Tombstones
 
         return Tombstones(self.place.tenant_folder / "tombstones.jsonl")
@@ -284,7 +282,6 @@ class ProjectScope:
         return has_pending_plans(str(self.place.tenant_folder))
 
     def with_scope(self, options: SearchOptions, *, all_projects: bool) -> SearchOptions:
-        """Return the options with scoped filters."""
         return replace(options, filters=self.scoped(options.filters, all_projects=all_projects))
 
     def visible_projects(self) -> tuple[str, ...]:

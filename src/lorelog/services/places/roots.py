@@ -142,5 +142,4 @@ def _parse_root(entry: dict[str, Any]) -> Root:
 
 
 def find_innermost_root(path: str, roots: Iterable[Root]) -> Root | None:
-    """Return the innermost root that holds a path."""
     return max((root for root in roots if root.holds(path)), key=lambda root: len(root.path), default=None)

@@ -85,7 +85,6 @@ class ScopeFile(Struct, frozen=True):
 
     @property
     def directory(self) -> str:
-        """The directory it applies to."""
         return path.dirname(path.dirname(self.file))
 
 

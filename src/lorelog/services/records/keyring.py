@@ -287,7 +287,6 @@ class Keyring:
         return removed
 
     def keys_of(self, name: str) -> tuple[TrustedKey, ...]:
-        """Return the trusted keys of a name."""
         return tuple(
             trusted for trusted in self.trusted_keys() if writer_identity(trusted.name) == writer_identity(name)
         )

@@ -218,7 +218,6 @@ class RecordPages(Struct, frozen=True):
         return (note,) if note else ()
 
     def trust_annotator(self) -> TrustAnnotator:
-        """Return the annotator of one search."""
         return TrustAnnotator(self.folder, self.open_records() if self.projection() else None)
 
     def chunk_trust(self, stored: StoredChunk) -> tuple[Trust, str]:

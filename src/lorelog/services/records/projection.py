@@ -55,13 +55,7 @@ def render_page(title: str, records: Sequence[Record]) -> str:
     return "\n".join([f"# {_one_line(title, _MAX_TITLE_CHARS) or 'untitled'}", *map(_render_section, records), ""])
 
 
-def encode_anchor_id(identity: str) -> str:
-    """Return a record's id encoded for an anchor; most ids are unchanged."""
-    return quote(identity, safe="")
-
-
 def decode_anchor_id(anchored_as: str) -> str:
-    """Return the record id of an anchor."""
     return unquote(anchored_as)
 
 
@@ -70,7 +64,7 @@ def _render_section(record: Record) -> str:
     # The number keeps two records that say the same in the same minute apart: neither is a repeat of the other.
     heading = f"{_format_time(record.at)} {_one_line(record.kind.replace('_', ' '), _MAX_NAME_CHARS)} #{record.seq}"
     words = {"memory": record.id, "type": record.kind, "origin": record.origin}
-    anchor = " ".join(f"{name}:{encode_anchor_id(value)}" for name, value in words.items() if value)
+    anchor = " ".join(f"{name}:{quote(value, safe='')}" for name, value in words.items() if value)
     shown = _escape_text(search_text(record))
     if not shown.strip():  # control characters alone: a section without a word would be none
         shown = _escape_text(record.kind)

@@ -56,8 +56,6 @@ class ImportProblem(Struct, frozen=True):
 
 
 class ImportOptions(Struct, frozen=True):
-    """Options of an import."""
-
     restore: bool = False
     """Trust the file as one's own backup: records keep their origin."""
     dry_run: bool = False

@@ -214,7 +214,6 @@ class RatedRecord(Struct, frozen=True):
 
     @property
     def grounding(self) -> SupportingRecord:
-        """The record as a citation."""
         record = self.record
         return SupportingRecord(record.id, record.task, record.thread, record.kind, self.trust.tier)
 

@@ -115,7 +115,6 @@ def record_heading(record: Record) -> str:
 
 
 def trust_badge(record: Record, trust: Mapping[str, Trust]) -> str:
-    """Return a record's trust as a badge."""
     own = trust.get(record.id)
     if own is None:
         return "`[not judged]`"
@@ -170,7 +169,6 @@ class Wiki(Struct, frozen=True, dict=True):
     """All records of the tenant."""
     trust: Mapping[str, Trust]
     page_records: tuple[Record, ...]
-    """The records on its pages."""
     pages: dict[str, str] = field(default_factory=dict)
     """Page texts by file name, including their marks."""
 

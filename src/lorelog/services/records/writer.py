@@ -66,7 +66,6 @@ class WrittenRecord(Struct, frozen=True):
 
     @property
     def record(self) -> Record:
-        """The record."""
         return self.rated.record
 
 

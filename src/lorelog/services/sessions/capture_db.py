@@ -103,7 +103,6 @@ class CaptureDatabase:
             self._connection = self._file.open()
 
     def close(self) -> None:
-        """Close the database."""
         self._connection.close()
 
     @contextmanager
@@ -224,7 +223,6 @@ class CaptureDatabase:
 
 
 def open_captures(folder: Path) -> AbstractContextManager[CaptureDatabase]:
-    """Open the captures of a tenant."""
     return closing(CaptureDatabase(folder))
 
 

@@ -122,7 +122,6 @@ class Ownership:
         return CHANGED_ORIGIN if is_ours else REPOSITORY_ORIGIN
 
     def with_shown_anchor(self, stored: StoredChunk, store: Store) -> StoredChunk:
-        """Return a chunk with its anchor as it is shown."""
         anchor = self.shown_anchor(stored.chunk, stored.id, store)
         return stored if anchor is stored.chunk.anchor else replace(stored, chunk=replace(stored.chunk, anchor=anchor))
 

@@ -153,6 +153,5 @@ def _parts(shape: str) -> Iterator[str]:
 
 
 def project_remedies(tables: TraceTables, project: str) -> list[Remedy]:
-    """Return the remedies of a project."""
     calls, _ = tables.calls(TraceFilter(projects=(project,), source=TURN, limit=_MAX_CALLS))
     return find_remedies(reversed(calls))

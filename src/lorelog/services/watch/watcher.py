@@ -198,8 +198,6 @@ class WatchTarget(Struct, frozen=True):
 
 
 class WatchSet(Struct, frozen=True):
-    """The roots to watch."""
-
     roots: dict[tuple[str, str], tuple[WatchTarget, Root]] = field(default_factory=dict)
     """By tenant and path."""
     awaited: frozenset[str] = frozenset()

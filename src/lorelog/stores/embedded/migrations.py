@@ -1,7 +1,6 @@
 """The catalog's schema as named steps, applied in order, each in one transaction with its version number.
 
-A released step is never edited; a change is a new step. `tests/compat/` keeps a database of every released version, and a
-test opens each.
+A released step is never edited; a change is a new step.
 """
 
 from __future__ import annotations

@@ -71,7 +71,6 @@ class VectorSpace(Struct, frozen=True):
 
 
 def find_space(database: sqlite3.Connection, name: str) -> VectorSpace | None:
-    """Return a vector space by its name."""
     row = database.execute(f"SELECT {_SPACE_COLUMNS} FROM spaces WHERE name = ?", (name,)).fetchone()
     return None if row is None else VectorSpace(*row)
 
@@ -150,7 +149,6 @@ def record_products(records: Array, query: Array, dimension: int) -> Array:
 
 
 def floats(records: Array, dimension: int) -> Array:
-    """Return the vectors of records as float32."""
     import numpy as np
 
     numbers = records["numbers"][:, :dimension].astype(np.float32)

@@ -43,16 +43,6 @@ class CollectionMissing(StoreDamaged, code=StoreDamaged.code):
     """A collection is missing or is not the one that was written."""
 
 
-def is_unloaded_collection(fault: StoreError) -> bool:
-    """Return True if a collection exists but is not loaded: Milvus Lite loads none when it restarts."""
-    return fault.hint == _NOT_LOADED_HINT
-
-
-def is_access_denied(fault: StoreError) -> bool:
-    """Return True if the server rejects the token: a retry is useless."""
-    return fault.hint == _TOKEN_HINT
-
-
 def missing_package_error(error: ImportError) -> StoreError:
     return StoreError(
         f"store.uri names a Milvus, but its client is not installed ({error.name})",
@@ -177,7 +167,7 @@ class MilvusConnection:
                 result = self._call_once(call)
             except (StoreUnreachable, StoreBusy) as fault:
                 limit_s = patience_s if self._answered else min(patience_s, _UNKNOWN_ERROR_PATIENCE_S)
-                if time.monotonic() + pause > start + limit_s or is_access_denied(fault):
+                if time.monotonic() + pause > start + limit_s or fault.hint == _TOKEN_HINT:
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE_S)
@@ -427,7 +417,6 @@ class Collections:
         return found
 
     def read(self, name: str, expression: str, fields: Sequence[str], *, limit: int = 0) -> list[Row]:
-        """Return the rows that match an expression."""
         limits = {"limit": limit} if limit else {}
         rows = self._with_loaded(
             name,
@@ -482,7 +471,7 @@ class Collections:
         try:
             return self._remote.call(call, patience_s=patience_s)
         except StoreError as fault:
-            if not is_unloaded_collection(fault):
+            if fault.hint != _NOT_LOADED_HINT:  # Milvus Lite loads no collection when it restarts
                 raise
             self._remote.call(lambda client: client.load_collection(name, timeout=TIMEOUT_S), patience_s=patience_s)
             return self._remote.call(call, patience_s=patience_s)

@@ -56,7 +56,6 @@ class PeerRows(NamedTuple):
     """The rows to search in a collection."""
 
     expression: str
-    """Filter expression."""
     is_shared: bool = False
     """Whether several machines have rows there, so that the same text may be repeated."""
 

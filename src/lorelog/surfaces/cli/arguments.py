@@ -83,6 +83,11 @@ def declare(parser: Any, name: str) -> dict[str, Any]:
     return derived
 
 
+def search_filters() -> list[Any]:
+    """Return the filters of `search`, for other commands that search."""
+    return [argument for argument in read_derived("search")["search"]["arguments"] if argument.get("group")]
+
+
 def add_arguments(parser: argparse.ArgumentParser, arguments: Sequence[Any]) -> None:
     """Declare arguments that are derived from the fields of a request."""
     groups: dict[str, Any] = {}
@@ -100,10 +105,10 @@ def add_arguments(parser: argparse.ArgumentParser, arguments: Sequence[Any]) -> 
         groups.get(title or exclusive, parser).add_argument(*argument["names"], **options)
 
 
-def request_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the given options of a derived command as arguments of its operation."""
+def request_of(args: argparse.Namespace, arguments: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return the given options as arguments of an operation: those of a derived command, or `arguments`."""
     request: dict[str, Any] = {}
-    for argument in args.derived["arguments"]:
+    for argument in args.derived["arguments"] if arguments is None else arguments:
         value, options = getattr(args, argument["field"]), argument["options"]
         not_given = {"store_true": False, "store_false": True}.get(options.get("action", ""))
         if value is None or value == [] or (value is not_given and "default" not in options):

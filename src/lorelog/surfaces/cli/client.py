@@ -60,7 +60,6 @@ def print_note(text: str) -> None:
 
 
 def print_notes(reply: Mapping[str, Any]) -> None:
-    """Print the notes of a reply."""
     for text in reply.get("notes", ()):
         print_note(text)
 

@@ -96,7 +96,6 @@ def format_location(chunk: Mapping[str, Any], trust: Json | None) -> str:
 
 
 def format_summary(record: Mapping[str, object]) -> str:
-    """Return a one-line summary of a record."""
     for name in _SUMMARY_FIELDS:
         text = _flatten(record.get(name))
         if text:
@@ -120,7 +119,6 @@ def format_time(at: str) -> str:
 
 
 def format_status(status: str) -> str:
-    """Return a status in its colour."""
     return stylize(one_line(status), _STATUS_STYLES.get(status, "dim"))
 
 

@@ -232,7 +232,6 @@ class ClientConnection:
                 self.socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the socket."""
         with suppress(OSError):
             self.socket.close()
 

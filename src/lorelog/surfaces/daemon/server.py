@@ -84,8 +84,6 @@ class DaemonHooks(Struct, frozen=True, kw_only=True):
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):
-    """Limits and timeouts of the server."""
-
     connections: int = 128
     reserved_connections: int = 16
     """Further connections, for `daemon.*` operations only."""
@@ -374,7 +372,6 @@ class RequestRouter:
         os.umask(self._umask)
 
     def handle(self, connection: ClientConnection, raw: bytes) -> None:
-        """Handle one request."""
         if len(raw) > _MAX_INLINE_BYTES:
             self._submit(connection, Job(run=lambda job: self._parse(connection, job), raw=raw))
             return

@@ -93,7 +93,6 @@ def error_response(path: str, error: Exception) -> Response:
 
 
 def error_object(error: BaseException) -> dict[str, str]:
-    """Return the error object of an exception."""
     if isinstance(error, LorelogError | HttpRefusalError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
     hint = "your files are unchanged; set LORELOG_DEBUG=1 for the server to log a traceback, and please report it"
@@ -101,7 +100,6 @@ def error_object(error: BaseException) -> dict[str, str]:
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a JSON response."""
     return Response(json_bytes(value), status, headers, "application/json")
 
 
@@ -130,7 +128,6 @@ class EventStream(Response):
         self._limiter = limiter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream."""
         run = _StreamRun(self._job)
         await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
         async with create_task_group() as group:
@@ -203,8 +200,6 @@ _LONG_OPERATIONS = frozenset({"memory.index"})
 
 
 class OperationEndpoints:
-    """Endpoints of the operations."""
-
     def __init__(self, call: CallOperation, caller: ClientIdentity) -> None:
         self._call = call
         self.caller = caller

@@ -177,7 +177,7 @@ class RequestGuard:
 
     def _page_agent(self, scope: Scope) -> str | None:
         """Return the agent that opened the page, '' for a person, None without a login. Sessions are found by digest."""
-        return self._page_sessions.get(_hash_token(_read_cookie(scope)))
+        return self._page_sessions.get(_hash_token(HTTPConnection(scope).cookies.get(_cookie_name(scope), "")))
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         values = headers.getlist("authorization")
@@ -246,10 +246,6 @@ def _server_port(scope: Scope) -> int:
 def _cookie_name(scope: Scope) -> str:
     """Return the name of the cookie: servers on other ports have their own."""
     return f"lorelog-session-{_server_port(scope)}"
-
-
-def _read_cookie(scope: Scope) -> str:
-    return HTTPConnection(scope).cookies.get(_cookie_name(scope), "")
 
 
 def _same_secret(given: str, digest: bytes) -> bool:

@@ -150,8 +150,6 @@ class LoopDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoopSearch(LoopDirectory, frozen=True, kw_only=True):
-    """A search request."""
-
     query: str | None = None
     top_k: int | None = None
 

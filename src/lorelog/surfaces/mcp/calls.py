@@ -246,7 +246,6 @@ def _format_labels(chunk: JsonMapping) -> list[str]:
 
 
 def render_section(reply: JsonMapping) -> ToolResult:
-    """Render a section."""
     origin, notes = format_foreign(reply), list(reply["notes"])
     place, date = f"**File:** {_format_location(reply)}", reply["date"].replace("T", " ")
     lines = [NOTICE, _join(place, date, *_format_labels(reply))]
@@ -313,7 +312,6 @@ def render_index(reply: JsonMapping) -> ToolResult:
 
 
 def render_error(message: str, hint: str, code: str) -> ToolResult:
-    """Render an error and its hint."""
     text = f"{message}\nHint: {hint}" if hint else message
     return ToolResult(text, {"error": {"code": code, "message": message, "hint": hint}}, failed=True)
 

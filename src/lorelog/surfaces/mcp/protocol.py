@@ -127,12 +127,10 @@ def initialize_result(params: object) -> dict[str, Any] | None:
 
 
 def tools_list_result() -> dict[str, Any]:
-    """Return the result of `tools/list`."""
     return {"tools": list(TOOLS)}
 
 
 def discover_result() -> dict[str, Any]:
-    """Return the result of `server/discover`."""
     return {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _capabilities(), "instructions": INSTRUCTIONS}
 
 

@@ -51,7 +51,6 @@ def streamable_http_app(call: CallOperation, caller: ClientIdentity) -> tuple[AS
 
 
 def build_server(call: CallOperation, caller: ClientIdentity) -> Server[Any]:
-    """Return a server that calls operations for one client."""
     methods = McpMethods(call, caller)
 
     def handler(method: str, kind: type[SdkResult]) -> Callable[[SdkContext, Any], Awaitable[SdkResult]]:

@@ -273,7 +273,6 @@ def id_of(identity: Identity, name: str) -> str:
 
 @cache
 def list_fields(request: type[msgspec.Struct]) -> frozenset[str]:
-    """Return the fields of a request that are lists."""
     hints = get_type_hints(request)
     return frozenset(
         name

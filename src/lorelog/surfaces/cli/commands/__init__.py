@@ -24,6 +24,7 @@ COMMANDS_BY_GROUP = {
         "search": "Search memories and notes",
         "show": "Show a memory, record or task by its id",
         "open": "Open a memory in your editor",
+        "pick": "Search interactively, with a preview",
         "ui": "Open the page: everything in your browser",
         "add": "Add a memory to today's journal",
         "list": "List memories or documents, newest first",
@@ -110,7 +111,7 @@ GLOBAL_OPTIONS = ("--project", "--tenant", "--daemon")
 _MODULES = {
     "search": ("search", "list", "duplicates"),
     "changes": ("add", "supersede", "delete", "restore", "expire", "feedback", "forget", "compact"),
-    "show": ("show", "transcript", "open"),
+    "show": ("show", "transcript", "open", "pick"),
     "records": ("task", "decide", "verify", "brief", "ledger", "wiki", "identity"),
     "code": ("code", "debug", "why"),
     "review": ("review",),

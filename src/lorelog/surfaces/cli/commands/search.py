@@ -323,7 +323,6 @@ def confidence_fields(word: str | None) -> list[Field]:
 
 
 def field(text: str, style: str = "", *, gap: int = 2) -> Field:
-    """Return a field of a head."""
     return text, stylize(text, style) if style else text, gap
 
 

@@ -1,0 +1,1 @@
+"""Adapters of `Lorelog` for frameworks, one module each. A module needs the package of its framework."""
