@@ -115,8 +115,8 @@ def _later_values(text: str, after: re.Match[str], *, is_key: bool) -> Iterator[
     The expression ends where another name gets a value, unless that name says default or value.
     """
     position, name = after.end(), ""
-    ends = (text.find("\n", position), text.find("\\n", position), position + _MAX_EXPRESSION_CHARS)
-    for quoted in _QUOTED_VALUE.finditer(text, position, min(end for end in ends if end >= 0)):
+    stretch = text[position : position + _MAX_EXPRESSION_CHARS].partition("\n")[0].partition("\\n")[0]
+    for quoted in _QUOTED_VALUE.finditer(text, position, position + len(stretch)):
         between = text[position : quoted.start()].rstrip()
         if ";" in between or (position == after.end() and not after[2] and not between.endswith("=")):
             return
