@@ -49,7 +49,7 @@ def main() -> int:
     print(f"## nDCG@10 of all sets\n\n{tables.summary(results)}\n\n{SAID}\n")
     if typed := tables.keyword_table(results):
         print(
-            f"## nDCG@10 of keywords\n\nOne to three words of a document; every document that has them is an answer.\n\n{typed}\n"
+            f"## nDCG@10 of keywords\n\nOne to five words of a document; every document that has them is an answer.\n\n{typed}\n"
         )
     if any(result.claims for result in results):
         print(f"## Relevance that first hits claim\n\n{tables.calibration_table(results)}\n")

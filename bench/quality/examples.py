@@ -196,6 +196,7 @@ class _Asker:
         owners = [self.whole.documents[int(keys[place])] for place in first]
         mean, deviation = candidates._mean_and_deviation([score for _, score in dense])
         exact, others = _split_exact_words(question.text)
+        chunks = store.lane_coverage(Filters()).chunks
         plain = sum(word.lower() not in STOP_WORDS for word in others)
         return Example(
             kind,
@@ -205,13 +206,13 @@ class _Asker:
                 "terms": len(rarity),
                 "unread": unread,
                 "literal": literalness(len(exact), len(exact) + plain),
-                "keywords": keyword_likeness(others, len(rarity)),
+                "keywords": keyword_likeness(question.text, rarity.values(), chunks),
                 "best": float(by_words.max(initial=0.0)),
                 "lead": candidates._lead(dense, mean, deviation),
                 "highest": float(own.max()),
                 "lowest": float(own.min()),
                 "mean_cosine": float(self._centre @ np.frombuffer(vector, "<f4")),
-                "chunks": store.lane_coverage(Filters()).chunks,
+                "chunks": chunks,
             },
             by_words[first],
             by_vectors[first],

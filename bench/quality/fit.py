@@ -17,8 +17,10 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import multiprocessing
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -60,13 +62,14 @@ def main() -> int:
     codes, step = quantise(background.mean(0))
     sets: dict[str, list[Example]] = {}
     asked: list[Question] = []
+    kept = _Kept(keep, vectors, codes * step, args.data, args.bytes, args.limit)
+    # Spawned, not forked: the lanes and the model have threads.
+    with ProcessPoolExecutor(max(1, args.jobs), mp_context=multiprocessing.get_context("spawn")) as pool:
+        for name, made in zip(names, pool.map(kept.make, names), strict=True):
+            print(f"{name}: {made:,} examples", file=sys.stderr, flush=True)
     for name in names:
-        given = load(args.data, name)
-        part = sample_bytes(given, args.bytes, args.limit)
-        asked += part.judged
-        kept = _Kept(keep, vectors, codes * step)
-        sets[name] = kept.examples(part, strangers_of(args.data, name), f"{args.bytes}-{args.limit}")
-        print(f"{name}: {len(part.texts):,} documents, {len(sets[name]):,} examples", file=sys.stderr, flush=True)
+        sets[name] = kept.examples(name)
+        asked += kept.part(name).judged
     unit = _unit(asked, background, VectorFolder(vectors, model))
     found = _learn(sets, unit, args)
     if args.write:
@@ -94,11 +97,9 @@ def _learn(sets: Sets, unit: Unit, args: argparse.Namespace) -> dict[str, Any]:
         f"\n{'Measured' if unit.spread else 'Unmeasured'} encoder: {lanes.numbers}\n\n{_lane_table(sets, lanes, without)}\n",
         flush=True,
     )
-    # Relevance is learned from questions: every text with a keyword answers it, whether it is about it or not.
-    asked = {name: [item for item in examples if item.kind != "keywords"] for name, examples in sets.items()}
-    ours = learning.first_hits(asked, unit, lambda _, item: lanes.scores(item), LEARNED_HITS)
-    dense = learning.first_hits(asked, unit, lambda _, item: item.own_cosine, LEARNED_HITS)
-    words = learning.first_hits(asked, unit, lambda _, item: item.own_lexical, LEARNED_HITS)
+    ours = learning.first_hits(sets, unit, lambda _, item: lanes.scores(item), LEARNED_HITS)
+    dense = learning.first_hits(sets, unit, lambda _, item: item.own_cosine, LEARNED_HITS)
+    words = learning.first_hits(sets, unit, lambda _, item: item.own_lexical, LEARNED_HITS)
     found = {
         form: learning.learn_relevance(claims, form)
         for form, claims in (("hybrid", ours), ("other", [*ours, *dense]), ("words", words))
@@ -221,17 +222,29 @@ class _Kept:
     folder: Path
     vectors: Path
     centre: Array
+    data: Path
+    size: int
+    limit: int
 
-    def examples(self, given: JudgedSet, strangers: Sequence[Question], version: str) -> list[Example]:
+    def part(self, name: str) -> JudgedSet:
+        """Return the part of a set that is learned from."""
+        return sample_bytes(load(self.data, name), self.size, self.limit)
+
+    def make(self, name: str) -> int:
+        """Make the examples of a set, unless they are kept, and return their number."""
+        return len(self.examples(name))
+
+    def examples(self, name: str) -> list[Example]:
         """Return the examples of a set, which is indexed and asked if they are not kept."""
 
         def make() -> list[Example]:
-            (self.folder / given.name).mkdir(parents=True, exist_ok=True)
-            with Bench(given, self.folder / given.name, self.vectors) as bench:
+            given, folder = self.part(name), self.folder / name
+            folder.mkdir(parents=True, exist_ok=True)
+            with Bench(given, folder, self.vectors) as bench:
                 bench.index()
-                return list(examples_of(given, bench, self.centre, strangers))
+                return list(examples_of(given, bench, self.centre, strangers_of(self.data, name)))
 
-        return kept_examples(self.folder / "examples" / f"{given.name}-{version}.pickle", make)
+        return kept_examples(self.folder / "examples" / f"{name}-{self.size}-{self.limit}.pickle", make)
 
 
 def embed_background(embedder: Embedder) -> Array:
@@ -265,6 +278,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--vectors", type=Path, metavar="DIR", help="keep vectors here from run to run")
     parser.add_argument("--bytes", type=int, default=SAMPLE_BYTES, metavar="N", help="of a set's documents, about")
     parser.add_argument("--limit", type=int, default=SAMPLE_QUESTIONS, metavar="N", help="questions of a set, at most")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="sets at a time that are indexed and asked")
     parser.add_argument("--leave-out", action="store_true", help="learn without each family of sets in turn, too")
     parser.add_argument("--unmeasured", action="store_true", help="learn the numbers of unmeasured encoders, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the numbers into this calibrations file")

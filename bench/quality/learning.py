@@ -41,8 +41,8 @@ from lorelog.retrieval.relevance import (
 )
 from lorelog.retrieval.score_features import MatchFeatures, entry_mix
 
-EVIDENCE = ("constant", "coverage", "terms", "lead", "keywords", "unread")
-SIGNS = {"coverage": -1, "lead": 1, "keywords": -1, "unread": -1}
+EVIDENCE = ("constant", "coverage", "terms", "lead", "keywords", "unread", "agreement")
+SIGNS = {"coverage": -1, "lead": 1, "keywords": -1, "unread": -1, "agreement": 1}
 """Numbers whose sign is known: more of it never speaks against."""
 READINGS = {"bm25_power": 0.75, "proximity": 2.0, "part_words": 1.0, "entry": 0.3}
 """Where the search for the other numbers starts."""
@@ -63,8 +63,10 @@ _CHANCE = 0.0625
 """Loss of a single question that is forgiven; of more, divided by the root of their number."""
 _ENOUGH = {True: 100, False: 40}
 """Questions from which on a set, or a part of one, counts in full."""
-PARTS, HARD, LATER = 0.5, 0.3, 0.5
-"""How much parts of sets, stressed questions, and hits after the first count, together."""
+PARTS, LATER = 0.5, 0.5
+"""How much parts of sets, and hits after the first, count together."""
+KINDS = {"stressed": 0.3, "keywords": 0.3}
+"""How much other kinds of questions count beside those as they are."""
 _LOGITS = np.linspace(-6.0, 6.0, 17)
 _KERNEL = np.exp(-0.5 * np.arange(-3.0, 4.0) ** 2)
 _HARDLY_READ = 0.5
@@ -87,7 +89,9 @@ class Unit:
 def evidence(example: Example) -> tuple[float, ...]:
     """Return what the share of the vectors depends on."""
     seen = example.evidence
-    return lane_features(coverage(example), seen["terms"], seen["lead"], seen["keywords"], seen["unread"])
+    best = max(float(example.own_lexical.max()), 1e-9)
+    agreement = float(example.own_lexical[example.own_cosine.argmax()]) / best
+    return lane_features(coverage(example), seen["terms"], seen["lead"], seen["keywords"], seen["unread"], agreement)
 
 
 def coverage(example: Example) -> float:
@@ -194,7 +198,7 @@ class Questions:
         low = np.array([0.0 if sign > 0 else -30.0 for sign in signs])
         high = np.array([0.0 if sign < 0 else 30.0 for sign in signs])
         if not self._unit.spread:
-            low[-1] = 0.0
+            low[EVIDENCE.index("unread")] = 0.0
         kinds = np.array([_KEYWORDS_REGRET if cell[1] == "keywords" else 1.0 for cell in self._cells])
         regrets = REGRET * kinds * np.minimum(self._counts / 60, 1.0) / len(self._cells)
         forgiven = _CHANCE / np.sqrt(self._counts)
@@ -371,7 +375,7 @@ def first_hits(sets: Sets, unit: Unit, rank: Callable[[str, Example], Array], co
 def _relevance_features(example: Example, unit: Unit, place: int, margin: float) -> dict[str, float]:
     seen = example.evidence
     height = (float(example.own_cosine[place]) - seen["mean_cosine"]) / unit.spread if unit.spread else 0.0
-    query = QueryFeatures(int(seen["terms"]), int(seen["chunks"]), seen["lead"])
+    query = QueryFeatures(int(seen["terms"]), int(seen["chunks"]), seen["lead"], keywords=seen["keywords"])
     return relevance_features(query, MatchFeatures(*map(float, example.readings[place][:4])), height, margin)
 
 
@@ -380,15 +384,18 @@ def learn_relevance(claims: Sequence[Claimed], form: str) -> RelevanceNumbers:
     columns = FORMS[form]
     features = np.array([[item.features[name] for name in columns] for item in claims])
     labels = np.array([float(item.is_relevant) for item in claims])
-    keys = [(item.name, item.example.size == WHOLE, item.example.kind == "stressed", item.place > 0) for item in claims]
+    kinds = (item.example.kind if item.example.kind in KINDS else "" for item in claims)
+    keys = [
+        (item.name, item.example.size == WHOLE, kind, item.place > 0) for item, kind in zip(claims, kinds, strict=True)
+    ]
     counts = Counter(keys)
     shares = np.array(
         [
             (1.0 if is_whole else PARTS)
-            * (HARD if is_hard else 1.0)
+            * KINDS.get(kind, 1.0)
             * (LATER if is_later else 1.0)
-            / max(counts[name, is_whole, is_hard, is_later], _ENOUGH[True])
-            for name, is_whole, is_hard, is_later in keys
+            / max(counts[name, is_whole, kind, is_later], _ENOUGH[True])
+            for name, is_whole, kind, is_later in keys
         ]
     )
     shares /= shares.sum()

@@ -65,7 +65,7 @@ class SetResult:
     stressed: Mapping[str, Sequence[float]]
     """nDCG@10 of questions without the words of their answers, by ranking."""
     keywords: Mapping[str, Sequence[float]]
-    """nDCG@10 of one to three words as people type them into a search box, by ranking."""
+    """nDCG@10 of one to five words as people type them into a search box, by ranking."""
     parts: Mapping[str, Mapping[str, Sequence[float]]]
     """nDCG@10 of questions asked of parts of the set, by kind and number of chunks, and by ranking."""
     claims: Sequence[Claim]

@@ -6,7 +6,7 @@ documents. A sitting of a conversation is taken whole, so that turns keep their 
 `stressed` takes the words out of each question that its answer holds. What is left is what a person asks who remembers
 the matter and not the words; stop words stay. Questions of which no word is left are left out.
 
-`keyword_questions` asks as people type into a search box: one, two or three words of a document. Every document that has them all is an answer.
+`keyword_questions` asks as people type into a search box: one to five words of a document. Every document that has them all is an answer.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _is_stop(word: str) -> bool:
 
 
 def keyword_questions(given: JudgedSet, most: int) -> JudgedSet:
-    """Return the set with questions of one to three words that few documents have, and those documents as their answers."""
+    """Return the set with questions of one to five words that few documents have, and those documents as their answers."""
     chosen = random.Random(f"{SEED} keywords {given.name}")
     texts: dict[str, dict[str, str]] = {}
     for text in given.texts:
@@ -133,7 +133,7 @@ def keyword_questions(given: JudgedSet, most: int) -> JudgedSet:
         words = sorted({word for word in _KEYWORD.findall(bodies[text.id]) if counts[text.group][word] <= limit})
         if not words:
             continue
-        taken = chosen.sample(words, min(len(words), chosen.choice((1, 1, 2, 3))))
+        taken = chosen.sample(words, min(len(words), chosen.choice((1, 1, 2, 3, 4, 5))))
         question = Question(f"keywords {text.id}", " ".join(taken), group=text.group)
         asked.append(question)
         gains[question.id] = {name: 1.0 for name, body in bodies.items() if all(word in body for word in taken)}

@@ -257,10 +257,16 @@ def other_cases() -> Iterator[Case]:
 def peer_cases() -> Iterator[Case]:
     """What somebody who can push writes to an exchange."""
     entries = "".join(f"\n### 10:00\n<!-- memory:m{number} -->\n{PRIVATE}\n" for number in range(20_000))
+    guard = {"event": "add", "id": "g1", "at": "2026-01-01", "by": "person", "command": "*", "message": "no"}
     line = json.dumps({"memory": "m1", "text": "x", "whole": "x", "kind": "x", "at": "2026-01-01"}) + "\n"
     files = {
         "20,000 entries in a journal": {"PROJECT/journals/2026-01-01.md": entries},
         "a day that is not one": {"PROJECT/journals/2026-13-99.md": entries[:1_000]},
+        "a writer and a guard never seen": {
+            "writers/deadbeef0000/guards.jsonl": json.dumps(guard) + "\n",
+            "writers/deadbeef0000/authored.jsonl": line,
+            "PROJECT/journals/2026-01-01.md": entries[:1_000],
+        },
         "20,000 lines of a log": {"writers/deadbeef0000/authored.jsonl": line * 20_000},
         "a record nested 100,000 deep": {"writers/deadbeef0000/ledger.jsonl": '{"prev": ' + "[" * 100_000},
         "a signature nested 100,000 deep": {"writers/deadbeef0000/signature.json": '{"files": ' + "[" * 100_000},

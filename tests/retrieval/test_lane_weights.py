@@ -97,11 +97,11 @@ def test_the_reason_names_the_evidence() -> None:
 
 
 @given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 1.0), NUMBERS)
-@pytest.mark.parametrize("case", [("coverage", 2.0, -1), ("lead", 5.0, 1)])
+@pytest.mark.parametrize("case", [("coverage", 2.0, -1), ("lead", 5.0, 1), ("agreement", 1.0, 1)])
 def test_more_evidence_speaks_for_its_lane(
     case: tuple[str, float, int], words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers
 ) -> None:
-    """More coverage never raises the dense lane's weight, a larger lead never lowers it."""
+    """More coverage never raises the dense lane's weight; a larger lead, and more agreement, never lower it."""
     name, most, sign = case
     query, more_evidence = " ".join(words), replace(evidence, **{name: getattr(evidence, name) + more * most})
     assert sign * weigh_lanes(query, more_evidence, numbers).dense >= sign * weigh_lanes(query, evidence, numbers).dense
@@ -166,23 +166,27 @@ def test_huge_questions(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "terms", "likeness"),
+    ("query", "rarities", "likeness"),
     [
-        ("Schmiergelder", 1, 1.0),
-        ("lock timeout postgres", 3, 1.0),
-        ("what is a lock", 1, 0.0),
-        ("wer war Luther", 2, 0.0),
+        ("Schmiergelder", [6.0], 1.0),
+        ("lock timeout postgres", [2.0, 2.0, 2.0], 1.0),
+        ("lock timeout postgres retry jitter", [6.0] * 5, 1.0),
+        ("what is a lock", [6.0], 0.0),
+        ("wer war Luther", [6.0, 6.0], 0.0),
     ],
 )
-def test_keywords_are_told_from_questions(query: str, terms: int, likeness: float) -> None:
-    """Up to three words without small ones are keywords; a question has small words."""
-    assert keyword_likeness(query.split(), terms) == likeness
+def test_keywords_are_told_from_questions(query: str, rarities: list[float], likeness: float) -> None:
+    """Up to three words without small ones, and up to five rare ones, are keywords; a question has small words."""
+    assert keyword_likeness(query, rarities, 1_000) == likeness
+
+
+def test_common_words_are_a_question() -> None:
+    """Four or five words that many chunks have are hardly taken for keywords."""
+    assert keyword_likeness("python check list empty string", [2.0] * 5, 1_000) < 0.2
 
 
 def test_keywords_are_meant_as_they_are_typed() -> None:
-    """A word alone gives the lexical lane more than the same word in a question, and ten words no more than a question does."""
-    alone, asked = (weigh_lanes(query, UNSURE, BUILTIN).dense for query in ("webhooks", "what are webhooks"))
-    many = weigh_lanes("webhooks " * 10, replace(UNSURE, terms=10), BUILTIN).dense
-
-    assert alone < asked / 2
-    assert many == pytest.approx(weigh_lanes("what are webhooks", replace(UNSURE, terms=10), BUILTIN).dense, abs=0.02)
+    """What looks like keywords gives the lexical lane more than the same evidence of a question, and says so."""
+    typed, asked = (weigh_lanes("webhooks", replace(UNSURE, keywords=likeness), BUILTIN) for likeness in (1.0, 0.0))
+    assert typed.dense < asked.dense / 2
+    assert "taken for keywords" in typed.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.services.sync.machines import git
+from tests.services.sync.machines import SyncMachine, git
 from tests.surfaces.conftest import Shell, write
 
 
@@ -84,6 +84,27 @@ def test_the_writer_is_found_by_the_id_that_a_search_shows(remote: Path, shell: 
     for identity in (hit["id"], hit["id"][:8], added["memory"]):
         assert shell("sync", "--who", identity).out == f"{identity} was written by mara.\n"
     assert shell("sync", "--who", "nobody").status == 1
+
+
+def test_a_writer_never_seen_is_named_and_accepted(
+    remote: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync names a machine never seen and what accepts it; --status shows the same fingerprint there; an agent cannot accept."""
+    other = SyncMachine(tmp_path / "b", remote)
+    other.add("the otter lives in the river")
+    other.sync()
+    done = shell("sync", remote)
+    assert "received 0 entries" in done.out
+    with other.open() as memory:
+        status = memory.call("sync.status", {})
+    assert f"new writer {status['writer']} of " in done.err
+    assert status["fingerprint"] in done.err
+    accept = ("sync", "--accept-writer", status["writer"])
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert "cannot send memories" in shell(*accept).err
+    monkeypatch.delenv("CLAUDECODE")
+    assert shell(*accept).out.splitlines()[1:] == [f"{status['writer']} accepted as a machine of yours."]
+    assert "new writer" not in shell("sync").err
 
 
 def test_the_merge_driver_says_what_activates_it(

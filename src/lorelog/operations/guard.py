@@ -25,6 +25,7 @@ from lorelog.services.guards.guard_log import (
     GuardConditions,
     GuardDraft,
     GuardLog,
+    check_draft,
     check_patterns,
     describe_conditions,
     guard_from_draft,
@@ -271,10 +272,8 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
         project="" if request.to_global else engine.place.project.id,
     )
     by = _author(call)
-    check_patterns(draft)
-    guard = guard_from_draft(draft, by)
     with call.yield_write_slot():
-        check_share(guard, _replay(engine, guard, call, all_projects=request.to_global))
+        check_new_guard(engine, draft, by, call)
     change = _add(engine, draft, by)
     if not redaction.kinds:
         return change
@@ -435,6 +434,13 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
         if len(matches) != 1:
             raise
         return matches[0].as_guard()
+
+
+def check_new_guard(engine: Engine, draft: GuardDraft, by: str, call: RequestContext) -> None:
+    """Raise UsageError if a guard may not be added, or matches nearly every call."""
+    check_draft(draft, by)
+    guard = guard_from_draft(draft, by)
+    check_share(guard, _replay(engine, guard, call, all_projects=not draft.project))
 
 
 def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:

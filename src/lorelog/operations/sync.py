@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from getpass import getuser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from msgspec import structs
+from msgspec import ValidationError, convert, structs
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreDamaged, StoreError, StoreUnreachable, UsageError
 from lorelog.engine import Engine
+from lorelog.operations.guard import check_new_guard
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, reply_from
 from lorelog.operations.requests import OperationRequest, about
 from lorelog.services.forget.entries import ForgetQuery
-from lorelog.services.guards.guard_log import GuardLog
+from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 from lorelog.services.memories.edit import find_memory
 from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
+from lorelog.services.records.keyring import short_fingerprint, sign_bytes
 from lorelog.services.sessions.capture import index_journals
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
 from lorelog.services.sync.exchange_plan import find_writers
@@ -44,6 +46,9 @@ class SyncRequest(OperationRequest, frozen=True, kw_only=True):
     ] = ""
     with_global: Annotated[bool, about("Also exchange global memories from now on.")] = False
     user: Annotated[str, about("Your name, as others see it.", max_length=200)] = ""
+    accept_writer: Annotated[
+        Sequence[str], about("Writers of a personal exchange that are machines of yours: id or fingerprint.")
+    ] = []
     dry_run: Annotated[bool, about("Report what would be exchanged, and change nothing.")] = False
     remove: Annotated[bool, about("Remove this exchange from this machine; nothing else changes.")] = False
 
@@ -82,6 +87,8 @@ class SyncStatusReply(OperationReply, frozen=True, kw_only=True):
 
     writer: str
     """Id of this machine in them."""
+    fingerprint: str
+    """Fingerprint of this machine's key, which your other machines ask you to compare."""
     exchanges: tuple[SyncSettingsJson, ...]
     written_by: str
     """The user who wrote the memory that was asked for; empty if it is not known."""
@@ -112,23 +119,25 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
                 hint="lorelog sync git@host:me/memory.git, in a project; 'lorelog docs sync' explains it",
             )
         if len(chosen) == 1:
-            return SyncReply(exchanges=(_exchange(engine, folder, chosen[0], request),), removed="")
+            return SyncReply(exchanges=(_exchange(engine, folder, chosen[0], request, call),), removed="")
         reports = []
         for settings in chosen:
             try:
-                reports.append(_exchange(engine, folder, settings, request))
+                reports.append(_exchange(engine, folder, settings, request, call))
             except LorelogError as error:  # the other exchanges are not concerned
                 reports.append(failed_report(settings, f"{error.message}; {error.hint}", dry_run=request.dry_run))
         return SyncReply(exchanges=tuple(reports), removed="")
 
 
-def _exchange(engine: Engine, folder: SyncFolder, settings: SyncSettings, request: SyncRequest) -> SyncReport:
+def _exchange(
+    engine: Engine, folder: SyncFolder, settings: SyncSettings, request: SyncRequest, call: RequestContext
+) -> SyncReport:
     """Run one exchange. One that is new and fails is not kept."""
     before = folder.find(settings.name)
     if not request.dry_run and before != settings:
         folder.write(settings)
     try:
-        report = Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run)
+        report = Syncer(_deps(engine, call, request), settings).run(dry_run=request.dry_run)
         if before is None and report.is_offline:  # an address that was never reached may be mistyped
             raise StoreUnreachable(
                 f"no exchange was set up: {report.reason}",
@@ -164,8 +173,9 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
         )
     return SyncStatusReply(
         writer=folder.writer() if chosen else "",
+        fingerprint=short_fingerprint(sign_bytes(folder.key(), b"")[0]) if chosen else "",
         exchanges=tuple(
-            reply_from(settings, SyncSettingsJson, waiting=Syncer(_deps(engine), settings).waiting())
+            reply_from(settings, SyncSettingsJson, waiting=Syncer(_deps(engine, call), settings).waiting())
             for settings in chosen
         ),
         written_by=written_by,
@@ -235,7 +245,15 @@ def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSet
     return settings
 
 
-def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
+def _deps(engine: Engine, call: RequestContext, request: SyncRequest | None = None) -> SyncDeps:
+    def check_guard(event: Mapping[str, Any]) -> str:
+        try:
+            draft = convert({name: event[name] for name in GuardDraft.__struct_fields__ if name in event}, GuardDraft)
+            check_new_guard(engine, draft, event["by"], call)
+        except (LorelogError, ValidationError) as error:
+            return str(error)
+        return ""
+
     def refresh() -> None:
         guards = GuardLog(engine.place.tenant_folder / "guards.jsonl")
         if guards.path.exists():
@@ -255,6 +273,8 @@ def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
         ],
         refresh=refresh,
         patterns=tuple(engine.defaults.capture.patterns),
+        check_guard=check_guard,
+        accept=request.accept_writer if request is not None else (),
     )
 
 

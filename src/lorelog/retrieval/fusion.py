@@ -7,11 +7,11 @@ the length of its texts.
 - `coverage`: BM25 of the best chunk as a share of what a chunk with every word would have. One of three words in common says little.
 - `terms`: of a long question, some words are in every text. Those that are count for more.
 - `lead`: how far the best cosine is ahead of the others. An encoder that knows the subject is sure of it.
-- keywords: who types one to three words without small ones wants the texts that have them.
+- `agreement`: BM25 of the chunk with the best cosine as a share of the best. An encoder that reads the language finds some of the words.
+- keywords: who types up to three words without small ones, or up to five rare ones, wants the texts that have them.
 - unread: the share of letters and small words of scripts and languages that the encoder was not trained on.
 
-Where the lanes agree says nothing more: with their first hits' places in each other's lists, nothing that was left out of the learning
-got better. What helps is that both shares are cubed (`SHARPNESS`): what a lane puts first by a clear margin is not buried by what is
+The places of the lanes' first hits in each other's lists say nothing more. Both shares are cubed (`SHARPNESS`): what a lane puts first by a clear margin is not buried by what is
 in the middle of both, as words are that every entry shares. BM25 is counted less the less of the question it covers, for what is
 best among accidental matches is no match. The numbers are learned on all sets at once (`relevance`), first for the largest loss
 against the better lane, then for the mean. Last, a question of a few literal words only (identifiers, paths, codes,
@@ -37,8 +37,9 @@ scored and a few are shown, so scores are plain numbers and their explanation is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import exp, inf, isfinite, log
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import exp, fsum, inf, isfinite, log
 from operator import add, itemgetter, mul
 from typing import overload
 
@@ -68,7 +69,9 @@ _EXACT_POWER = 8.0
 _FEW_EXACT = 8
 """How soon literal words count, and of how many words at most: a report of an error has many, and is about something."""
 _MAX_LOGIT = 6.0
-_FEW_TERMS = 3
+_FEW_TERMS, _FEW_RARE_TERMS = 3, 5
+_COMMON, _RARE = 0.45, 0.65
+"""Mean rarity of terms, as a share of the logarithm of the number of chunks, of common words and of keywords."""
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
 QUOTED_PATTERN = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
 _EXACT_PATTERN = re.compile(
@@ -90,6 +93,10 @@ class LaneEvidence(Struct, frozen=True):
     """How far the best cosine is above the mean of the dense candidates, in standard deviations, divided by the
     expected maximum of as many random numbers.
     """
+    agreement: float = 0.0
+    """BM25 of the chunk with the best cosine, divided by the best BM25."""
+    keywords: float = 0.0
+    """How much the query looks like keywords, see `keyword_likeness`."""
 
 
 class LaneWeights(Struct, frozen=True):
@@ -108,9 +115,9 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
     words = len(exact) + sum(word.lower() not in STOP_WORDS for word in others)
     # Only in the other words: the Latin letters of an identifier must not make Chinese look readable.
     unread = max(non_latin_share(" ".join(others)), foreign_share(others))
-    likeness = keyword_likeness(others, evidence.terms)
     coverage = min(max(evidence.coverage, MIN_COVERAGE), MAX_COVERAGE)
-    share = dense_share(lane_features(coverage, evidence.terms, evidence.lead, likeness, unread), numbers)
+    features = lane_features(coverage, evidence.terms, evidence.lead, evidence.keywords, unread, evidence.agreement)
+    share = dense_share(features, numbers)
     rest = 1.0 - share
     lexical = rest * coverage**numbers.bm25_power
     read = ReadingWeights(0.0, 0.0, rest * numbers.proximity, rest * numbers.part_words, share * numbers.entry)
@@ -120,7 +127,7 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
         f"words cover {evidence.coverage:.0%} of {evidence.terms} terms",
         f"the best vector leads by {evidence.lead:.2f}",
     ]
-    if likeness == 1.0:
+    if evidence.keywords == 1.0:
         reasons.append("taken for keywords")
     if unread > 0.0:
         reasons.append(f"{unread:.0%} is in scripts or languages that the built-in model hardly reads")
@@ -139,10 +146,12 @@ def limit_dense(dense: float, literal: float) -> float:
     return dense - max(dense - MAX_DENSE_WEIGHT_EXACT, 0.0) * literal
 
 
-def lane_features(coverage: float, terms: float, lead: float, likeness: float, unread: float) -> tuple[float, ...]:
+def lane_features(
+    coverage: float, terms: float, lead: float, likeness: float, unread: float, agreement: float
+) -> tuple[float, ...]:
     """Return what the share of the vectors depends on, in the order of `LaneNumbers`. `bench.quality` learns from the same."""
     coverage = min(max(coverage, MIN_COVERAGE), MAX_COVERAGE)
-    return (1.0, log(coverage), log(max(terms, 1) / USUAL_TERMS), lead, likeness, unread)
+    return (1.0, log(coverage), log(max(terms, 1) / USUAL_TERMS), lead, likeness, unread, agreement)
 
 
 def dense_share(features: Sequence[float], numbers: LaneNumbers) -> float:
@@ -151,8 +160,9 @@ def dense_share(features: Sequence[float], numbers: LaneNumbers) -> float:
     return 1.0 / (1.0 + exp(-min(max(logit, -_MAX_LOGIT), _MAX_LOGIT)))
 
 
-def _split_exact_words(text: str) -> tuple[list[str], list[str]]:
-    """Return the literal words and the others."""
+@lru_cache(maxsize=8)
+def _split_exact_words(text: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the literal words and the others. A search asks several times."""
     exact = [word for quoted in QUOTED_PATTERN.finditer(text) for word in quoted.group().split()]
     others = []
     for word in QUOTED_PATTERN.sub(" ", text).split():
@@ -190,15 +200,19 @@ def foreign_share(words: Sequence[str]) -> float:
     return foreign / (foreign + english) if foreign else 0.0
 
 
-def keyword_likeness(words: Sequence[str], terms: int) -> float:
-    """Return how much a query looks like keywords in a search box.
+def keyword_likeness(text: str, rarities: Collection[float], chunks: int) -> float:
+    """Return how much a query looks like keywords in a search box, among so many chunks.
 
-    Up to three terms give 1, more give less; a query with a small word ("how", "the", "der") is a question and gives 0.
+    Up to three terms give 1, and so do up to five that are rare; more give less. A query with a small word ("how", "the",
+    "der") is a question and gives 0.
     """
-    plain = (word.strip(_PUNCTUATION).lower() for word in words)
+    plain = (word.strip(_PUNCTUATION).lower() for word in _split_exact_words(text[:_MAX_QUERY_CHARS])[1])
     if any(word in STOP_WORDS or word in FOREIGN_WORDS for word in plain):
         return 0.0
-    return float(min(1.0, _FEW_TERMS / max(terms, 1)) ** 4)
+    terms = max(len(rarities), 1)
+    rarity = fsum(rarities) / terms / log(max(chunks, 1) + 1)
+    rare = min(max((rarity - _COMMON) / (_RARE - _COMMON), 0.0), 1.0)
+    return max(min(1.0, _FEW_TERMS / terms) ** 4, rare * min(1.0, _FEW_RARE_TERMS / terms) ** 4)
 
 
 def unread_share(text: str) -> float:

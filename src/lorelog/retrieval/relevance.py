@@ -17,6 +17,7 @@ probability, calibrated on questions with and without an answer, in indexes of 5
 function of:
 
 - the words of the query in the hit, and how far its cosine is above those of texts about anything (`calibration`);
+- whether the query looks like keywords, which every text answers that has them;
 - the margin of its score over the best other hit: a hit that stands alone is more often right;
 - how far the best cosine is ahead of the others, and the number of chunks: among many, one looks like an answer by accident.
 
@@ -48,7 +49,7 @@ UNMEASURED = "unmeasured"
 
 
 class LaneNumbers(Struct, frozen=True):
-    """Weights of the lanes. The first six give the log-odds of the vectors' share, in the order of `fusion.lane_features`."""
+    """Weights of the lanes. The first seven give the log-odds of the vectors' share, in the order of `fusion.lane_features`."""
 
     constant: float = 0.0
     coverage: float = 0.0
@@ -56,6 +57,7 @@ class LaneNumbers(Struct, frozen=True):
     lead: float = 0.0
     keywords: float = 0.0
     unread: float = 0.0
+    agreement: float = 0.0
     bm25_power: float = 1.0
     """Power of the coverage that BM25 is multiplied by."""
     proximity: float = 1.0
@@ -66,7 +68,7 @@ class LaneNumbers(Struct, frozen=True):
 
 RelevanceNumbers = Mapping[str, float]
 """Weights of a hit's features on the log-odds scale; all of `RELEVANCE_FEATURES`."""
-RELEVANCE_FEATURES = (*("base", "terms", "coverage", "proximity", "part_words", "chunks", "lead", "height", "margin"),)
+RELEVANCE_FEATURES = tuple("base terms coverage proximity part_words keywords chunks lead height margin".split())
 
 
 class EncoderCalibration(Struct, frozen=True):
@@ -147,6 +149,8 @@ class QueryFeatures(Struct, frozen=True):
     """How far the best cosine is ahead of the others."""
     mean_cosine: float = 0.0
     """The query's mean cosine with texts about anything; 0 if not known."""
+    keywords: float = 0.0
+    """How much it looks like keywords (`fusion.keyword_likeness`)."""
 
 
 def relevance_probability(
@@ -187,6 +191,7 @@ def relevance_features(query: QueryFeatures, reading: MatchFeatures, height: flo
         "coverage": reading.coverage,
         "proximity": reading.proximity if query.terms > 1 else reading.coverage,
         "part_words": reading.part_words,
+        "keywords": query.keywords,
         "chunks": log10(min(max(query.chunks, 1), _MAX_CHUNKS)) - 2.0,
         "lead": query.lead,
         "height": min(max(height, _MIN_HEIGHT), _MAX_HEIGHT),

@@ -21,7 +21,14 @@ from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.record import SIGNED_FIELDS, Promotion, Record, RecordDraft, TrustTier
 from lorelog.records.ledger import Ledger
 from lorelog.records.trust import assess_records
-from lorelog.services.records.keyring import Keyring, SignatureState, encode_base64url, parse_public_key
+from lorelog.services.records.keyring import (
+    Keyring,
+    SignatureState,
+    encode_base64url,
+    parse_public_key,
+    sign_bytes,
+    verify_bytes,
+)
 from lorelog.services.records.store import RecordStore
 
 SOURCE = Path(__file__).resolve().parents[4]
@@ -71,6 +78,21 @@ def test_anything_that_can_be_written_can_be_signed(tmp_path_factory: pytest.Tem
     assert Keyring(place / "k").signing_key(record)
     assert Keyring(place / "k").signing_key(next(iter(book.ledger.read())))
     book.close()
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(seed=st.binary(min_size=32, max_size=32), message=st.binary(max_size=200), bit=st.integers(0, 511))
+def test_signatures_without_the_extra_are_those_of_ed25519(seed: bytes, message: bytes, bit: int) -> None:
+    """The signature in plain Python is that of the library, byte for byte, and any changed bit of it or of the text is refused."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key, signature = sign_bytes(seed, message)
+    library = Ed25519PrivateKey.from_private_bytes(seed)
+    raw = library.sign(message)
+    assert (key, signature) == tuple(map(encode_base64url, (library.public_key().public_bytes_raw(), raw)))
+    assert verify_bytes(key, message, signature)
+    changed = encode_base64url((int.from_bytes(raw, "little") ^ 1 << bit).to_bytes(64, "little"))
+    assert not any((verify_bytes(key, message, changed), verify_bytes(key, message + b"x", signature)))
 
 
 def test_a_record_under_another_name_is_not_signed(folder: Path) -> None:

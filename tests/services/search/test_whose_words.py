@@ -60,7 +60,7 @@ def test_a_rule_is_first_if_its_subject_is_named(busy: Lorelog) -> None:
 
     hits = busy.search("is `git stash` allowed?").hits
     assert [hit.type for hit in hits[:2]] == ["preference", "turn"]
-    assert hits[0].relevance >= hits[1].relevance > plain / 2
+    assert hits[0].relevance >= hits[1].relevance > plain / 3
 
 
 def test_what_happened_is_told_by_turns(busy: Lorelog) -> None:

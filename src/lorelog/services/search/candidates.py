@@ -32,6 +32,7 @@ from lorelog.retrieval.fusion import (
     NeighbourSupport,
     fuse_convex,
     fuse_rrf,
+    keyword_likeness,
     rank_single,
     support_from_neighbours,
     weigh_lanes,
@@ -123,7 +124,8 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     around = _look_around(store, lexical, dense)
     support = _find_support(store, question.vector, around, lexical, cosines)
     best = max(filter(isfinite, (*map(_SCORE, lexical), *support.lexical.values())), default=0.0)
-    evidence = LaneEvidence(_coverage(rarity, best), len(rarity), lead)
+    likeness = keyword_likeness(question.text, rarity.values(), question.chunks)
+    evidence = LaneEvidence(_coverage(rarity, best), len(rarity), lead, agreement(lexical, dense), likeness)
     weights = weigh_lanes(question.text, evidence, question.calibration.lanes)
     mix = LaneMix(weights.dense, weights.lanes, SHARPNESS, USUAL_REACH * question.calibration.spread)
     lanes = _join(lexical, standing.lexical), _join(dense, standing.dense)
@@ -217,6 +219,14 @@ def _find_support(
 def _coverage(rarity: Mapping[str, float], best: float) -> float:
     full_score = _FULL_TERM_SCORE * fsum(rarity.values())
     return min(best / full_score, MAX_COVERAGE) if full_score > 0.0 else 0.0
+
+
+def agreement(lexical: Sequence[Candidate], dense: Sequence[Candidate]) -> float:
+    """Return BM25 of the chunk that the dense lane puts first, as a share of the best."""
+    words = {key: score for key, score in lexical if isfinite(score)}
+    best = max(words.values(), default=0.0)
+    first = max((found for found in dense if isfinite(found.score)), key=_SCORE, default=None)
+    return words.get(first.key, 0.0) / best if first is not None and best > 0.0 else 0.0
 
 
 def _lead(dense: Sequence[Candidate], mean: float, deviation: float) -> float:

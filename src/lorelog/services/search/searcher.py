@@ -37,7 +37,7 @@ from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, Caches, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
-from lorelog.retrieval.fusion import FusedCandidate, unread_share
+from lorelog.retrieval.fusion import FusedCandidate, keyword_likeness, unread_share
 from lorelog.retrieval.relevance import (
     QueryFeatures,
     calibration_of,
@@ -120,6 +120,7 @@ class HitBuilder:
             question.chunks,
             candidates.lead,
             0.0 if question.vector is None else question.calibration.mean_cosine(question.vector),
+            keyword_likeness(question.text, candidates.rarity.values(), question.chunks),
         )
         self._phrases = find_quoted_phrases(question.text)
         self._readings: dict[ChunkKey, MatchFeatures] = {}
@@ -461,7 +462,9 @@ class Searcher:
             query, terms, vector, calibration_of(self._model), coverage.chunks, self._context.deps.stands
         )
         candidates = self._find(question, options, troubles)
-        left = coverage if vector is None else self._store.lane_coverage(options.filters)
+        # Damage is found by reading: then no chunk has a vector any more.
+        is_suspect = vector is not None and not candidates.cosines
+        left = self._store.lane_coverage(options.filters) if is_suspect else coverage
         if left.with_vectors < coverage.with_vectors:
             lost = plural(coverage.with_vectors - left.with_vectors, "damaged vector")
             troubles.append(f"{lost} removed: keywords find the texts until 'lorelog index' makes vectors again")

@@ -57,7 +57,7 @@ _OPTIONS = (
 )
 _KEPT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL")
 _SAFE_PATH = re.compile(r"(?:[\w][\w.+~=@-]*/)*[\w][\w.+~=@-]*")
-_WRITER_FILE = "writer.txt"
+_WRITER_FILE, KEY_FILE, KEY_BYTES = "writer.txt", "writer.key", 32
 _NAME = re.compile(r"[\w][\w.-]{0,63}")
 _BRANCH_NAME = re.compile(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
 _SLUG_CHARS = re.compile(r"[^a-z0-9]+")
@@ -290,6 +290,8 @@ class SyncSettings(Struct):
     """Digests of entries that a sync is writing here; empty after it."""
     seen: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Number of records of each writer that were seen, and the hash of the last one."""
+    accepted: dict[str, str] = field(default_factory=dict)
+    """Public keys of the writers that a person accepted as machines of the user, by writer. A team has none."""
     last: str = ""
     """Time of the last complete exchange."""
 
@@ -388,6 +390,17 @@ class SyncFolder:
         identity = hashlib.sha256(f"{new_id()}{os.urandom(8).hex()}".encode()).hexdigest()[:_WRITER_CHARS]
         self._write(_WRITER_FILE, identity.encode())
         return identity
+
+    def key(self) -> bytes:
+        """Return the private key of this machine as a writer. No backup has it: a restored home is a new writer."""
+        try:
+            known = bytes.fromhex((self.folder / KEY_FILE).read_text("ascii"))
+        except (FileNotFoundError, ValueError):
+            known = b""
+        if len(known) != KEY_BYTES:
+            known = os.urandom(KEY_BYTES)
+            self._write(KEY_FILE, known.hex().encode())
+        return known
 
     @contextmanager
     def locked(self) -> Iterator[None]:

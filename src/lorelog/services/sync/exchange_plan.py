@@ -1,23 +1,29 @@
 """Plan one exchange: what this machine gets, and what the exchange holds afterwards. Pure functions.
 
 The files of an exchange are listed in docs/sync.md: journals by project, logs and records by writer.
-A machine writes its own writer's files, and merges the journals. It changes another writer's files only to erase what was
+A machine writes its own writer's files, and merges the journals. In another writer's files it only redacts records that were
 forgotten. Files of projects and writers that it does not know stay as they are.
+
+Whoever can push can write any file. So in a personal exchange a machine signs its files and lists the entries that it vouches
+for. Only the files of writers whose key a person accepted count (`check_writers`), and only entries that one of them vouches for.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 from msgspec import Struct, field
 
-from lorelog.core.errors import StoreDamaged
+from lorelog.core.errors import StoreDamaged, plural
+from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import is_iso_date
 from lorelog.light.guard_check import parse_event
 from lorelog.services.places.workspace import GLOBAL_NAME
+from lorelog.services.records import keyring
 from lorelog.services.sync import merge
 from lorelog.services.sync.exchange import FORMAT_FILE, project_slug
 
@@ -26,6 +32,7 @@ GUARDS = "guards"
 LOGS = ("lifecycle", "tombstones", "authored", GUARDS)
 _TEAM_LOGS = ("authored",)
 """Of these, others only learn who wrote what: dates, deletions and guards are personal."""
+_SIGNATURE, _LEDGER, _ENTRIES = "signature.json", "ledger.jsonl", "entries.txt"
 MAX_ENTRY_CHARS, MAX_JOURNAL_ENTRIES = 1_000_000, 5_000
 """Length of an entry, and number of entries of a journal, above which they are not exchanged."""
 
@@ -61,6 +68,31 @@ class MachineState(Struct, frozen=True, kw_only=True):
     base: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     pending: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     seen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    vouched: Collection[str] | None = None
+    """Digests of the entries that accepted writers vouch for; None if all count, as in a team."""
+    check_guard: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    """Returns why a guard that was added elsewhere is not taken over; empty if it is."""
+
+
+class NewWriter(Serializable, Struct, frozen=True):
+    """A writer of a personal exchange that nobody accepted here, or whose key changed."""
+
+    id: str
+    user: str
+    """Name of its user, as it says itself."""
+    fingerprint: str
+    """Of its key; `lorelog sync --status` shows it on that machine."""
+    key: str
+
+
+class CheckedWriters(Struct, frozen=True, kw_only=True):
+    """The files of an exchange by whether they count here."""
+
+    files: Mapping[str, bytes]
+    left_out: Mapping[str, bytes]
+    vouched: Collection[str] | None = None
+    new: tuple[NewWriter, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class ExchangePlan(Struct, frozen=True, kw_only=True):
@@ -96,6 +128,9 @@ class ExchangePlan(Struct, frozen=True, kw_only=True):
     users: Mapping[str, str] = field(default_factory=dict)
     """Names of the writers' users."""
     problems: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    """Guards that come from other machines: id and message."""
+    new_writers: tuple[NewWriter, ...] = ()
     erases: bool = False
     """True if the exchange holds text that was forgotten, and loses it now."""
     is_fork: bool = False
@@ -112,6 +147,75 @@ class _ParsedExchange(Struct):
     forgotten: dict[str, dict[str, str]] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+
+
+def sign_files(files: Mapping[str, bytes], writer: str, seed: bytes) -> dict[str, bytes]:
+    """Return the files of an exchange with the signature of one writer's."""
+    digests = {name: _file_digest(name, content) for name, content in _files_of(files, writer).items()}
+    key, proof = keyring.sign_bytes(seed, _signed_text(writer, digests))
+    values = json.dumps({"key": key, "files": digests, "signature": proof}, sort_keys=True)
+    return {**files, f"writers/{writer}/{_SIGNATURE}": f"{values}\n".encode()}
+
+
+def _files_of(files: Mapping[str, bytes], writer: str) -> dict[str, bytes]:
+    folder = f"writers/{writer}/"
+    names = (path.removeprefix(folder) for path in files if path.startswith(folder))
+    return {name: files[folder + name] for name in sorted(names) if name != _SIGNATURE}
+
+
+def _file_digest(name: str, content: bytes) -> str:
+    """Return what is signed of a file: its digest; of records the last hash, which stays if others redact one."""
+    if name == _LEDGER:
+        chain = merge.read_chain(content.decode("utf-8", "replace"))
+        return f"{chain.fault}{len(chain.lines)}:{chain.head}"
+    return hashlib.sha256(content).hexdigest()
+
+
+def _signed_text(writer: str, digests: Mapping[str, Any]) -> bytes:
+    return json.dumps(["lorelog-sync", writer, digests], sort_keys=True).encode()
+
+
+def _read_signature(content: bytes, writer: str) -> tuple[str, dict[str, str]]:
+    """Return the key that signed a writer's files, and their digests; nothing if the signature is not valid."""
+    values = merge.json_object(content)
+    key, proof = str(values.get("key")), str(values.get("signature"))
+    digests = values.get("files")
+    if not isinstance(digests, dict) or not keyring.verify_bytes(key, _signed_text(writer, digests), proof):
+        return "", {}
+    return key, digests
+
+
+def check_writers(files: Mapping[str, bytes], own: str, accepted: Mapping[str, str]) -> CheckedWriters:
+    """Return which files of a personal exchange count: those signed with an accepted key. `accepted` has this machine's own key, too."""
+    left_out: set[str] = set()
+    vouched: set[str] = set()
+    new: list[NewWriter] = []
+    problems: list[str] = []
+    for writer in sorted({path.split("/")[1] for path in files if path.startswith("writers/")}):
+        content = _files_of(files, writer)
+        key, digests = _read_signature(files.get(f"writers/{writer}/{_SIGNATURE}", b""), writer)
+        user = str(merge.json_object(content.get("writer.json", b"")).get("user", ""))[:80] or "unknown"
+        wrong = [name for name in content if digests.get(name) != _file_digest(name, content[name])]
+        if key not in accepted.values():
+            wrong = list(content)
+            if key:
+                new.append(NewWriter(writer, user, keyring.short_fingerprint(key), key))
+            if writer != own and (not key or writer in accepted):
+                why = "are signed with another key than the one that you accepted" if key else "have no valid signature"
+                problems.append(f"the files of {user} ({writer}) {why}: none is taken over")
+        elif wrong:
+            problems.append(f"not taken over, because {user} ({writer}) did not sign them: {', '.join(wrong)}")
+        # The machine's own records are checked against those that are here.
+        left_out |= {f"writers/{writer}/{name}" for name in wrong if (writer, name) != (own, _LEDGER)}
+        if _ENTRIES not in wrong:
+            vouched.update(content.get(_ENTRIES, b"").decode("ascii", "replace").split())
+    return CheckedWriters(
+        files={path: content for path, content in files.items() if path not in left_out},
+        left_out={path: files[path] for path in left_out if path.split("/")[1] != own},  # its own are written anew
+        vouched=vouched,
+        new=tuple(new),
+        problems=tuple(problems),
+    )
 
 
 def _parse_journal(file: str, text: str, problems: list[str]) -> list[merge.SyncEntry]:
@@ -246,9 +350,9 @@ class _Planner:
         self._state, self._before = state, files
         self._there = _parse(files)
         self._files = dict(files)
-        self._problems = self._there.problems
         self._erases = False
         there = self._there
+        self._problems, self._guards = there.problems, dict[str, str]()
         self._forgotten = {key: at for lines in there.forgotten.values() for key, at in lines.items()}
         self._forgotten |= dict(state.forgotten)
         # Of what was forgotten here, the exchange learns the keys of entries and records that it has, or had.
@@ -261,22 +365,29 @@ class _Planner:
     def plan(self) -> ExchangePlan:
         state, there = self._state, self._there
         parts: dict[str, Any] = {part: {} for part in _PROJECT_FIELDS}
-        conflicts: list[str] = []
+        conflicts, digests = list[str](), set[str]()
         for name, entries in there.projects.items():
             if name not in state.entries:  # not chosen here: only what was forgotten is erased
                 self._write_journals(name, entries, merge.merge_entries({}, {}, entries, self._forgotten).entries)
         for name, here in state.entries.items():
-            other, before = there.projects.get(name, {}), state.base.get(name, {})
-            merged = merge.merge_entries(before, here, other, self._forgotten, state.pending.get(name))
-            self._write_journals(name, other, merged.entries)
-            for part, values in _plan_project(merged.entries, before, here, other).items():
+            there_all, before = there.projects.get(name, {}), state.base.get(name, {})
+            held = self._hold_back(name, here)
+            ours, theirs = ({key: each[key] for key in each if key not in held} for each in (here, there_all))
+            merged = merge.merge_entries(before, ours, theirs, self._forgotten, state.pending.get(name))
+            self._write_journals(name, there_all, {**merged.entries, **held})
+            for part, values in _plan_project(merged.entries, before, ours, theirs).items():
                 parts[part][name] = values
+            for part in ("base", "received_base"):
+                parts[part][name] |= {key: before[key] for key in held if key in before}
+            digests |= {entry.digest for entry in merged.entries.values()}
             conflicts += merged.conflicts
         keys = {key for digests in parts["base"].values() for key in digests}
         logs, records = self._plan_logs(keys), self._plan_records()
         self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
         user = json.dumps({"user": state.user}, ensure_ascii=False) + "\n"
         self._files[f"writers/{state.writer}/writer.json"] = user.encode()
+        if state.vouched is not None:
+            self._files[f"writers/{state.writer}/{_ENTRIES}"] = _join(sorted(digests))
         if self._own_forgotten:
             lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
             self._files[writer_file(state.writer, "forgotten")] = _join(lines)
@@ -291,8 +402,28 @@ class _Planner:
             other_projects=tuple(sorted(set(there.projects) - set(state.entries))),
             users={**there.users, state.writer: state.user},
             problems=tuple(self._problems),
+            guards=tuple(self._guards.values()),
             erases=self._erases,
         )
+
+    def _hold_back(self, name: str, here: Mapping[str, merge.SyncEntry]) -> dict[str, merge.SyncEntry]:
+        """Return the entries that stay in the exchange and are not taken over: no accepted writer vouches for them."""
+        vouched, before = self._state.vouched, self._state.base.get(name, {})
+        if vouched is None:
+            return {}
+        held = {
+            key: entry
+            for key, entry in self._there.projects.get(name, {}).items()
+            if entry.digest not in {before.get(key), here[key].digest if key in here else ""}
+            and entry.digest not in vouched
+            and not merge.is_forgotten(key, self._forgotten)
+        }
+        if held:
+            names = ", ".join(list(held)[:3])
+            self._problems.append(
+                f"no accepted writer vouches for {plural(len(held), 'text')}, not taken over: {names}"
+            )
+        return held
 
     def _to_forget(self) -> tuple[str, ...]:
         """Return what others forgot and this machine still has. In a team, nobody forgets what this machine wrote."""
@@ -307,7 +438,7 @@ class _Planner:
             str(record.get("id"))
             for chain in self._there.chains.values()
             for record in chain.records
-            if "redacted" in record
+            if "redacted" in record and state.vouched is None  # anyone can redact a line, and nobody signs that
         }
         wanted += [
             identity
@@ -369,14 +500,13 @@ class _Planner:
             if state.team and log not in _TEAM_LOGS:
                 shared = []
             own = list(dict.fromkeys([*writers.get(state.writer, ()), *shared]))
-            for writer, lines in ({**writers, state.writer: own}).items():
-                if lines:
-                    self._files[writer_file(writer, log)] = _join(lines)
-                else:
-                    self._files.pop(writer_file(writer, log), None)
+            self._files.pop(writer_file(state.writer, log), None)
+            if own:
+                self._files[writer_file(state.writer, log)] = _join(own)
             if not state.team:
                 merged = merge.merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
-                known = self._guard_ids(merged, foreign) if log == GUARDS else keys
+                fresh = foreign - {line.text for line in here}
+                known = self._guard_ids(merged, foreign, fresh) if log == GUARDS else keys
                 wanted = [line for line in merged if line not in foreign or self._may_add(log, line, known)]
                 if wanted != [line.text for line in here]:
                     changed[log] = wanted
@@ -387,21 +517,25 @@ class _Planner:
         values = merge.json_object(line)
         if log != GUARDS:
             return isinstance(values.get("at"), str) and str(values.get("memory", "")) in known
-        try:
-            parse_event(values)
-        except ValueError:
-            return False
-        return values["id"] in known
+        return _is_guard_event(values) and values["id"] in known
 
-    def _guard_ids(self, lines: Iterable[str], foreign: Collection[str]) -> set[str]:
-        """Return the ids of guards that were added here, or elsewhere for a project that is here."""
-        found = set()
+    def _guard_ids(self, lines: Iterable[str], foreign: Collection[str], fresh: Collection[str]) -> set[str]:
+        """Return the ids of guards that were added here, or elsewhere for a project that is here; `fresh` lines are checked."""
+        found, refused = set[str](), set[str]()
         for line in lines:
             event = merge.json_object(line)
-            project = str(event.get("project") or "") or GLOBAL_NAME
-            if event.get("event") == "add" and (line not in foreign or project in self._state.entries):
-                found.add(str(event.get("id")))
-        return found
+            identity, project = str(event.get("id")), str(event.get("project") or "") or GLOBAL_NAME
+            if event.get("event") != "add" or not (line not in foreign or project in self._state.entries):
+                continue
+            found.add(identity)
+            if line in fresh and _is_guard_event(event):
+                name = f"{identity} ({event.get('message')})"
+                if problem := self._state.check_guard(event):
+                    self._problems.append(f"the guard {name} is not taken over: {problem}")
+                    refused.add(identity)
+                self._guards[identity] = name
+        self._guards = {identity: name for identity, name in self._guards.items() if identity not in refused}
+        return found - refused
 
     def _unsent_guards(self, here: Iterable[SyncLogLine], writers: Mapping[str, Sequence[str]]) -> frozenset[str]:
         """Return the ids of guards that were removed before the exchange had them: there is nothing to send of them."""
@@ -467,6 +601,14 @@ class _Planner:
         if tuple(lines) != chain.lines and not chain.fault:
             self._files[writer_file(writer, "ledger")] = _join(lines)
             self._erases = True
+
+
+def _is_guard_event(values: Mapping[str, Any]) -> bool:
+    try:
+        parse_event(values)
+    except ValueError:
+        return False
+    return True
 
 
 def _by_file(entries: Iterable[merge.SyncEntry]) -> dict[str, list[merge.SyncEntry]]:

@@ -35,6 +35,7 @@ from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memo
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES, Workspace, create_project_folder
 from lorelog.services.records.exports import record_to_json
+from lorelog.services.records.keyring import sign_bytes
 from lorelog.services.records.record_importer import ImportOptions, ImportReport, import_lines
 from lorelog.services.standing.ownership import known_writers
 from lorelog.services.sync import exchange, exchange_plan, merge
@@ -289,6 +290,12 @@ class SyncReport(Serializable, Struct, frozen=True, kw_only=True):
     """Entries and records that were forgotten here because another machine forgot them."""
     conflicts: tuple[str, ...] = ()
     """Memories that were edited on two machines; both texts are kept."""
+    guards: tuple[str, ...] = ()
+    """Guards that came from other machines: id and message."""
+    new_writers: tuple[exchange_plan.NewWriter, ...] = ()
+    """Writers of a personal exchange that a person has not accepted here: nothing of theirs counts as the user's."""
+    accepted: tuple[str, ...] = ()
+    """Writers that were accepted now."""
     secrets: tuple[SecretFinding, ...] = ()
     problems: tuple[str, ...] = ()
     last: str = ""
@@ -311,6 +318,10 @@ class SyncDeps(Struct, frozen=True, kw_only=True):
     """Called after logs have changed."""
     patterns: tuple[str, ...] = ()
     """Regular expressions of additional secrets."""
+    check_guard: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    """Returns why a guard from another machine is not taken over; empty if it is."""
+    accept: Collection[str] = ()
+    """Ids or fingerprints of writers that the user accepts as machines of their own."""
 
 
 class Syncer:
@@ -327,6 +338,7 @@ class Syncer:
             settings.branch,
         )
         self._problems: list[str] = []
+        self._accepted: list[str] = []
 
     def run(self, *, dry_run: bool = False) -> SyncReport:
         """Exchange; the caller holds the lock of syncs. Raise StoreBusy, and StoreDamaged if the remote holds something else."""
@@ -376,13 +388,15 @@ class Syncer:
         records = self._apply(local, plan)
         self._remember(plan, is_complete=False)
         secrets = self._find_secrets(local, plan, before)
-        is_changed = dict(plan.files) != dict(before.files)
+        machine, files = self._folder.writer(), dict(plan.files)
+        if not self._settings.team:
+            files = exchange_plan.sign_files(files, machine, self._folder.key())
+        is_changed = files != dict(before.files)
         refusal = ""
         if not secrets and is_changed:
             message = f"lorelog sync: {sum(map(len, plan.sent.values()))} entries, {plan.sent_records} records\n"
             try:
-                machine = self._folder.writer()
-                self._exchange.push(before, plan.files, message, user=self._deps.user, machine=machine)
+                self._exchange.push(before, files, message, user=self._deps.user, machine=machine)
             except exchange.PushRefused as error:
                 refusal = str(error)
         if plan.erases:
@@ -394,11 +408,27 @@ class Syncer:
         return replace(report, pushed=is_changed and is_complete, records_received=records, forgotten=len(forget))
 
     def _plan(self, local: LocalFiles, before: exchange.ExchangeState) -> exchange_plan.ExchangePlan:
-        plan = exchange_plan.plan_exchange(self._state(local, before, self._folder.writer()), before.files)
+        checked = self._check_writers(before.files)
+        plan = exchange_plan.plan_exchange(self._state(local, checked, self._folder.writer()), checked.files)
         if plan.is_fork:
             self._settings.seen.pop(self._folder.writer(), None)
-            plan = exchange_plan.plan_exchange(self._state(local, before, self._folder.new_writer()), before.files)
-        return plan
+            plan = exchange_plan.plan_exchange(self._state(local, checked, self._folder.new_writer()), checked.files)
+        files, problems = {**checked.left_out, **plan.files}, (*checked.problems, *plan.problems)
+        return replace(plan, files=files, problems=problems, new_writers=checked.new)
+
+    def _check_writers(self, files: Mapping[str, bytes]) -> exchange_plan.CheckedWriters:
+        """Return the files that count, once the writers were accepted that the user names. In a team all of them do."""
+        if self._settings.team:
+            return exchange_plan.CheckedWriters(files=files, left_out={})
+        own, accepted = self._folder.writer(), self._settings.accepted
+        keys = {"": sign_bytes(self._folder.key(), b"")[0]}
+        checked = exchange_plan.check_writers(files, own, accepted | keys)
+        chosen = {new.id: new.key for new in checked.new if {new.id, new.fingerprint} & set(self._deps.accept)}
+        if not chosen:
+            return checked
+        accepted |= chosen
+        self._accepted += chosen
+        return exchange_plan.check_writers(files, own, accepted | keys)
 
     def _shared(self, name: str, entries: Mapping[str, merge.SyncEntry]) -> dict[str, merge.SyncEntry]:
         """Return the entries that others may have: not too long; in a team, without corrections and preferences of this user.
@@ -421,10 +451,12 @@ class Syncer:
             )
         }
 
-    def _state(self, local: LocalFiles, before: exchange.ExchangeState, writer: str) -> exchange_plan.MachineState:
+    def _state(
+        self, local: LocalFiles, checked: exchange_plan.CheckedWriters, writer: str
+    ) -> exchange_plan.MachineState:
         settings = self._settings
         records, ids = local.records()
-        journals_there = {name: exchange_plan.read_journals(before.files, name) for name in self._projects.values()}
+        journals_there = {name: exchange_plan.read_journals(checked.files, name) for name in self._projects.values()}
         return exchange_plan.MachineState(
             writer=writer,
             user=self._deps.user,
@@ -438,6 +470,8 @@ class Syncer:
             base=settings.base,
             pending=settings.pending,
             seen=settings.seen,
+            vouched=checked.vouched,
+            check_guard=self._deps.check_guard,
         )
 
     def _apply(self, local: LocalFiles, plan: exchange_plan.ExchangePlan) -> int:
@@ -546,6 +580,9 @@ class Syncer:
             records_sent=plan.sent_records,
             forgotten=len(plan.forget),
             conflicts=plan.conflicts,
+            guards=plan.guards,
+            new_writers=plan.new_writers,
+            accepted=tuple(self._accepted),
             secrets=secrets,
             problems=tuple(dict.fromkeys((*plan.problems, *self._problems))),
         )

@@ -143,7 +143,9 @@ def run_trials(place: TrialPlace, cycles: int) -> Iterator[TrialReport]:
         other, remote = TrialPlace(place.root, "home2", "project2"), str(place.root / "remote.git")
         run_git(["init", "-q", "--bare", remote], os.environ)
         for each in (place, other, place, other):
-            each.run(report, "sync", remote, "--as", "trial", "--user", "trial")
+            synced = json.loads(each.run(report, "sync", remote, "--as", "trial", "--user", "trial", "--json"))
+            for writer in synced["exchanges"][0]["new_writers"]:
+                each.run(report, "sync", "--accept-writer", writer["id"])
         check_words(other, report, {(verb, word) for verb, word in written if verb in {"add", "task"}})
     yield (report := TrialReport("an agent that runs commands of a person, and a call that a guard blocks"))
     word = min(word for verb, word in written if verb == "guard")

@@ -70,6 +70,7 @@ ARGUMENTS = {
         "--with-global": "also exchange global memories from now on",
         "--name NAME": "new exchange: its name on this machine",
         "--branch NAME": "new exchange: its branch (default: lorelog)",
+        "--accept-writer ID": "accept a writer as a machine of yours: its id or fingerprint",
         "--remove": "stop exchanging with REMOTE on this machine",
         "--merge-driver": "let Git merge tracked journals of this clone by entry",
         "--merge": "merge three versions of a journal; Git runs this",
@@ -518,8 +519,16 @@ def run_sync(args: argparse.Namespace) -> int:
         return print_reply(args, reply, _show_exchange_status)
     options = ("name", "branch", "team", "with_global", "user", "dry_run", "remove")
     given = {"remote": remote, "shared_name": getattr(args, "as"), **{name: getattr(args, name) for name in options}}
-    reply = call_operation(args, "sync.exchange", {name: value for name, value in given.items() if value})
+    given["accept_writer"] = [args.accept_writer] if args.accept_writer else []
+    given = {name: value for name, value in given.items() if value}
+    reply = call_operation(args, "sync.exchange", given)
     print_reply(args, reply, _show_exchanges)
+    new = [writer for report in reply["exchanges"] for writer in report["new_writers"]]
+    if new and not (args.json or args.dry_run) and sys.stdin is not None and sys.stdin.isatty():
+        asked = {each["fingerprint"]: f"Is {each['id']} ({each['fingerprint']}) a machine of yours?" for each in new}
+        if mine := [name for name, question in asked.items() if confirm(question, "")]:
+            reply = call_operation(args, "sync.exchange", {**given, "accept_writer": mine})
+            print_reply(args, reply, _show_exchanges)
     return 1 if any(report["reason"] or report["secrets"] for report in reply["exchanges"]) else 0
 
 
@@ -572,6 +581,7 @@ def _show_report(report: dict[str, Any]) -> None:
         print(f"{plural(report['updated'], 'entry')} {would}updated: edited on another machine.")
     if report["forgotten"]:
         print(f"{plural(report['forgotten'], 'entry')} {would}forgotten here, too.")
+    _show_peers(report, would)
     for memory in report["conflicts"][:_MAX_EXCHANGED_SHOWN]:
         print_note(f"{memory} was edited on two machines; both texts are kept: 'lorelog search' finds them")
     for secret in report["secrets"][:_MAX_EXCHANGED_SHOWN]:
@@ -587,12 +597,27 @@ def _show_report(report: dict[str, Any]) -> None:
         print_note(one_line(problem))
 
 
+def _show_peers(report: dict[str, Any], would: str) -> None:
+    for guard in report["guards"][:_MAX_EXCHANGED_SHOWN]:
+        print(one_line(f"guard {would}received: {guard}"))
+    for writer in report["accepted"]:
+        print(f"{writer} {would}accepted as a machine of yours.")
+    for writer in report["new_writers"][:_MAX_EXCHANGED_SHOWN]:
+        name = one_line(f"new writer {writer['id']} of {writer['user']}, fingerprint {writer['fingerprint']}")
+        print_note(
+            f"{name}: nothing of it counts as yours. If 'lorelog sync --status' on a machine of yours shows this"
+            f" fingerprint, 'lorelog sync --accept-writer {writer['id']}' accepts it"
+        )
+
+
 def _show_exchange_status(reply: Json, args: argparse.Namespace) -> None:
     if args.who:
         print(f"{args.who} was written by {one_line(reply['written_by'])}.")
         return
     if not reply["exchanges"]:
         print("No exchange is set up. 'lorelog sync REMOTE' in a project sets one up.")
+    if reply["writer"]:
+        print(f"this machine is {reply['writer']}, fingerprint {reply['fingerprint']}")
     for exchange in reply["exchanges"]:
         kind = "team" if exchange["team"] else "personal"
         print(one_line(f"{exchange['name']}  {exchange['url']}  branch {exchange['branch']}, {kind}"))
