@@ -342,6 +342,7 @@ def test_hostile_texts_end() -> None:
         "for piece in json.load(sys.stdin):\n"
         "    redact(piece * (130_000 // len(piece)))\n"
         "redact('key=password: eyJ-' * 20_000)\n"
+        "redact('key=' * 250_000)\n"  # one line: the end of an expression is not searched in all of the rest
         "print('done')\n"
     )
     done = subprocess.run(
@@ -354,6 +355,15 @@ def test_hostile_texts_end() -> None:
     )
 
     assert done.stdout == "done\n"
+
+
+def test_what_a_rule_needs_is_found_in_any_text() -> None:
+    """The search among the different words of a text misses no word of a rule, inside a longer word or beside signs."""
+    needed = {word for _, group in detectors._needed_words() for word in group}
+    for before, after in (("", ""), ("ab9", "z"), ("ü", "密"), ("--", '("')):
+        for word in needed:
+            lowered = f"{before}{word}{after}"
+            assert word in detectors.present_words(lowered, detectors.distinct_words(lowered))
 
 
 def test_a_long_secret_goes_whole() -> None:

@@ -115,8 +115,8 @@ def _later_values(text: str, after: re.Match[str], *, is_key: bool) -> Iterator[
     The expression ends where another name gets a value, unless that name says default or value.
     """
     position, name = after.end(), ""
-    ends = (text.find("\n", position), text.find("\\n", position), position + _MAX_EXPRESSION_CHARS)
-    for quoted in _QUOTED_VALUE.finditer(text, position, min(end for end in ends if end >= 0)):
+    stretch = text[position : position + _MAX_EXPRESSION_CHARS].partition("\n")[0].partition("\\n")[0]
+    for quoted in _QUOTED_VALUE.finditer(text, position, position + len(stretch)):
         between = text[position : quoted.start()].rstrip()
         if ";" in between or (position == after.end() and not after[2] and not between.endswith("=")):
             return
@@ -339,7 +339,7 @@ _TRAILING_NAME = re.compile(r"(?:[A-Za-z]{1,20} )?[\w.$-]{2,64}[\"'`*]{0,2}\Z", 
 def separated_value_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     """Find a value below its name (long YAML values), in a `value` field next to `name`, or in the next table cell."""
     if ":" in text:
-        yield from _below_name_spans(text)
+        yield from _below_name_spans(text, lowered)
     if "value" in text or "Value" in text:
         yield from _value_field_spans(text, lowered)
     if text.count("|") > 2:
@@ -360,10 +360,11 @@ def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
             yield match.start(index), match.end(index), kind
 
 
-def _below_name_spans(text: str) -> Iterator[SecretSpan]:
+def _below_name_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     for match in _VALUE_BELOW_NAME.finditer(text):
         before = text[max(0, match.start() - 90) : match.start()].rpartition("\n")[2]
-        if not any(stem in before.lower() for stem in _NAME_STEMS):
+        line = lowered[match.start() - len(before) : match.start()]
+        if not any(map(line.__contains__, _NAME_STEMS)):
             continue  # in programs, nearly every colon at the end of a line
         name = _TRAILING_NAME.search(before)
         is_certain = match[3] is not None or (  # alone on its line, or a key even where other text follows it

@@ -126,15 +126,17 @@ def _visible_spans(text: str) -> Iterator[detectors.SecretSpan]:
 
 def _secret_spans(text: str) -> Iterator[detectors.SecretSpan]:
     lowered = text.replace("İ", "i").lower()  # the only letter whose lower case is longer: offsets must agree
+    words = detectors.distinct_words(lowered)
+    present = detectors.present_words(lowered, words)
     yield from detectors.private_key_spans(text)
     yield from _skip_data_uris(text, detectors.vendor_spans(text))
     yield from detectors.header_spans(text, lowered)
     yield from detectors.cookie_spans(text, lowered)
-    yield from detectors.command_spans(text, lowered)
-    yield from detectors.context_spans(text, lowered)
+    yield from detectors.command_spans(text, lowered, present)
+    yield from detectors.context_spans(text, lowered, words, present)
     yield from _skip_data_uris(text, assignment_spans(text, lowered))
     yield from _skip_data_uris(text, separated_value_spans(text, lowered))
-    yield from _skip_data_uris(text, detectors.context_spans(text, lowered, wide=True))
+    yield from _skip_data_uris(text, detectors.context_spans(text, lowered, words, present, wide=True))
 
 
 def _skip_data_uris(text: str, spans: Iterator[detectors.SecretSpan]) -> Iterator[detectors.SecretSpan]:
