@@ -4,13 +4,7 @@ A token is a word, an identifier, a path, a version, or a run of a script withou
 text and normalised one by one afterwards, so that indexed words and the positions that a snippet marks come from the
 same split and cannot disagree. The patterns are possessive and bounded: no input makes them backtrack.
 
-`src/HTTPServer_v2.py` is found by its whole, by its file name, by `HTTPServer_v2` and by `http`, `server`, `py`:
-every level a person might remember is kept unchanged, and only the smallest parts are stemmed. Numbers with points or
-hyphens are split into prefixes instead (`1.2.3` gives `1.2`, `2026-03-05` gives `2026-03`), because a lone `2` says
-nothing.
-
-Compounds are kept whole and by their parts; English parts are stemmed; scripts without spaces become
-single characters and pairs. Decisions a reader may question:
+docs/search.md ("Words") has the rules. Decisions a reader may question:
 
 - Stop words are dropped from queries only, never from documents: a query made of nothing else ("to be or not to be",
   "it") must still find its text, and BM25 compares a chunk's length with the average, which stop words raise alike.

@@ -11,10 +11,8 @@ Markdown, German, Chinese, a little Japanese, Korean and Russian, emoji, logs, t
 against the tokenizer of Claude 2 and cl100k of GPT-4, the larger of the two. The weights are the least-squares fit,
 raised by about 7 % because a budget must hold: the median text is estimated 9 % too high, 5 % of the texts more than
 6 % too low, 1.6 % more than 10 % too low; at the 95th percentile it is 21 % too high. By kind, the mean is between -1
-% (manual pages) and +24 % (Japanese). The built-in model's WordPiece tokenizer is within 11 % on English, Python and
-German. Tokenizers with larger vocabularies (o200k) need a third fewer tokens for Chinese and half for Russian; for
-those the estimate is high. On a few sentences each: French +33 %, Spanish +24 %, Swedish 0, Italian and Dutch -10 %,
-Polish -25 %.
+% (manual pages) and +24 % (Japanese). Tokenizers with larger vocabularies (o200k) need a third fewer tokens for
+Chinese and half for Russian; for those the estimate is high.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Index the code of working trees, keep it up to date, and find definitions, uses, callers and imports.
-
-Kept small: every cold search imports the scope.
-"""
+"""Index the code of working trees, keep it up to date, and find definitions, uses, callers and imports."""
 
 from __future__ import annotations
 
