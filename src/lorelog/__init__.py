@@ -14,12 +14,14 @@ if TYPE_CHECKING:
         DaemonNotRunning,
         DaemonUnresponsive,
         DailyLimitReached,
+        Forbidden,
         LorelogError,
         MissingExtra,
         ModelError,
         ModelFault,
         ModelUnavailable,
         NotFound,
+        Proposed,
         ReplyLost,
         SourceChanged,
         SourceError,
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
         ListReply,
         SupersedeReply,
     )
-    from lorelog.core.ports import StoreComparison
     from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, ScorePart, SearchReply, TrustFilter
     from lorelog.operations.measures import StatsReply
     from lorelog.services.watch.watcher import WatchPass
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "core.document": "Anchor Chunk Document StoredChunk",
     "core.memory": "AddReply CompactReply DeleteReply DuplicatesReply ExpandReply ExpiryReply FeedbackReply FileProblem GetReply HealthReply IndexReport ListReply SupersedeReply",
-    "core.ports": "StoreComparison",
     "core.query": "Explanation Filters Fusion Hit Lane ScorePart SearchReply TrustFilter",
     "operations.measures": "StatsReply",
     "services.watch.watcher": "WatchPass",
@@ -91,6 +91,7 @@ __all__ = [
     "FileProblem",
     "FileWatch",
     "Filters",
+    "Forbidden",
     "Fusion",
     "GetReply",
     "HealthReply",
@@ -105,6 +106,7 @@ __all__ = [
     "ModelFault",
     "ModelUnavailable",
     "NotFound",
+    "Proposed",
     "ReplyLost",
     "ScorePart",
     "SearchReply",
@@ -112,7 +114,6 @@ __all__ = [
     "SourceError",
     "StatsReply",
     "StoreBusy",
-    "StoreComparison",
     "StoreDamaged",
     "StoreError",
     "StoreIncompatible",

@@ -82,8 +82,7 @@ def test_shared_locks_exclude_an_exclusive_one_only(tmp_path: Path) -> None:
 
 def test_locks_have_one_seam() -> None:
     """No module but core/processes.py locks files by itself: another system needs a change in one place."""
-    source = Path(processes.__file__).parent.parent
-
-    users = {path.name for path in source.rglob("*.py") if "fcntl" in path.read_text("utf-8")}
+    texts = {path.name: path.read_text("utf-8") for path in Path(processes.__file__).parents[1].rglob("*.py")}
+    users = {name for name, text in texts.items() if "fcntl." in text or "from fcntl" in text}
 
     assert users == {"processes.py"}

@@ -2,8 +2,7 @@
 
 docs/search.md explains each ("Close reading", "Entries", "Quoted phrases"). Every word is weighted by its rarity. The weights are
 learned on all sets together and sum to 1 with those of the lanes. Those below are for words alone; with vectors they
-depend on the query (`fusion.weigh_lanes`). A word that only the listed commands of a captured entry have counts for less: the
-list repeats names of programs and files, whatever the turn was about.
+depend on the query (`fusion.weigh_lanes`). A word that only the listed commands of a captured entry have counts for less.
 """
 
 from __future__ import annotations
