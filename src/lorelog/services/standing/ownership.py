@@ -259,10 +259,9 @@ def write_own_entries(file: Path, project: str, folders: Sequence[str], authored
         for journal in [journal for journal in others if journal.path in untracked][:MAX_JOURNALS]:
             digests = tuple(map(entry_digest, journal.entries(read_tail(journal.path))))
             found.append(replace(journal, lines=(journal.path, *digests)))
-    lines = [stamp]
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for journal in found:
-        lines += [f"{journal.path}\t{journal.stamp}", *journal.lines]
+    lines = [stamp, *(line for each in found for line in (f"{each.path}\t{each.stamp}", *each.lines))]
+    for folder in (file.parent.parent, file.parent):  # the mode is not that of parents that are made on the way
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"), durable=False)
     return True
 
