@@ -116,9 +116,10 @@ def test_a_broken_promise_is_noticed(trial: KillTrial, count: str, monkeypatch: 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.verb)
 def test_a_killed_verb_keeps_its_promise(trial: KillTrial) -> None:
     """Killed at random moments, and before each write, the verb loses, doubles and disowns nothing, and leaves nothing forgotten behind."""
-    for report in (run_kill_trial(trial, 6, seed=os.getpid()), run_kill_steps(trial)):
-        assert report.killed
-        assert report.ok, report.faults
+    at_random, steps = run_kill_trial(trial, 6, seed=os.getpid()), run_kill_steps(trial)
+
+    assert steps.killed  # on a busy machine, each of six random moments may come too late
+    assert at_random.ok and steps.ok, at_random.faults + steps.faults
 
 
 @pytest.mark.parametrize(
