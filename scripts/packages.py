@@ -27,8 +27,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree this script belongs to
 from scripts.generate_reference import placeholder, usage_line  # noqa: E402
 
 from lorelog.core import VERSION  # noqa: E402
+from lorelog.surfaces.cli.arguments import add_options  # noqa: E402
 from lorelog.surfaces.cli.commands import COMMANDS, COMMANDS_BY_GROUP  # noqa: E402
-from lorelog.surfaces.cli.commands.guide import build_full_parser  # noqa: E402
 from lorelog.surfaces.cli.parser import command_parser  # noqa: E402
 from lorelog.surfaces.mcp.tools import TOOLS  # noqa: E402
 
@@ -45,6 +45,8 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def man_page() -> str:
     """Return the man page: every command with its verbs and options."""
+    whole = argparse.ArgumentParser(prog="lorelog")
+    add_options(whole, {"--version": "show the version", "shared": "project tenant daemon"})
     released = re.search(
         rf"^## \[{re.escape(VERSION)}\] - (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
     )
@@ -64,7 +66,7 @@ def man_page() -> str:
         ".I status",
         "if it is given none.",
         ".SH GLOBAL OPTIONS",
-        *_options(build_full_parser()),
+        *_options(whole),
     ]
     for group, names in COMMANDS_BY_GROUP.items():
         lines.append(f".SH {group.upper()}")
