@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety release-dry-run lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -149,6 +149,11 @@ lock:  ## pin every dependency anew, by name and hash
 	.bench/uv/bin/uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
 	.bench/uv/bin/uv pip compile pyproject.toml --extra dev $(LOCK) -c requirements/run.txt -o requirements/dev.txt
 	.bench/uv/bin/uv pip compile requirements/docs.in $(LOCK) -o requirements/docs.txt
+	.bench/uv/bin/uv pip compile requirements/release.in $(LOCK) -c requirements/dev.txt -o requirements/release.txt
+
+release-dry-run:  ## what the release workflow does, without publishing: build twice, compare, check, install
+	test -x .bench/release/bin/twine || { $(PYTHON) -m venv .bench/release && .bench/release/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.txt && .bench/release/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt; }
+	.bench/release/bin/python scripts/release.py --dry-run
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -86,7 +86,7 @@ def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
     yield f"{depth} {parser.prog}"
     if about:
         yield _escaped(about.strip())
-    yield f"```text\n{_usage(parser)}\n```"
+    yield f"```text\n{usage_line(parser)}\n```"
     actions = [action for action in parser._actions if action.dest != "help"]  # noqa: SLF001  (argparse offers no other way)
     rows = [_action(action) for action in actions if not isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001
     if rows:
@@ -101,25 +101,25 @@ def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from _command(verb)
 
 
-def _usage(parser: argparse.ArgumentParser) -> str:
+def usage_line(parser: argparse.ArgumentParser) -> str:
     actions = [action for action in parser._actions if action.dest != "help"]  # noqa: SLF001
     words = [parser.prog]
     if any(action.option_strings for action in actions):
         words.append("[OPTIONS]")
     for action in actions:
         if not action.option_strings:
-            name = _placeholder(action)
+            name = placeholder(action)
             words.append(f"[{name} ...]" if action.nargs == "*" else name)
     return " ".join(words)
 
 
 def _action(action: argparse.Action) -> str:
-    value = "" if action.nargs == 0 else _placeholder(action)
+    value = "" if action.nargs == 0 else placeholder(action)
     spelled = [f"{option} {value}".strip() for option in action.option_strings] or [value]
     return _cells((", ".join(f"`{item}`" for item in spelled), _escaped(action.help or "")))
 
 
-def _placeholder(action: argparse.Action) -> str:
+def placeholder(action: argparse.Action) -> str:
     if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
         return str(action.metavar)
     if action.choices is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,12 @@ def test_the_committed_model_has_its_checksum() -> None:
     assert sum(path.stat().st_size for path in files) <= 40e6
 
 
+def test_the_base_is_small() -> None:
+    """A base installation has at most 25 distributions, the program and the encoder among them."""
+    names = re.findall(r"^([\w.-]+)==", (ROOT / "requirements/run.txt").read_text("utf-8"), re.MULTILINE)
+    assert len(set(names)) + 2 <= 25
+
+
 def test_links_are_absolute_on_the_index() -> None:
     """Relative links of the README lead to the repository; others stay."""
     text = '[a](docs/a.md#b) ![p](./p.svg) [c](https://x.y) [d](#d) <img src="p.svg">'
@@ -68,7 +75,9 @@ def test_the_wheels_embed_without_a_network(tmp_path: Path) -> None:
     for wheel in (tmp_path / "dist").glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(tmp_path / "site")
+        assert wheel.name.startswith("lorelog_encoder") or wheel.stat().st_size <= 2.5e6
     names = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*")}
+    assert not [name for name in names if name.startswith("lorelog/docs/") and name.endswith((".png", ".svg"))]
     assert {"lorelog_encoder/model.onnx", "lorelog_encoder/vocab.txt", "lorelog/docs/search.md"} <= names
     assert {f"lorelog/hosts/sources/{name}" for name in ("SKILL.md", "hook.ts", "commands/recall.md")} <= names
     licences = {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name}

@@ -10,7 +10,7 @@ from lorelog.core.errors import MissingExtra
 EXTRAS = {
     "code": ("tree_sitter",),
     "signing": ("cryptography",),
-    "serve": ("starlette", "uvicorn", "mcp"),
+    "mcp": ("mcp",),
     "milvus": ("pymilvus", "milvus_lite"),
     "local": ("sentence_transformers",),
     "onnx": ("tokenizers", "huggingface_hub"),

@@ -1,7 +1,6 @@
 """Text that surfaces print: colour and the terminal's width on a terminal, plain text elsewhere; words for what hits say.
 
-Escape codes are written by hand, because importing rich takes longer than a warm search. Rich draws only the progress bars
-of long operations.
+Escape codes are written by hand: a library for them takes longer to import than a warm search.
 """
 
 from __future__ import annotations

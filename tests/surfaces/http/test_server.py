@@ -18,6 +18,7 @@ from tests.surfaces.conftest import Shell, command_line, write
 from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.core.errors import Cancelled, ConfigError, UsageError
+from lorelog.core.extras import missing_extra
 from lorelog.core.options import HttpOptions
 from lorelog.core.ports import Progress
 from lorelog.surfaces.http.server import SHUTDOWN_S, LazyApp, open_listener, serve_in_thread
@@ -105,16 +106,22 @@ def test_an_extra_lives_with_the_server_behind_its_guard(world: ServedNotes) -> 
 
 
 def test_an_extra_that_cannot_be_loaded_breaks_nothing_else(world: ServedNotes) -> None:
-    """Whoever asks for it is told; the others are served on."""
+    """Whoever asks for it is told, with the command that installs a missing extra; the others are served on."""
 
-    def missing() -> Any:
+    def broken() -> Any:
         raise ImportError("no such package")
 
-    server = serve_in_thread(world.dispatcher.call, HttpOptions(port=0), world.caller, [LazyApp("/late", missing)])
-    client = Client(server.port)
+    def missing() -> Any:
+        raise missing_extra("mcp", "MCP over HTTP")
 
-    assert [client.get("/late").status, client.get("/late").status, client.get("/health").status] == [500, 500, 200]
+    mounts = [LazyApp("/late", broken), LazyApp("/mcp", missing)]
+    server = serve_in_thread(world.dispatcher.call, HttpOptions(port=0), world.caller, mounts)
+    client = Client(server.port)
+    asked = [client.get(path) for path in ("/late", "/late", "/mcp", "/mcp", "/health")]
     server.stop()
+
+    assert [reply.status for reply in asked] == [500, 500, 501, 501, 200]
+    assert "lorelog[mcp]" in asked[3].text
 
 
 def test_stopping_ends_what_is_under_way(world: ServedNotes) -> None:

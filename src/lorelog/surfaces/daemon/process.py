@@ -622,13 +622,8 @@ class Daemon:
             self._log.write(f"watch: {watch_pass.error}")
 
     def _start_http(self, settings: DaemonSettings) -> None:
-        from lorelog.core.extras import missing_extra, missing_package
+        from lorelog.core.extras import require_extra
         from lorelog.operations.dispatch import ClientIdentity
-
-        if missing_package("serve"):
-            error = missing_extra("serve", "daemon.http")
-            self._log.write(f"{error.message}; {error.hint}")
-            return
         from lorelog.surfaces.http.server import LazyApp, serve_in_thread
         from lorelog.surfaces.http.tickets import announce_server, with_token
         from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
@@ -636,6 +631,7 @@ class Daemon:
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
 
         def load() -> Any:
+            require_extra("mcp", "MCP over HTTP")
             from lorelog.surfaces.mcp.server import streamable_http_app
 
             return streamable_http_app(self._runner.call, caller)

@@ -45,6 +45,7 @@ STATUS_BY_CODE = {
     "source": 422,
     "changed": 409,
     "cancelled": 499,
+    "missing_extra": 501,
     "daemon": 503,
     "daemon_unresponsive": 503,
     "model": 503,

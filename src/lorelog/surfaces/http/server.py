@@ -112,7 +112,7 @@ class LazyApp:
         self.path = path
         self._load = load
         self._app: ASGIApp | None = None
-        self._failure = ""
+        self._failure: Exception | None = None
         self._requested: Event | None = None
         self._loaded: Event | None = None
 
@@ -120,8 +120,11 @@ class LazyApp:
         if self._app is None and self._requested is not None and self._loaded is not None:
             self._requested.set()
             await self._loaded.wait()
+        if isinstance(self._failure, LorelogError):
+            raise self._failure.with_traceback(None)
         if self._app is None:
-            raise LorelogError(f"{scope['path']} could not be loaded{self._failure}")
+            failure = f": {type(self._failure).__name__}" if self._failure else ""
+            raise LorelogError(f"{scope['path']} could not be loaded{failure}")
         await self._app(scope, receive, send)
 
     @asynccontextmanager
@@ -146,7 +149,7 @@ class LazyApp:
                 loaded.set()
                 await stopping.wait()
         except Exception as error:
-            self._failure = f": {type(error).__name__}"
+            self._failure = error
         finally:
             self._app = None
             loaded.set()

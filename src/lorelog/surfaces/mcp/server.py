@@ -3,7 +3,7 @@
 It is the SDK's low-level `Server`, not `MCPServer`. The latter generates schemas from function signatures, which would
 cost every session three times the tokens, serves only standard streams, and configures logging for the whole process.
 
-Importing the SDK takes over a second, and it comes with the extra `serve`: only a server of HTTP imports this module.
+Importing the SDK takes over a second, and it comes with the extra `mcp`: only a server of HTTP imports this module.
 """
 
 from __future__ import annotations

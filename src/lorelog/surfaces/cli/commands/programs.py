@@ -277,9 +277,6 @@ def run_serve(args: argparse.Namespace) -> int:
     """
     from msgspec.structs import replace
 
-    from lorelog.core.extras import require_extra
-
-    require_extra("serve", "lorelog serve")
     from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.tickets import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at
@@ -329,6 +326,7 @@ def _serve(
     import threading
     from contextlib import ExitStack, closing
 
+    from lorelog.core.extras import require_extra
     from lorelog.core.paths import tenant_folder
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.http.server import LazyApp, build_app, serve_app
@@ -349,6 +347,7 @@ def _serve(
                 resources.unload_idle(daemon.model_idle_s)
 
         def load_mcp() -> Any:
+            require_extra("mcp", "MCP over HTTP")
             from lorelog.surfaces.mcp.server import streamable_http_app
 
             return streamable_http_app(call, caller)
@@ -430,9 +429,6 @@ def serve_page(
 
     from msgspec.structs import replace
 
-    from lorelog.core.extras import require_extra
-
-    require_extra("serve", command)
     from lorelog.core.caller import detect_agent
     from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.server import open_listener
