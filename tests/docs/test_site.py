@@ -14,13 +14,7 @@ from tests.surfaces.conftest import Shell
 from lorelog.config.schema import SETTINGS
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.commands import COMMANDS
-from lorelog.surfaces.cli.commands.guide import (
-    find_docs_folder,
-    find_page,
-    read_contents,
-    render_markdown,
-    terminal_markdown,
-)
+from lorelog.surfaces.cli.commands.guide import find_docs_folder, find_page, read_contents, terminal_markdown
 from lorelog.surfaces.cli.parser import command_parser
 
 DOCS = ROOT / "docs"
@@ -124,16 +118,6 @@ def test_a_page_at_a_terminal_names_commands_for_links() -> None:
     assert terminal_markdown(page) == (
         "See `lorelog docs json`, the plan (`lorelog docs a`), us.\n\n```sh\n[x](y.md)\n```\n"
     )
-
-
-def test_a_page_at_a_terminal_is_wrapped() -> None:
-    """Paragraphs, items and the cells of tables are wrapped, nested items are indented, and code keeps its lines."""
-    page = "# T\n\n- one `two` [three](https://x.y)\n  1. **four**\n\n> five\n\n```\na  b\n```\n\n|a|b|\n|-|-|\n|six|seven eight|\n"
-
-    assert "\n".join(render_markdown(page, 20)) == (
-        "T\n\n• one two three\n  (https://x.y)\n  1. four\n\n  five\n\n  a  b\n\na    b\nsix  seven eight"
-    )
-    assert render_markdown(page, 14)[-2:] == ["six  seven", "     eight"]
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ HEAVY = {
     "onnxruntime",
     "tokenizers",
     "tantivy",
-    "markdown_it",
+    "rich",
     "tomlkit",
     "Stemmer",
     "shtab",
@@ -133,7 +133,7 @@ def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 COLD = {
-    *("numpy", "onnxruntime", "markdown_it", "dataclasses", "difflib", "tomllib", "tomlkit"),
+    *("numpy", "onnxruntime", "rich", "dataclasses", "difflib", "tomllib", "tomlkit"),
     *("statistics", "fractions", "tempfile", "random", "shutil", "bz2", "lzma", "copy", "signal", "subprocess"),
     *("hashlib", "logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
     *("lorelog.core.code", "lorelog.core.memory", "lorelog.models.http", "lorelog.services.llm.receipts"),
@@ -145,7 +145,7 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     """An unchanged index imports neither numpy nor tantivy nor a model, and makes no more classes than it did."""
     start = start_of(["--daemon", "off", "index", "a.md"], indexed)
 
-    assert start.modules & {"numpy", "tantivy", "onnxruntime", "markdown_it", "difflib", "hashlib"} == set()
+    assert start.modules & {"numpy", "tantivy", "onnxruntime", "rich", "difflib", "hashlib"} == set()
     rooms = {"lorelog.ingest.markdown", "lorelog.services.search.postprocess", "lorelog.services.standing.memories"}
     assert start.modules & rooms == set()
     assert start.own_modules <= 99, TOO_MUCH
@@ -158,7 +158,7 @@ def test_an_index_of_one_changed_file_loads_little(indexed: Path) -> None:
     start = start_of(["--daemon", "off", "index", "a.md"], indexed)
 
     assert "tantivy" in start.modules
-    assert start.modules & {"numpy", "onnxruntime", "markdown_it", "dataclasses", "hashlib"} == set()
+    assert start.modules & {"numpy", "onnxruntime", "rich", "dataclasses", "hashlib"} == set()
     assert "lorelog.services.standing.memories" not in start.modules
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lorelog.surfaces.cli.progress import ProgressBars, ProgressLines, TimeEstimate, WaitNotice
+from lorelog.surfaces.cli.progress import ProgressLines, TimeEstimate, WaitNotice
 
 
 def test_a_wait_is_said_after_a_second_and_then_every_thirty() -> None:
@@ -35,19 +35,3 @@ def test_the_time_for_vectors_is_announced_once(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("2,438 sections; vectors take about ")
     assert line.endswith("min; you can search by words already")
-
-
-def test_a_bar_is_drawn_in_place_and_removed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A terminal shows stage, bar and counts on one line, which makes room for messages and goes at the end."""
-    now = iter(range(0, 1000, 1))
-    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
-    monkeypatch.setenv("COLUMNS", "40")
-    bars = ProgressBars()
-    bars.show("vectors", 1000, 2438)
-    bars.print_line("waiting")
-    bars.show("words", 4, 4)
-    bars.stop()
-    drawn = capsys.readouterr().err.replace("\r\x1b[K", "|")
-    assert drawn == f"|embedding {'━' * 17} 1,000/2,438|waiting\n|reading {'━' * 27} 4/4|"

@@ -1,6 +1,7 @@
 """Text that surfaces print: colour and the terminal's width on a terminal, plain text elsewhere; words for what hits say.
 
-Escape codes are written by hand: a library for them takes longer to import than a warm search.
+Escape codes are written by hand, because importing rich takes longer than a warm search. Rich draws only the progress bars
+of long operations.
 """
 
 from __future__ import annotations

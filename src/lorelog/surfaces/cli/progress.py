@@ -1,27 +1,27 @@
 """Progress of long work on standard error: bars on a terminal, at most one line in 30 seconds elsewhere.
 
-What is waited for is said in both cases.
+What is waited for is said in both cases. Imports only light parts of the standard library until a bar is drawn.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import contextmanager
 
 from lorelog.core.errors import LorelogError, plural
-from lorelog.surfaces.text import stylize, text_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
     from lorelog.core.ports import Progress
 
 WAIT_NOTICE_AFTER_S = 1
 _BAR_AFTER_S = 0.4
-_REDRAW_S = 0.1
 _LINE_INTERVAL_S = 30.0
 _MIN_ESTIMATE_S = 10.0
 """A shorter time is not announced; the bar shows it."""
@@ -103,42 +103,55 @@ class ProgressLines:
 
 
 class ProgressBars(ProgressLines):
-    """Progress on a terminal: a line with a bar, drawn anew at most ten times a second, from 0.4 s on."""
+    """Progress on a terminal. Rich is imported when the first bar is drawn, after 0.4 s."""
 
     def __init__(self, *, daemon_finishes: bool = False) -> None:
         super().__init__(daemon_finishes=daemon_finishes)
-        self._next_s = time.monotonic() + _BAR_AFTER_S
-        self._is_drawn = False
+        self._started = time.monotonic()
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._last: dict[str, tuple[int, int, float | None]] = {}
 
     def draw(self, stage: str, done: int, total: int, left_s: float | None) -> None:
-        """Show where a stage is."""
-        now = time.monotonic()
-        if now < self._next_s or not total:
-            return
-        self._next_s, self._is_drawn = now + _REDRAW_S, True
-        left = f"  {format_span(left_s)} left" if left_s and done < total else ""
-        label, counts = _STAGE_LABELS.get(stage, stage), f"{done:,}/{total:,}{left}"
-        cells = max(0, min(40, text_width(sys.stderr) - len(label) - len(counts) - 3))
-        full = min(cells, cells * done // total)
-        bar = "━" * full + stylize("━" * (cells - full), "dim", sys.stderr)
-        print(f"\r\x1b[K{label} {bar} {counts}", end="", file=sys.stderr, flush=True)
+        """Show where a stage is: a bar each."""
+        self._last[stage] = (done, total, left_s)
+        if self._bars is None:
+            if time.monotonic() - self._started <= _BAR_AFTER_S:
+                return
+            self._bars = self._draw()
+        for name, (at, of, seconds) in self._last.items():  # with those that ended before the first bar
+            if name not in self._tasks:
+                self._tasks[name] = self._bars.add_task(_STAGE_LABELS.get(name, name), total=None, left="")
+            left = f"{format_span(seconds)} left" if seconds and at < of else ""
+            self._bars.update(self._tasks[name], completed=at, total=of or None, left=left)
 
     def print_line(self, text: str) -> None:
-        """Print a line above the bar."""
-        self.stop()
-        super().print_line(text)
+        """Print a line above the bars."""
+        if text and self._bars is not None:
+            self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            super().print_line(text)
 
     def stop(self) -> None:
-        """Remove the bar."""
-        if self._is_drawn:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._is_drawn = False
+        """Remove the bars."""
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _draw(self) -> Bars:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as Bars
+
+        label, left = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
+        bars = Bars(label, BarColumn(), MofNCompleteColumn(), left, console=Console(stderr=True), transient=True)
+        bars.start()
+        return bars
 
 
 @contextmanager
 def show_progress(*, daemon_finishes: bool) -> Iterator[Progress]:
     """Yield a progress callback. With `daemon_finishes`, an interruption says that the daemon goes on, if it does."""
-    on_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
     display = (ProgressBars if on_terminal else ProgressLines)(daemon_finishes=daemon_finishes)
     try:
         yield display.show

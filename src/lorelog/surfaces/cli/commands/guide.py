@@ -22,11 +22,7 @@ from lorelog.surfaces.cli.commands import (
     unknown_command,
 )
 from lorelog.surfaces.cli.parser import command_parser
-from lorelog.surfaces.text import break_lines, cell_width, printable, short_path, stylize, text_width, visible_width
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from markdown_it.token import Token
+from lorelog.surfaces.text import printable, short_path, stylize
 
 _KEY = {"key KEY": "name of the setting, such as search.k"}
 _LOCAL = {
@@ -137,80 +133,19 @@ def find_page(folder: Path, word: str) -> Path:
 def _page_through(text: str) -> None:
     """Print a formatted page, with the pager if it does not fit on the screen."""
     import os
-    import pydoc
     import shutil
 
-    rendered = "\n".join(render_markdown(terminal_markdown(text), text_width()))
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
     os.environ.setdefault("LESS", "-RFX")  # colours; no pager for a short page
-    (print if rendered.count("\n") < shutil.get_terminal_size().lines - 1 else pydoc.pager)(rendered)
-
-
-_BLOCK_ENDS = (
-    *("heading_close", "paragraph_close", "table_close"),
-    *("bullet_list_close", "ordered_list_close", "fence", "code_block"),
-)
-
-
-def render_markdown(text: str, width: int) -> list[str]:
-    """Return the lines of a Markdown page for a terminal of this width."""
-    from markdown_it import MarkdownIt
-
-    lines: list[str] = []
-    rows: list[list[Token]] = []
-    style, bullet, indent = "", "", ""
-    for token in MarkdownIt("commonmark").enable("table").parse(text):
-        if token.type == "list_item_open":
-            bullet = f"{indent}{token.info}{token.markup} " if token.info else f"{indent}• "
-        if token.type.startswith(("list_item", "blockquote")):
-            indent = f"{indent}  " if token.nesting > 0 else indent[2:]
-        style = "bold" if token.type in {"heading_open", "th_open"} else style * (token.nesting >= 0)
-        if token.type in {"fence", "code_block"}:
-            lines += [stylize(f"{indent}  {line}", "cyan") for line in token.content.splitlines()]
-        elif token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline" and rows:
-            rows[-1].append(token)
-        elif token.type == "inline":
-            lines += _inline_lines(token, width, style=style, first=bullet or indent, indent=indent)
-            bullet = ""
-        elif token.type == "table_close":
-            lines, rows = [*lines, *_table_lines(rows, width)], []
-        if token.type in _BLOCK_ENDS and not token.hidden and lines[-1] and not (indent and "list" in token.type):
-            lines.append("")
-    return lines[:-1]
-
-
-def _inline_lines(token: Token, width: int, *, style: str = "", first: str = "", indent: str = "") -> list[str]:
-    """Return a paragraph, heading or cell as wrapped lines: what is strong bold, code and addresses in colour."""
-    plain, link, spans = "", "", []
-    for child in token.children or ():
-        link = str(child.attrs.get("href", "")) if child.type == "link_open" else link
-        style = style if not child.type.startswith("strong") else "bold" * (child.nesting > 0)
-        text = " " if child.type == "softbreak" else f" ({link})" if child.type == "link_close" else child.content
-        spans.append(
-            (len(plain), len(plain) + len(text), "cyan" if child.type in {"code_inline", "link_close"} else style)
-        )
-        plain += text
-    lines = []
-    for start, end in break_lines(plain, width - len(indent)):
-        inside = [(plain[max(start, at) : min(end, to)], kind) for at, to, kind in spans if at < end and to > start]
-        lines.append(indent + "".join(stylize(part, kind) if kind else part for part, kind in inside))
-    return [first + line[len(indent) :] if not number else line for number, line in enumerate(lines)]
-
-
-def _table_lines(rows: list[list[Token]], width: int) -> Iterator[str]:
-    """Yield the lines of a table; the widest columns are wrapped until it fits."""
-    from itertools import zip_longest
-
-    rooms = [max(cell_width(cell.content) for cell in column) for column in zip(*rows, strict=True)]
-    while sum(rooms) + 2 * len(rooms) > width and max(rooms) > 8:
-        rooms[rooms.index(max(rooms))] -= 1
-    for number, row in enumerate(rows):
-        style = "" if number else "bold"
-        cells = [_inline_lines(cell, room, style=style) for cell, room in zip(row, rooms, strict=True)]
-        for parts in zip_longest(*cells, fillvalue=""):
-            padded = [part + " " * (room - visible_width(part)) for part, room in zip(parts, rooms, strict=True)]
-            yield "  ".join(padded).rstrip()
+    rendered = Markdown(terminal_markdown(text), hyperlinks=False)
+    if len(console.render_lines(rendered, pad=False)) < shutil.get_terminal_size().lines:
+        console.print(rendered)
+        return
+    with console.pager(styles=console.color_system is not None):
+        console.print(rendered)
 
 
 def terminal_markdown(text: str) -> str:
