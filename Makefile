@@ -65,8 +65,9 @@ site:  ## the documentation as a website with offline search, in build/site (ins
 	test -x .bench/site/bin/mkdocs || { $(PYTHON) -m venv .bench/site && .bench/site/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt; }
 	NO_MKDOCS_2_WARNING=1 .bench/site/bin/mkdocs build --strict
 
-picture: $(VENV)/.ready  ## record the terminal of the README again
+picture: $(VENV)/.ready  ## record the moving picture of the README again, and draw those of docs/how-it-works.md
 	$(BIN)/python scripts/record_terminal.py
+	$(BIN)/python scripts/draw_pages.py
 
 plugins: $(VENV)/.ready  ## write plugins/ from src/lorelog/hosts
 	$(BIN)/python scripts/generate_plugins.py

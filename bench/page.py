@@ -232,9 +232,9 @@ def _render_pages(repository: Path = REPOSITORY) -> dict[Path, str]:
 
 
 def repeat_summary(page: str, other: str) -> str:
-    """Return another page with the summary of the first one, whose links lead there."""
+    """Return another page with the summary of the first one, whose links lead there; readers who choose get the day, not our mark."""
     found = next((found[0] for found in MARKER.finditer(page) if found["name"] == "summary"), "")
-    linked = found.replace("](#", f"]({PAGE.name}#")
+    linked = found.replace("](#", f"]({PAGE.name}#").replace(", **stale**", "")
     return MARKER.sub(lambda part: linked if part["name"] == "summary" else part[0], other)
 
 

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: pages of the repository outside docs/ become pages of the website, and links follow them.
+"""Hooks of mkdocs: pages of the repository outside docs/ become pages of the website, links follow them, and the start has a hero.
 
 In the repository, links are relative to the file that has them. On the website, a link to one of PAGES leads to its page there,
 and a link to any other file outside docs/ is shown as its text.
@@ -42,6 +42,14 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
         part if index % 2 else _LINK.sub(lambda link: site_link(link, source, place), part)
         for index, part in enumerate(parts)
     )
+
+
+def on_page_content(html: str, page: Any, **_: object) -> str:
+    """Return the start page with what stands above its first heading as the hero: see docs/assets/site.css."""
+    if page.file.src_uri != "index.md":
+        return html
+    hero, heading, rest = html.partition("<h2")
+    return f'<section class="hero">{hero}</section>{heading}{rest}'
 
 
 def site_link(link: re.Match[str], source: str, place: str) -> str:

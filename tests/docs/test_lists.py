@@ -11,11 +11,13 @@ from lorelog.config.schema import SETTINGS
 from lorelog.core.extras import EXTRAS
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.ingest.importers.source import SOURCE_MODULES
+from lorelog.operations.catalogue import all_operations
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES if page.name != "CHANGELOG.md"]
 TITLES = tuple(HOST_TITLES.values())
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 AGENTS_LIST = re.compile(rf"{TITLES[0]}, {TITLES[1]}, {TITLES[2]}.*?{TITLES[-1]}|{TITLES[0]}, {TITLES[1]}, {TITLES[2]}")
+IDS_LIST = re.compile(r"`claude`, `codex`, `opencode`[^.;|]*")
 EXTRA = re.compile(r"lorelog\[([\w,]+)\]")
 
 
@@ -23,20 +25,19 @@ def test_lists_of_agents_name_all_that_are_supported() -> None:
     """A page that lists the supported agents lists all of `HOSTS`, in their order."""
     found = [(name, text) for name in NAMES for text in AGENTS_LIST.findall(" ".join(read(name).split()))]
 
-    assert {name for name, _ in found} >= {"README.md", "docs/hosts.md", "docs/index.md"}
+    assert {name for name, _ in found} >= {"README.md", "docs/comparison.md", "docs/index.md", "docs/quickstart.md"}
     assert [(name, text) for name, text in found if tuple(re.split(r", | and | or ", text)) != TITLES] == []
+    assert {tuple(spans(ids)) for name in NAMES for ids in IDS_LIST.findall(read(name))} == {tuple(HOSTS)}
 
 
 def test_pages_give_the_number_of_agents_languages_and_tools() -> None:
-    """Where README.md gives the number of agents, languages, tools and idle minutes, the code has the same."""
-    page = read("README.md")
+    """Where README.md gives the number of agents, languages, tools, operations and idle minutes, the code has the same."""
+    page = " ".join(read("README.md").split())
+    idle_s = next(float(str(setting.default)) for setting in SETTINGS if setting.key == "daemon.idle_s")
+    claims = f"The {NUMBERS[len(HOSTS)]} agents above|{len(LANGUAGES)} languages|{len(SOURCE_MODULES)} tools|"
+    claims += f"{len(all_operations())} operations, each|exits after {idle_s / 60:.0f} idle minutes"
 
-    assert f"The {NUMBERS[len(HOSTS)]} agents above" in page
-    assert f"{len(LANGUAGES)} languages" in page
-    assert f"{len(SOURCE_MODULES)} tools" in page
-    idle_s = next(setting.default for setting in SETTINGS if setting.key == "daemon.idle_s")
-    assert isinstance(idle_s, float)
-    assert f"exits after {idle_s / 60:.0f} idle minutes" in " ".join(page.split())
+    assert [claim for claim in claims.split("|") if claim not in page] == []
 
 
 def test_pages_give_the_size_of_the_built_in_model() -> None:

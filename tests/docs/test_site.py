@@ -34,14 +34,14 @@ def nav() -> list[str]:
 
 
 def test_the_readme_is_short_and_has_the_picture() -> None:
-    """README.md has at most 150 lines, and its picture exists and fetches nothing."""
+    """README.md has at most 150 lines, and its moving picture shows a held call, has no script and fetches nothing."""
     page = read("README.md")
-    picture = read("docs/assets/terminal.svg")
+    picture = read("docs/assets/moment.svg")
 
     assert page.count("\n") <= 150
-    assert "(docs/assets/terminal.svg)" in page
-    assert "lorelog search" in picture.replace("&#160;", " ")
-    assert re.findall(r"url\(|@import|<image|href=", picture.replace("url(#", "")) == []
+    assert "(docs/assets/moment.svg)" in page
+    assert "Held once. Repeat the call" in picture
+    assert re.findall(r"<script|url\(|@import|<image|href=", picture.replace("url(#", "")) == []
 
 
 def test_every_page_is_on_the_website_once() -> None:
