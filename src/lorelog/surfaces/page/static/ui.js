@@ -6,9 +6,10 @@ import { signal, computed, effect, batch } from "./vendor/signals.js";
 import htm from "./vendor/htm.js";
 import { t } from "./texts.js";
 import { renderMarkdown } from "./api.js";
+import { Inline, inlineText, isTime, splitTitle, titleOf, visible } from "./inline.js";
 
 export const html = htm.bind(h);
-export { h, render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState, signal, computed, effect, batch };
+export { h, render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState, signal, computed, effect, batch, Inline, inlineText, isTime, splitTitle, titleOf, visible };
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
@@ -49,13 +50,6 @@ export function useKeys(table) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-const HIDDEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
-
-// Name characters that are invisible or reorder other text: memory text may come from anywhere.
-export function visible(text) {
-  return String(text ?? "").replace(HIDDEN, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
-}
-
 export const plural = (count, word, many = `${word}s`) => `${count.toLocaleString("en")} ${count === 1 ? word : many}`;
 
 export function shortPath(path, base = "") {
@@ -79,20 +73,6 @@ export function showAge(iso) {
   if (days < 1) return t.today;
   if (days === 1) return t.yesterday;
   return days < 60 ? `${days} d` : days < 730 ? `${Math.round(days / 30)} mo` : `${Math.round(days / 365)} y`;
-}
-
-// Text with some spans marked, given as [start, end] in code points.
-export function Marked({ text, spans }) {
-  const letters = [...text];
-  const parts = [];
-  let at = 0;
-  for (const [start, end] of spans || []) {
-    if (start < at) continue;
-    parts.push(visible(letters.slice(at, start).join("")), html`<mark>${visible(letters.slice(start, end).join(""))}</mark>`);
-    at = end;
-  }
-  parts.push(visible(letters.slice(at).join("")));
-  return parts;
 }
 
 /* ---- Markdown --------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 // Search as you type. Without a question, the newest memories. On a wide screen the selected memory is shown beside the list.
 
-import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Notice, ErrorNotice, ScoreBar, Marked, visible, showDate, baseName, shortPath } from "../ui.js";
+import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Notice, ErrorNotice, ScoreBar, Inline, visible, showDate, baseName, shortPath } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
 import { route, refine, go, everywhere } from "../state.js";
 import { t } from "../texts.js";
@@ -174,7 +174,7 @@ function Hit({ hit }) {
       ${hit.confidence && html`<span class="confidence c-${hit.confidence.replace(/\W+/g, "-")}" title=${`${Math.round(hit.relevance * 100)} %`}>${hit.confidence}</span>`}
       <time class="muted">${showDate(hit.date)}</time>
     </div>
-    <div><p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Marked} text=${hit.snippet.replace(/<!--[\s\S]*?-->/g, "")} spans=${hit.snippet.includes("<!--") ? [] : hit.matches} />` : visible(firstLine(hit.content))}</p>
+    <div><p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Inline} text=${hit.snippet} spans=${hit.matches} />` : visible(firstLine(hit.content))}</p>
       ${hit.lifecycle?.successor && html`<p class="successor cut" dir="auto">${t.search.now(visible(hit.lifecycle.successor))}</p>`}</div>
     <div class="hit-foot">
       ${hit.explanation && html`<${ScoreBar} parts=${hit.explanation} score=${hit.score} relevance=${hit.relevance} />`}
