@@ -51,7 +51,6 @@ export const t = {
     shown: "Shown to agents",
     lists: "Lists",
     types: { decision: "Decisions", correction: "Corrections", preference: "Preferences", lesson: "Lessons" },
-    palette: ["Press", "for everything"],
   },
   palette: {
     title: "Go to, do or search",
@@ -75,7 +74,7 @@ export const t = {
     searched: (count, took) => `of ${count.toLocaleString("en")} ${count === 1 ? "section" : "sections"} in ${took < 1000 ? `${Math.round(took)} ms` : `${(took / 1000).toFixed(1)} s`}`,
     listed: (count) => `${count.toLocaleString("en")} ${count === 1 ? "memory" : "memories"}, newest first`,
     listedOf: (count, all) => `The newest ${count.toLocaleString("en")}${all ? ` of ${all.toLocaleString("en")} sections` : ""}; scroll for more`,
-    legend: "relevance, 0 to 100 %",
+    legend: "relevance 0–100 %",
     nothing: "Nothing found",
     now: "Now:",
     unfold: (count) => `Show ${count === 1 ? "the weak match" : `${count} weak matches`}`,

@@ -63,7 +63,7 @@ export function MemoryCard({ id: wanted, hit, question, full = false, verb = "" 
   useKeys(full ? { ...keys, ...conversation } : conversation);
   const Verb = { edit: EditDialog, supersede: SupersedeDialog, expire: ExpiryDialog }[dialog];
   return html`
-    ${error ? html`<${ErrorNotice} error=${error} />` : !data ? html`<${Skeleton} lines=${5} />` : section ? html`<${Card} key=${id} ...${{ id, data, verbs, hit: hit && memoryId(hit) === id ? hit : null, question, full, stale: id !== wanted }} />` : html`<${Absent} id=${id} state=${data.state} />`}
+    ${error ? html`<${ErrorNotice} error=${error} />` : !data ? html`<${Skeleton} lines=${5} />` : section ? html`<${Card} key=${id} ...${{ id, data, verbs, hit: hit && memoryId(hit) === id ? hit : null, question, stale: id !== wanted }} />` : html`<${Absent} id=${id} state=${data.state} />`}
     ${Verb && section && html`<${Verb} id=${id} section=${section} onClose=${close} />`}
     ${dialog === "forget" && html`<${ForgetDialog} id=${id} section=${section} onClose=${close} />`}`;
 }
@@ -95,7 +95,7 @@ async function openEditor(section) {
   }
 }
 
-function Card({ id, data, verbs, hit, question, full, stale }) {
+function Card({ id, data, verbs, hit, question, stale }) {
   const { state, section } = data;
   const heading = section.heading_path.at(-1) || "";
   const { title, rest } = splitTitle(section.content, heading);
@@ -115,7 +115,7 @@ function Card({ id, data, verbs, hit, question, full, stale }) {
     ${section.notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
     <div class="card-blocks">
       ${hit?.explanation && html`<${WhyNow} ...${{ id, hit, question }} />`}
-      <${History} ...${{ id, state, section, full }} />
+      <${History} ...${{ id, state, section }} />
       <${Source} ...${{ id, section }} />
     </div>
   </article>`;
@@ -145,13 +145,13 @@ function WhyNow({ id, hit, question }) {
     <${Judge} id=${id} question=${question} /><//>`;
 }
 
-function History({ id, state, section, full }) {
+function History({ id, state, section }) {
   const days = [section.lifecycle?.expires && [t.card.expires, section.lifecycle.expires], section.lifecycle?.review_after && [t.card.review, section.lifecycle.review_after]].filter(Boolean);
   return html`<${Section} title=${t.card.history}>
     ${days.length > 0 && html`<${Facts} rows=${days} />`}
     <${NowWas} state=${state} section=${section} />
     <${Cues} id=${id} section=${section} />
-    <${Deliveries} id=${id} full=${full} /><//>`;
+    <${Deliveries} id=${id} /><//>`;
 }
 
 const Facts = ({ rows }) => html`<dl class="facts">${rows.filter(Boolean).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
@@ -164,7 +164,7 @@ function Source({ id, section }) {
     <${Facts} rows=${[
       [t.card.file, html`<span class="place-line"><code>${visible(shortPath(section.source, base))}</code> <button type="button" class="small" onClick=${() => openEditor(section)}><${Icon} name="open" />${t.card.openEditor}</button></span>`],
       [t.card.from, html`${t.origins[section.origin] || visible(section.origin)}${anchor.host ? `, ${visible(anchor.host)}` : ""}${anchor.session ? html`, <a href=${address("timeline", [], { session: anchor.session })}>session ${visible(shortId(anchor.session))}</a>` : ""}`],
-      [t.card.trust, html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
+      section.trust.tier !== "semantic_candidate" && [t.card.trust, html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
     ]} />
     <${Mentions} freshness=${section.freshness} />
     <${Conversation} id=${id} section=${section} />
@@ -172,6 +172,7 @@ function Source({ id, section }) {
       [t.card.path, html`<${Copy} text=${`${section.source}:${section.start_line}`}>${visible(section.source)}:${lines}<//>`],
       [t.card.project, visible(section.project || t.everywhere)],
       anchor.branch && [t.card.branch, visible(`${anchor.branch} ${shortId(anchor.commit)}`)],
+      [t.card.trust, html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
       [t.card.length, plural(section.tokens, "token")],
       [t.card.day, showDate(section.date)],
       [t.card.id, html`<${Copy} text=${shortId(section.id)} title=${memoryId(section)}>${shortId(section.id)}<//>`],
@@ -226,13 +227,13 @@ function Cues({ id, section }) {
     ${guards.length > 0 && html`<div class="part"><h4>${t.card.guards}</h4><ul class="plain-list">${guards.map((guard) => html`<li><a href=${address("told", ["guards"])}>${shortId(guard.id)}</a> <${Chip} kind=${guard.state === "on" ? "trust" : ""}>${guard.state} · ${guard.action}<//> <code>${visible([guard.tool, guard.command, ...guard.paths, guard.content].filter(Boolean).join(" "))}</code></li>`)}</ul></div>`}`;
 }
 
-function Deliveries({ id, full }) {
+function Deliveries({ id }) {
   const { data } = useLoad((abort) => call("delivery.list", { memory: id, all_projects: true, limit: 20 }, abort), [id, revision.value.deliveries]);
-  if (!data || (!full && !data.total_count)) return null;
+  if (!data) return null;
   const use = (memory) => (memory?.used == null ? t.card.unknownUse : memory.used ? t.card.used : t.card.unused);
   return html`<div class="part"><h4>${t.card.deliveries}${data.total_count > 0 && html` <span class="aside">${plural(data.total_count, "time")}</span>`}</h4>
     ${data.total_count === 0 && html`<p class="muted">${t.card.never}</p>`}
-    <ul class="plain-list">${data.deliveries.map((each) => html`<li><time class="muted">${showDate(each.at)}</time> ${visible(each.host)} · <a href=${address("told", [], { session: each.session })}>${visible(shortId(each.session))}</a> · ${visible(each.kind)}${each.cue && html` · <code>${visible(each.cue)}</code>`} <span class="muted">${use(each.memories.find((memory) => memory.id === id))}</span></li>`)}</ul></div>`;
+    <ul class="plain-list">${data.deliveries.map((each) => html`<li><time class="muted">${showDate(each.at)}</time> ${visible(each.host)} · <a href=${address("told", [], { session: each.session })}>${visible(shortId(each.session))}</a> · ${t.told.kinds[each.kind] || visible(each.kind)}${each.cue && html` · <code>${visible(each.cue)}</code>`} <span class="muted">${use(each.memories.find((memory) => memory.id === id))}</span></li>`)}</ul></div>`;
 }
 
 function Conversation({ id, section }) {

@@ -13,6 +13,8 @@ const FIRST_LIST = 50;
 const MAX_HITS = 60;
 const MAX_LIST = 20000;
 const PREVIEW_MS = 150;
+const LEAD_LETTERS = 30; // shown before the first match of a line
+const paletteKey = `${navigator.platform?.startsWith("Mac") ? "⌘" : "Ctrl"} K`;
 
 // As many hits as the window shows: each costs time, and more are loaded when the list is scrolled.
 const firstHits = () => Math.min(MAX_HITS, Math.max(12, Math.ceil(innerHeight / MATCH_HEIGHT) + 4));
@@ -117,10 +119,10 @@ export default function Search() {
   const time = data && !data.listed ? timeUnderstood(hits) : "";
   const notes = data?.notes || [];
   return html`<div class="search ${home ? "home" : hits.length ? "" : "empty"}">
-    <h1 class=${home ? "" : "sr-only"}>${home ? t.home.title : t.nav.search}</h1>
+    <h1 class=${home ? "" : "sr-only"}>${home ? html`${t.home.title} <span>${new Date().toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long" })}</span>` : t.nav.search}</h1>
     <header class="search-head">
       <div class="search-box"><${Icon} name="search" /><input ref=${input} type="search" value=${text} placeholder=${t.search.placeholder} aria-label=${t.search.label}
-        autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${write} onKeyDown=${typed} /><kbd>/</kbd></div>
+        autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${write} onKeyDown=${typed} /><kbd>${home ? paletteKey : "/"}</kbd></div>
       ${home ? html`<${Lists} />` : html`<${FilterRow} query=${query} time=${time} />`}
     </header>
     ${home ? html`<${Home} />` : html`<div class="columns">
@@ -154,7 +156,7 @@ function countOf({ listed, more, all, took, coverage }, hits, folded) {
 function Lists() {
   const types = ["decision", "correction", "preference", "lesson"];
   return html`<nav class="lists" aria-label=${t.home.lists}><a href=${address("search")}>${t.search.recent}</a>
-    ${types.map((type) => html`<a href=${address("search", [], { type })}>${t.home.types[type]}</a>`)}<span class="muted grow-end">${t.home.palette[0]} <kbd>${navigator.platform?.startsWith("Mac") ? "⌘" : "Ctrl"} K</kbd> ${t.home.palette[1]}</span></nav>`;
+    ${types.map((type) => html`<a href=${address("search", [], { type })}>${t.home.types[type]}</a>`)}</nav>`;
 }
 
 function FilterRow({ query, time }) {
@@ -186,14 +188,27 @@ function linesOf(hit) {
 
 function readLines(hit) {
   const { title } = splitTitle(hit.content, hit.heading);
-  const snippet = hit.snippet || "";
-  const start = title ? snippet.indexOf(title.replace(/…$/, "")) : -1;
-  const before = start < 0 ? 0 : [...snippet.slice(0, start)].length;
-  const length = [...title].length;
-  const spans = start < 0 ? [] : (hit.matches || []).map(([from, to]) => [from - before, to - before]).filter(([from, to]) => from >= 0 && to <= length);
-  const successor = hit.lifecycle?.successor;
-  const elsewhere = (hit.matches || []).length > spans.length && !title.includes(snippet);
-  return { title: title || hit.heading || baseName(hit.source), spans, below: successor ? "now" : elsewhere ? "match" : "" };
+  const letters = [...(hit.snippet || "")];
+  const matches = hit.matches || [];
+  const words = [...new Set(matches.map(([from, to]) => letters.slice(from, to).join("").toLowerCase()))];
+  const lower = title.toLowerCase();
+  const spans = words.flatMap((word) => [...lower.matchAll(new RegExp(`(?<![\\p{L}\\p{N}])${RegExp.escape?.(word) ?? word.replace(/[^\p{L}\p{N}]/gu, "\\$&")}`, "gu"))].map(({ index }) => [[...lower.slice(0, index)].length, [...lower.slice(0, index + word.length)].length]));
+  const below = hit.lifecycle?.successor ? { now: hit.lifecycle.successor } : words.some((word) => !lower.includes(word)) ? matchLine(letters, matches, title) : null;
+  return { title: title || hit.heading || baseName(hit.source), spans: spans.sort(([a], [b]) => a - b), below };
+}
+
+// The part of the snippet that has a match which the title does not show, from a little before it.
+function matchLine(letters, matches, title) {
+  const text = letters.join("");
+  const at = text.indexOf(title);
+  const after = at < 0 ? 0 : [...text.slice(0, at + title.length)].length;
+  const first = matches.find(([from]) => from >= after);
+  if (!first) return null;
+  let from = after;
+  if (first[0] - from > LEAD_LETTERS) from = letters.indexOf(" ", first[0] - LEAD_LETTERS) + 1 || from;
+  if (from > first[0]) from = first[0];
+  const cut = from > after ? 1 : 0;
+  return { text: (cut ? "…" : "") + letters.slice(from).join(""), spans: matches.filter(([start]) => start >= from).map(([start, end]) => [start - from + cut, end - from + cut]) };
 }
 
 function Hit({ item: hit }) {
@@ -204,17 +219,16 @@ function Hit({ item: hit }) {
   const file = `${hit.source}:${hit.start_line}`;
   return html`<div class="hit ${hit.lifecycle?.superseded_by || hit.lifecycle?.expired ? "old" : ""}">
     <p class="hit-title cut" dir="auto" title=${inlineText(title)}><${Inline} text=${title} spans=${spans} /></p>
-    ${below === "now" && html`<p class="hit-below cut" dir="auto">${t.search.now} <${Inline} text=${hit.lifecycle.successor} /></p>`}
-    ${below === "match" && html`<p class="hit-below cut" dir="auto"><${Inline} text=${hit.snippet} spans=${hit.matches} /></p>`}
+    ${below && html`<p class="hit-below cut" dir="auto">${below.now ? html`${t.search.now} <${Inline} text=${below.now} />` : html`<${Inline} text=${below.text} spans=${below.spans} />`}</p>`}
     <div class="hit-foot">
       ${hit.relevance !== undefined && html`<${RelevanceBar} relevance=${hit.relevance} />`}
       <${Type} type=${hit.type} title=${t.search.onlyType(hit.type)} onClick=${() => refine({ type: addTo(route.value.query.type, hit.type) })} />
-      <span class="place cut" title=${visible(file)}>${visible(baseName(hit.source))}${heading && html` <${Icon} name="next" />${visible(heading)}`}</span>
+      <span class="place" title=${visible(file)}>${visible(baseName(hit.source))}${heading && html` <${Icon} name="next" />${visible(heading)}`}</span>
       ${hit.date && html`<${Day} date=${hit.date} />`}
       ${stale && html`<${Chip} kind="warn" title=${(hit.freshness.findings || []).map((each) => `${visible(each.name)} ${visible(each.change)}`).join("\n")}>${t.card.fresh[hit.freshness.verdict] || hit.freshness.verdict}<//>`}
       ${hit.trust && hit.trust.tier !== "semantic_candidate" && html`<${Chip} kind="trust" title=${visible(hit.trust.reason)}>${t.tiers[hit.trust.tier] || hit.trust.tier}<//>`}
       ${hit.project !== base && html`<${Chip} title=${t.search.onlyProject(hit.project || t.everywhere)} onClick=${() => refine({ in: hit.project })}>${visible(baseName(hit.project))}<//>`}
-      <span class="tags">${hit.tags.slice(0, 3).map((tag) => html`<${Chip} kind="tag" title=${t.search.onlyTag(tag)} onClick=${() => refine({ tag: addTo(route.value.query.tag, tag) })}>#${visible(tag)}<//>`)}</span>
+      ${hit.tags.slice(0, 3).map((tag) => html`<${Chip} kind="tag" title=${t.search.onlyTag(tag)} onClick=${() => refine({ tag: addTo(route.value.query.tag, tag) })}>#${visible(tag)}<//>`)}
     </div>
   </div>`;
 }
