@@ -74,7 +74,10 @@ def test_hostile_text_is_only_text(page: PageWorld, tmp_path: Path) -> None:
     talk = write_lines(tmp_path / "bad.jsonl", claude_turn("u8", bad, bad, timestamp="2099-01-01T10:00:00.000Z"))
     given = {"host": "claude", "session": "bad-1", "transcript": str(talk), "moment": "session-end"}
     page.call("session.capture", {**given, "everything": True})
-    tab = page.open("#/timeline?session=bad-1")
+    page.call("memory.add", {"text": "Open \u202egnp.exe with `less`."})
+    tab = page.open("#/timeline")
+    tab.wait_text("Open ⟨U+202E⟩gnp.exe with less.")
+    tab.run("location.hash = '#/timeline?session=bad-1'")
     tab.wait_text("onerror")
     assert tab.run("document.querySelectorAll('.timeline img').length === 0 && document.title !== 'owned'")
     assert "\u202e" not in tab.text()

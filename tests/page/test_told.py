@@ -1,4 +1,4 @@
-"""The view Told, in a browser: deliveries, guards and the inbox, each verb with its effect on disk."""
+"""The view Shown to agents, in a browser: deliveries, balance, rules, failures, guards and the inbox, each verb with its effect on disk."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def test_a_session_shows_its_deliveries(page: PageWorld) -> None:
         "155 tokens",
         "warns",
         "codex",
-        "it stands",
+        "standing rule",
         "not known",
+        "guard npm * warns",
     ):
         assert shown in text
     tab.run(
@@ -90,13 +91,26 @@ def test_a_guard_shows_its_back_test(page: PageWorld) -> None:
 
 
 def test_rules_and_memories_have_a_balance(page: PageWorld) -> None:
-    """A line of AGENTS.md opens with the calls that broke it; the sessions end with what each memory cost."""
+    """A line of AGENTS.md opens with the calls that broke it; a memory that changed a call says so, one without a sign of use is not used."""
     (page.project / "AGENTS.md").write_text("- Never run `npm install`.\n", "utf-8")
     tab = page.open("#/told/rules")
     tab.wait_text("AGENTS.md:1")
     tab.click(".back-test summary", "Never run")
     tab.wait_text("npm install preact")
-    page.open("#/told").wait_text("Balance of each memory")
+    tab.run("location.hash = '#/told/balance'")
+    tab.wait_text("changed the call 1×")
+    assert tab.run("[...document.querySelectorAll('.use')].map(e => e.innerText)").count("not used") == 1
+    assert tab.errors == []
+
+
+def test_a_failure_comes_with_what_fixed_it(page: PageWorld) -> None:
+    """The newest error is open with the run that passed after a change; an error that is pasted is looked up."""
+    tab = page.open("#/told/failures")
+    tab.wait_text("AssertionError: 300 != 60")
+    tab.wait_text("src/harbor/cache/shipments.py")
+    tab.fill(".ask-error input", "KeyError: 'walrus'")
+    tab.click(".ask-error button")
+    tab.wait_text("It was not seen before as an error.")
     assert tab.errors == []
 
 

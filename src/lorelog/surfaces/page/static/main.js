@@ -26,7 +26,7 @@ function Nav({ onHelp, onPalette }) {
   return html`<nav class="rail" aria-label=${t.views}>
     <a class="brand" href="#/"><img src="/page/icon.svg" alt="" width="20" height="20" />lorelog</a>
     <ul>${NAMES.map((name, index) => html`<li><a href=${address(name)} aria-current=${name === shown ? "page" : null}>
-      <${Icon} name=${name} /><span class="label">${t.nav[name]}</span><kbd aria-hidden="true">${index + 1}</kbd></a></li>`)}</ul>
+      <${Icon} name=${name} /><span class="label">${t.nav[name]}</span>${t.navShort[name] && html`<span class="label-short" aria-hidden="true">${t.navShort[name]}</span>`}<kbd aria-hidden="true">${index + 1}</kbd></a></li>`)}</ul>
     <div class="rail-foot">
       <div class="scope" title=${project.value || session.value?.project}>
         <button type="button" aria-pressed=${!everywhere.value} onClick=${() => { everywhere.value = false; }}>${baseName(project.value || session.value?.project || "")}</button>

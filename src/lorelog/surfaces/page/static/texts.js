@@ -2,6 +2,7 @@
 
 export const t = {
   nav: { home: "Today", search: "Search", timeline: "Timeline", told: "Shown to agents", records: "Records", health: "Health", settings: "Settings", memory: "Memory" },
+  navShort: { told: "Agents" },
   views: "Views",
   memory: "Memory",
   skip: "Skip to the content",
@@ -99,7 +100,7 @@ export const t = {
     standing: "standing rule",
     lexical: "words",
     dense: "meaning",
-    entry: "own entry",
+    entry: "short note",
     coverage: "coverage",
     phrase: "phrase",
     proximity: "proximity",
@@ -258,6 +259,7 @@ export const t = {
     rulesIntro: "Your rules, and the lines of CLAUDE.md and AGENTS.md, compared with all captured calls. A rule opens with its calls.",
     rulesTotal: (rules, calls) => `${rules.toLocaleString("en")} ${rules === 1 ? "rule" : "rules"}, ${calls.toLocaleString("en")} captured calls`,
     ruleColumns: ["Rule", "Calls", "Followed", "Broken", "Corrected", "Last broken"],
+    call: "call",
     calls: "calls",
     followed: "followed",
     broken: "broken",
@@ -271,6 +273,7 @@ export const t = {
     all: "Show all",
     balanceColumns: ["Memory", "Shown", "Tokens", "Used", "Rejected", "Last"],
     contradicted: "rejected",
+    wasShown: "shown",
     onlySinking: "shown repeatedly, never used",
     noSinking: "No memory was shown repeatedly without being used.",
     sinks: "shown last",

@@ -99,7 +99,7 @@ function build(node, wiki = null) {
     return html`<a href=${attributes.href} target="_blank" rel="noopener noreferrer nofollow" title=${attributes.href}>${inner}</a>${said.includes(attributes.host) ? null : html`<span class="host"> (${attributes.host})</span>`}`;
   }
   if (tag === "span") return html`<span class=${attributes.class === "image" ? "image" : null}>${inner}</span>`;
-  if (/^h[1-6]$/.test(tag)) return h(`h${Math.min(6, Number(tag[1]) + 2)}`, null, inner);
+  if (/^h[1-6]$/.test(tag)) return h(`h${Math.min(6, Number(tag[1]) + (wiki ? 1 : 2))}`, null, inner);
   if (tag === "pre") return h("pre", { tabIndex: 0 }, inner);
   return h(tag, attributes.start ? { start: attributes.start } : null, inner);
 }

@@ -111,7 +111,7 @@ function BalanceRow({ memory }) {
   const signs = Object.entries(memory.signs).map(([sign, count]) => `${t.told.how[sign] || visible(sign)} ${t.told.times(count)}`).join(", ");
   return html`<tbody><tr>
     <td class="what"><${MemoryLink} memory=${memory} /> ${memory.sinks && html`<${Chip} kind="warn" title=${t.told.sinksWhy}>${t.told.sinks}<//>`}</td>
-    <td class="number shown-times">${t.told.times(memory.delivered)}</td>
+    <td class="number"><span class="only-narrow">${t.told.wasShown} </span>${t.told.times(memory.delivered)}</td>
     <td class="number tokens">${memory.tokens.toLocaleString("en")}</td>
     <td><span class="use ${memory.used ? "yes" : ""}">${signs || (memory.unused ? t.told.noUse : t.told.unknownUse)}</span></td>
     <td class="number">${memory.contradicted > 0 && html`<span class="use against">${t.told.times(memory.contradicted)} <span class="only-narrow">${t.told.contradicted}</span></span>`}</td>

@@ -114,7 +114,7 @@ function RuleRow({ rule }) {
   const share = (count) => ({ width: `${(100 * count) / Math.max(1, rule.applies)}%` });
   return html`<tbody><tr>
     <td class="what"><${RuleCalls} rule=${rule} /></td>
-    <td class="number">${rule.applies > 0 && html`<span class="adherence" aria-hidden="true"><i class="yes" style=${share(rule.followed)}></i><i class="against" style=${share(rule.broken)}></i></span>`}${rule.applies.toLocaleString("en")} <span class="only-narrow">${t.told.calls}</span></td>
+    <td class="number">${rule.applies > 0 && html`<span class="adherence" aria-hidden="true"><i class="yes" style=${share(rule.followed)}></i><i class="against" style=${share(rule.broken)}></i></span>`}${rule.applies.toLocaleString("en")} <span class="only-narrow">${rule.applies === 1 ? t.told.call : t.told.calls}</span></td>
     ${counts.map(([name, count]) => html`<td class="number">${count > 0 && html`<span class="use ${name === "followed" ? "yes" : "against"}">${count.toLocaleString("en")} <span class="only-narrow">${t.told[name]}</span></span>`}</td>`)}
     <td><time class="muted">${rule.last_broken && showDate(localTime(rule.last_broken)).slice(0, 10)}</time></td></tr></tbody>`;
 }
