@@ -30,4 +30,4 @@ const PATHS = {
 };
 
 // Decoration beside a text, or inside of a control that has a name: never read aloud.
-export const Icon = ({ name }) => h("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" }, h("path", { d: PATHS[name] }));
+export const Icon = ({ name }) => h("svg", { class: `icon i-${name}`, viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" }, h("path", { d: PATHS[name] }));

@@ -86,6 +86,7 @@ export function Inline({ text, spans }) {
 /* ---- the title of a memory -------------------------------------------------------------------------------------- */
 
 const MAX_TITLE = 180;
+const MAX_HEAD = 4000; // where the first sentence is looked for
 const NO_SENTENCE = /^\s*(?:\||\x60{3}|~~~|!\[|[-*_]{3,}\s*$)/;
 const ASKED = /^User asked:\s*/;
 const LEAD = /^[ \t]*(?:(?:[-*+>]|\d{1,3}[.)])[ \t]+)*(?:\[[ xX]\][ \t]+)?/;
@@ -103,7 +104,13 @@ function sentenceEnd(line) {
 
 // The first sentence of a memory as Markdown, and what follows it. A title that had to be cut leaves the text whole.
 export function splitTitle(content, heading = "") {
-  const whole = (content || "").replace(/^[ \t]*<!--[\s\S]*?-->[ \t]*\n?/gm, "").replace(/^#{1,6}[ \t][^\n]*\n*/, "");
+  const tail = (content || "").slice(MAX_HEAD);
+  const { title, rest } = splitHead((content || "").slice(0, MAX_HEAD), heading);
+  return { title, rest: rest + tail };
+}
+
+function splitHead(content, heading) {
+  const whole = content.replace(/^[ \t]*<!--[\s\S]*?-->[ \t]*\n?/gm, "").replace(/^#{1,6}[ \t][^\n]*\n*/, "");
   const named = isTime(heading) ? "" : heading;
   const lines = whole.split("\n");
   const first = lines.findIndex((line) => line.trim());
@@ -117,11 +124,11 @@ export function splitTitle(content, heading = "") {
   const paragraph = lines.slice(first, last).join("\n").slice(lead.length);
   const asked = paragraph.match(ASKED)?.[0] || "";
   const text = paragraph.slice(asked.length);
-  const end = asked && text.length <= MAX_TITLE ? text.length : sentenceEnd(text);
+  const end = asked && text.length <= MAX_TITLE ? text.length : sentenceEnd(text.slice(0, MAX_TITLE * 2));
   if (end < 0 ? text.length > MAX_TITLE : end > MAX_TITLE * 1.5) return { title: `${text.slice(0, MAX_TITLE).replace(/\s\S*$/, "")}…`, rest: whole };
   const title = end < 0 ? text : text.slice(0, end);
   const left = text.slice(title.length).trim();
-  return { title, rest: [...lines.slice(0, first), ...(left ? [lead + asked + left] : []), ...lines.slice(last)].join("\n").trim() };
+  return { title, rest: [...lines.slice(0, first), ...(left ? [lead + asked + left] : []), ...lines.slice(last)].join("\n").trimStart() };
 }
 
 export const titleOf = (memory) => splitTitle(memory.content, memory.heading ?? memory.heading_path?.at(-1)).title;

@@ -159,7 +159,7 @@ export const t = {
     never: "No agent was shown this yet.",
     used: "used",
     unused: "not used",
-    unknownUse: "not known",
+    unknownUse: "use not known",
     mentions: "What it mentions",
     fresh: { fresh: "still so", unchecked: "not checked", drifted: "changed since", gone: "gone" },
     unchecked: "Nothing in it could be checked against the code.",

@@ -22,7 +22,7 @@ function Part({ icon, title, aside, href, link, load, children }) {
     ${error ? html`<${ErrorNotice} error=${error} />` : data ? children() : html`<${Skeleton} />`}</section>`;
 }
 
-const Row = ({ href, children, end }) => html`<li><a href=${href}><span class="home-text">${children}</span></a>${end}</li>`;
+const Row = ({ href, children, under, end }) => html`<li><a href=${href}><span class="home-text" dir="auto">${children}</span>${under && html`<span class="home-text home-under" dir="auto"><${Inline} text=${under} /></span>`}</a>${end}</li>`;
 
 function LastSession() {
   const load = useCall("session.timeline", { limit: 60 }, ["memories", "sessions"]);
@@ -31,7 +31,7 @@ function LastSession() {
   return html`<${Part} icon="session" title=${t.home.session} load=${load} href=${address("timeline")} link=${t.nav.timeline}
     aside=${last && html`${visible(last.host)} · <${Day} date=${last.ended || last.day} />${last.project !== here ? ` · ${visible(baseName(last.project))}` : ""}`}>${() =>
     last
-      ? html`<ul class="home-list">${last.turns.slice(-3).map((turn) => html`<${Row} key=${turn.memory} href=${address("memory", [turn.memory])}><${Inline} text=${turn.asked} />${turn.outcome && html`<span class="home-under"><${Inline} text=${turn.outcome} /></span>`}<//>`)}</ul>
+      ? html`<ul class="home-list">${last.turns.slice(-3).map((turn) => html`<${Row} key=${turn.memory} href=${address("memory", [turn.memory])} under=${turn.outcome}><${Inline} text=${turn.asked} /><//>`)}</ul>
         <p class="muted small">${plural(last.turns.length, "turn")}${last.deliveries ? `, ${t.timeline.shown(last.deliveries, last.tokens)}` : ""} · <a href=${address("timeline", [], { session: last.session })}>session ${visible(shortId(last.session))}</a></p>`
       : html`<p class="muted">${t.home.noSession}</p>`}<//>`;
 }

@@ -230,10 +230,10 @@ function Cues({ id, section }) {
 function Deliveries({ id }) {
   const { data } = useLoad((abort) => call("delivery.list", { memory: id, all_projects: true, limit: 20 }, abort), [id, revision.value.deliveries]);
   if (!data) return null;
-  const use = (memory) => (memory?.used == null ? t.card.unknownUse : memory.used ? t.card.used : t.card.unused);
+  const use = ({ used } = {}) => html`<span class="use ${used ? "yes" : ""}">${used == null ? t.card.unknownUse : used ? t.card.used : t.card.unused}</span>`;
   return html`<div class="part"><h4>${t.card.deliveries}${data.total_count > 0 && html` <span class="aside">${plural(data.total_count, "time")}</span>`}</h4>
     ${data.total_count === 0 && html`<p class="muted">${t.card.never}</p>`}
-    <ul class="plain-list">${data.deliveries.map((each) => html`<li><time class="muted">${showDate(each.at)}</time> ${visible(each.host)} · <a href=${address("told", [], { session: each.session })}>${visible(shortId(each.session))}</a> · ${t.told.kinds[each.kind] || visible(each.kind)}${each.cue && html` · <code>${visible(each.cue)}</code>`} <span class="muted">${use(each.memories.find((memory) => memory.id === id))}</span></li>`)}</ul></div>`;
+    <ul class="plain-list">${data.deliveries.map((each) => html`<li><${Day} date=${each.at} /> <a href=${address("told", [], { session: each.session })}>${visible(each.host)} ${visible(shortId(each.session))}</a> <span class="muted">${t.told.kinds[each.kind] || visible(each.kind)}</span>${each.cue && html` <code>${visible(each.cue)}</code>`} ${use(each.memories.find((memory) => memory.id === id))}</li>`)}</ul></div>`;
 }
 
 function Conversation({ id, section }) {

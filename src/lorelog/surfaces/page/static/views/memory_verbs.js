@@ -74,7 +74,7 @@ export function EditDialog({ id, section, onClose }) {
       ${current !== null && html`<${Notice} kind="warn" title=${t.editing.conflict}><p>${t.editing.conflictWhy}</p><//><h3>${t.editing.current}</h3><pre class="current" tabIndex="0">${visible(shown.text)}</pre>`}
       ${error && error.code !== "changed" && html`<${ErrorNotice} error=${error} />`}
       <label>${current !== null ? t.editing.mine : t.editing.text}
-        <textarea class="mono" rows="16" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${saveKey(save)} autofocus></textarea></label>
+        <textarea class="mono" rows=${Math.max(6, Math.min(16, shown.text.split("\n").length + 2))} value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${saveKey(save)} autofocus></textarea></label>
       <footer><button type="button" onClick=${onClose}>${t.cancel}</button><button type="submit" class="primary" disabled=${busy || text === shown.text}>${current !== null ? t.editing.overwrite : t.save}</button></footer>
     </form><//>`;
 }
