@@ -30,9 +30,9 @@ def test_days_and_sessions_show_requests_and_outcomes(page: PageWorld) -> None:
 
 
 def test_a_session_can_be_shown_alone(page: PageWorld) -> None:
-    """A click on a session's id shows that session only; its turns lead to their memories, its deliveries to Told."""
+    """A click on a session's id shows that session only; its turns lead to their memories, its deliveries to Shown to agents."""
     tab = page.open("#/timeline")
-    tab.click(".tl-session header a.mono", TODAY[:8])
+    tab.click(".tl-session header a", TODAY[:8])
     tab.wait(f"location.hash === '#/timeline?session={TODAY}' && document.querySelectorAll('.tl-session').length === 1")
     tab.wait_text("shown memories 4 times")
     tab.click(".tl-link", "Why is the shipment cache stale?")

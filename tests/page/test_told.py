@@ -246,5 +246,5 @@ def test_a_long_inbox_is_emptied_by_day_and_by_keyboard(page: PageWorld, tmp_pat
     tab.click("dialog button.danger")
     tab.wait_text("200 closed")
     tab.wait(f"document.querySelectorAll('.inbox-item').length === {28 + before}")
-    assert "about" in tab.run("document.querySelector('.judge').innerText")
+    assert "about" in tab.run("document.querySelector('.judge-state').innerText")
     assert tab.errors == []
