@@ -493,7 +493,7 @@ export const t = {
   settings: {
     search: "Search settings",
     onlyChanged: "changed only",
-    counts: (shown, changed) => `${shown} shown, ${changed} changed`,
+    counts: (shown, all, changed) => `${shown === all ? `${all} settings` : `${shown} of ${all} settings`}, ${changed} changed`,
     yours: "Your settings file",
     agents: "Agents",
     agentsMeaning: "Hooks capture the sessions of these agents, and show them memories.",

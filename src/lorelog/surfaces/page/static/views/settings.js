@@ -28,7 +28,7 @@ export default function SettingsView() {
   return html`<div class="settings"><header class="settings-head"><div class="line"><h1>${t.nav.settings}</h1><span class="grow"></span>${data && html`<${Copy} text=${data.user_file} title=${s.yours}>${visible(data.user_file)}<//>`}</div>
       <div class="filters"><input ref=${field} type="search" aria-label=${s.search} placeholder=${s.search} value=${q} onInput=${(event) => refine({ q: event.currentTarget.value })} />
         <label class="inline"><input type="checkbox" checked=${Boolean(changed)} onChange=${(event) => refine({ changed: event.currentTarget.checked ? "yes" : "" })} />${s.onlyChanged}</label>
-        ${data && html`<span class="muted small" aria-live="polite">${s.counts(shown.length, all.filter(isChanged).length)}</span>`}</div></header>
+        ${data && html`<span class="muted small" aria-live="polite">${s.counts(shown.length, all.length, all.filter(isChanged).length)}</span>`}</div></header>
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${!data && !error && html`<${Skeleton} lines=${12} />`}
     ${data && !shown.length && html`<p class="empty muted">${t.search.nothing}</p>`}

@@ -88,7 +88,7 @@ export function BackTest({ id, project: place, open = false }) {
 function Hit({ hit }) {
   return html`<li class="replay-hit"><div>
         <time class="muted">${showDate(localTime(hit.at))}</time> ${visible(hit.host)} <a class="mono small" href=${address("timeline", [], { session: hit.session_id })}>${visible(shortId(hit.session_id))}</a>
-        <code>${visible(hit.call)}</code> ${visible(hit.verdict)} <span class="use ${hit.corrected ? "yes" : ""}">${hit.corrected ? t.told.youCorrected : t.told.notCorrected}</span></div>
+        <code>${visible(hit.call)}</code> ${visible(hit.verdict)} <span class="use ${hit.corrected ? "against" : ""}">${hit.corrected ? t.told.youCorrected : t.told.notCorrected}</span></div>
         ${hit.statement && html`<blockquote class="said" dir="auto">${visible(hit.statement)}</blockquote>`}</li>`;
 }
 
