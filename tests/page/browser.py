@@ -223,6 +223,11 @@ class Tab:
             " f.dispatchEvent(new Event('input', { bubbles: true })); })()"
         )
 
+    def choose(self, selector: str, value: str) -> None:
+        """Choose a value of a list."""
+        event = "f.dispatchEvent(new Event('change', { bubbles: true }))"
+        self.run(f"(f => {{ f.value = {value!r}; {event}; }})(document.querySelector({selector!r}))")
+
     def press(self, key: str) -> None:
         code = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}.get(key, 0)
         text = {"text": "\r" if key == "Enter" else key} if len(key) == 1 or key == "Enter" else {}

@@ -40,6 +40,8 @@ OPENED: dict[str, tuple[str, Callable[[Tab], None] | None, str]] = {
     "memory/{ttl now}": (".card .markdown", lambda tab: tab.press("e"), "dialog textarea"),
     "timeline": (".timeline", None, ""),
     "told": (".told-table", None, ""),
+    "told/balance": (".use.yes", None, ""),
+    "told/failures": (".remedies code", None, ""),
     "told/guards": (".replay-hit", None, ""),
     "told/inbox": (".inbox-item .markdown p", None, ""),
     "records/evidence": (".record.focus", lambda tab: tab.click(".record.focus button", "Confirm"), "dialog textarea"),

@@ -45,9 +45,7 @@ def test_agents_and_days_are_chosen(page: PageWorld) -> None:
     tab = page.open("#/timeline?since=all&host=codex")
     tab.wait_text("Which carriers still poll")
     assert "shipment cache stale" not in tab.text()
-    tab.run(
-        "(e => { e.value = '7d'; e.dispatchEvent(new Event('change', { bubbles: true })); })(document.querySelector('.view-head select'))"
-    )
+    tab.choose(".view-head select", "7d")
     tab.wait("location.hash.includes('since=7d')")
 
 

@@ -224,7 +224,5 @@ class _MemoryLookup(dict[str, GetReply]):
     def about(self, identity: str) -> dict[str, str]:
         """Return id, type and the first words of a memory as it is shown; empty if it is deleted or unknown."""
         memory = self[identity].memory
-        if memory is None:
-            return {"id": identity, "type": "", "text": ""}
-        text = shorten_line(text_line(read_words(memory.chunk)[0]), _MAX_TEXT_CHARS)
-        return {"id": identity, "type": memory.chunk.type, "text": text}
+        text = shorten_line(text_line(read_words(memory.chunk)[0]), _MAX_TEXT_CHARS) if memory else ""
+        return {"id": identity, "type": memory.chunk.type if memory else "", "text": text}
