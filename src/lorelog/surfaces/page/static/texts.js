@@ -219,7 +219,7 @@ export const t = {
     allHosts: "all agents",
     waiting: (count) => `${count} ${count === 1 ? "turn waits" : "turns wait"} to be captured`,
     empty: "No session is captured yet. 'lorelog init' installs lorelog in your agents; 'lorelog backfill' captures earlier sessions.",
-    emptyRange: "Nothing in these days.",
+    emptyRange: "Nothing in these days; choose more above. Sessions are captured as they end, and 'lorelog backfill' captures earlier ones.",
     counts: (sessions, turns, notes) => [sessions && `${sessions} ${sessions === 1 ? "session" : "sessions"}`, turns && `${turns} ${turns === 1 ? "turn" : "turns"}`, notes && `${notes} added`].filter(Boolean).join(" · "),
     added: "Added",
     running: "running, nothing captured yet",

@@ -100,7 +100,7 @@ export function Rules() {
   return html`<p class="muted">${t.told.rulesIntro}</p>
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${!data && !error && html`<${Skeleton} lines=${6} />`}
-    ${data && !telling.length && html`<${Notice} kind="calm"><p>${t.told.noRules}</p><//>`}
+    ${data && !telling.length && html`<${Notice} kind="calm"><p><${Inline} text=${t.told.noRules} /></p><//>`}
     ${telling.length > 0 && html`<p class="muted" aria-live="polite">${t.told.rulesTotal(telling.length, data.total)}</p>
       <${Table} label=${t.told.tabs.rules} columns=${t.told.ruleColumns} numbers=${[1, 2, 3, 4]}>${telling.map((rule) => html`<${RuleRow} key=${rule.id} rule=${rule} />`)}<//>`}
     ${others.length > 0 && html`<details class="back-test"><summary>${t.told.uncheckable(others.length)}</summary><ul class="plain-list">${others.map((rule) => html`<li dir="auto"><${RuleText} rule=${rule} /></li>`)}</ul></details>`}`;
