@@ -223,7 +223,7 @@ export const t = {
     counts: (sessions, turns, notes) => [sessions && `${sessions} ${sessions === 1 ? "session" : "sessions"}`, turns && `${turns} ${turns === 1 ? "turn" : "turns"}`, notes && `${notes} added`].filter(Boolean).join(" · "),
     added: "Added",
     running: "running, nothing captured yet",
-    shown: (count, tokens) => `was shown ${count === 1 ? "memory once" : `memories ${count} times`}, ${tokens.toLocaleString("en")} tokens`,
+    shown: (count, tokens) => `was shown ${count === 1 ? "memories once" : `memories ${count} times`}, ${tokens.toLocaleString("en")} tokens`,
     branch: "Branch",
     sections: (count) => `${count} ${count === 1 ? "section" : "sections"}`,
     files: (count) => `${count} ${count === 1 ? "file" : "files"}`,
