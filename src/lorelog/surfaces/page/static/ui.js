@@ -204,7 +204,7 @@ export const Key = ({ children }) => html`<kbd>${children}</kbd>`;
 // A modal dialog; the browser keeps the focus inside and closes it on Escape.
 export function Dialog({ title, onClose, children, wide }) {
   const ref = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     ref.current.showModal();
     return () => before?.focus?.();
