@@ -198,7 +198,9 @@ def test_hostile_memories_stay_text(page: PageWorld) -> None:
         tab.go(page.address(f"#/memory/{memory}"))
         tab.wait("document.querySelector('.card .markdown p, .card .markdown li')")
         assert tab.run("window.pwned") is None
-        assert tab.run("document.querySelectorAll('.card script, .card .markdown img, .card .markdown svg').length") == 0
+        assert (
+            tab.run("document.querySelectorAll('.card script, .card .markdown img, .card .markdown svg').length") == 0
+        )
     assert all(url.startswith((page.server.url, "about:", "data:")) for url in tab.requests)
 
 

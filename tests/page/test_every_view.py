@@ -185,9 +185,7 @@ def test_the_page_outlives_the_daemon(warm: Warm, browser: Browser) -> None:  # 
             assert added == 200
             tab.wait_text(f"The {animal} sings.")
             tab.fill("input[type=search]", animal)
-            tab.wait(
-                f"document.querySelector('.hit-title')?.innerText.toLowerCase().includes('{animal}')"
-            )
+            tab.wait(f"document.querySelector('.hit-title')?.innerText.toLowerCase().includes('{animal}')")
             tab.fill("input[type=search]", "")
         assert tab.run("document.querySelector('.live').innerText") == "live"
     finally:

@@ -20,7 +20,10 @@ LINES = {
 }
 """Lines of Markdown with the elements they become."""
 TITLES = {
-    "### 20:30\n<!-- memory:x -->\nUse `a. B`, e.g. this. Then more.\n- c": ["Use `a. B`, e.g. this.", "Then more.\n- c"],
+    "### 20:30\n<!-- memory:x -->\nUse `a. B`, e.g. this. Then more.\n- c": [
+        "Use `a. B`, e.g. this.",
+        "Then more.\n- c",
+    ],
     "### 9:05\n- User asked: Why? And how?\n- Outcome: so.": ["Why? And how?", "- Outcome: so."],
     "## Traps\n\n| a | b |\n|---|---|": ["Traps", "| a | b |\n|---|---|"],
     "发现上海港的时区写错了。全部改成。": ["发现上海港的时区写错了。", "全部改成。"],
@@ -57,7 +60,10 @@ def test_a_memory_is_named_by_its_first_sentence(page: PageWorld) -> None:
     tab = page.open("#/search", width=1440, height=900)
     tab.wait("document.querySelector('.row.selected .hit-title code')")
     assert tab.run("document.querySelector('.row .hit-title').innerText") == "Deploys go out on Tuesdays."
-    assert tab.run("[...document.querySelectorAll('.row')].filter(e => e.getBoundingClientRect().bottom < 876).length") >= 18
+    assert (
+        tab.run("[...document.querySelectorAll('.row')].filter(e => e.getBoundingClientRect().bottom < 876).length")
+        >= 18
+    )
     tab.wait("document.querySelector('.card .markdown em')")
     assert tab.run("document.querySelector('.card-title').innerText") == "Deploys go out on Tuesdays."
     assert tab.run("document.querySelector('.card > .markdown').innerText") == "Never on Friday."
