@@ -215,7 +215,7 @@ export function Dialog({ title, onClose, children, wide }) {
   </dialog>`;
 }
 
-const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", entry: "p-entry", standing: "p-entry", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
+const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", entry: "p-entry", standing: "p-rerank", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
 export const partClass = (part) => (part.value < 0 ? "p-minus" : PART_CLASSES[part.name] || "p-other");
 
 // How relevant a hit is, from nothing to certain: one colour, and the same scale in every row.
