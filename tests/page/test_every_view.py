@@ -12,6 +12,7 @@ import pytest
 from bench.corpus import write_journals
 from tests.page.browser import Browser, Tab
 from tests.page.conftest import PageWorld, check_accessible
+from tests.page.test_look import open_palette
 from tests.surfaces.conftest import command_line, project  # noqa: F401  (a fixture)
 from tests.surfaces.daemon.conftest import Warm, warm  # noqa: F401  (a fixture)
 
@@ -29,11 +30,6 @@ def open_view(page: PageWorld, view: str, **emulated: object) -> Tab:
     return tab
 
 
-def press_palette(tab: Tab) -> None:
-    """Press Ctrl-K."""
-    tab.press("k", control=True)
-
-
 def refuse_value(tab: Tab) -> None:
     """Save a setting that is refused."""
     tab.fill(".setting-form input.mono", "0")
@@ -41,7 +37,7 @@ def refuse_value(tab: Tab) -> None:
 
 
 OPENED: dict[str, tuple[str, Callable[[Tab], None] | None, str]] = {
-    "home": (".home-part .use", press_palette, ".palette [role=option]"),
+    "home": (".home-part .use", open_palette, ".palette [role=option]"),
     "search?q=cache": (".preview .why-now", None, ""),
     "memory/{ttl now}": (".card .markdown", lambda tab: tab.press("e"), "dialog textarea"),
     "timeline": (".timeline", None, ""),
@@ -191,9 +187,7 @@ def test_the_page_outlives_the_daemon(warm: Warm, browser: Browser) -> None:  # 
             assert added == 200
             tab.wait_text(f"The {animal} sings.")
             tab.fill("input[type=search]", animal)
-            tab.wait(
-                f"document.querySelector('.hit-title')?.innerText.toLowerCase().includes('{animal}')"
-            )
+            tab.wait(f"document.querySelector('.hit-title')?.innerText.toLowerCase().includes('{animal}')")
             tab.fill("input[type=search]", "")
         assert tab.run("document.querySelector('.live').innerText") == "live"
     finally:

@@ -124,4 +124,4 @@ def test_a_memory_shows_where_it_was_delivered(page: PageWorld) -> None:
     tab = show(page, "migrations")
     tab.wait_text("Shown to agents")
     tab.wait_text("path=migrations/**")
-    assert "used" in tab.text()
+    tab.wait("document.querySelector('.card .use.yes')?.innerText === 'used'")

@@ -24,8 +24,8 @@ const TOKEN = new RegExp(
     `(?<strong>${pair(String.raw`\*\*`)}|(?=__\\S+\\s)${pair("__")})`,
     `(?<s>${pair("~~")})`,
     `(?<em>${pair(String.raw`\*`)}|${pair("_")})`,
-    String.raw`(?<lead>(?<=^|\n)[ \t]*(?:(?:[-*+]|#{1,6}|>)[ \t]+)+(?:\[[ xX]\][ \t]+)?)`,
-    String.raw`(?<fence>(?<=^|\n)[ \t]*\x60{3,}[^\n\x60]*(?=\n|$))`,
+    String.raw`(?<lead>(?:^|\n)[ \t]*(?:(?:[-*+]|#{1,6}|>)[ \t]+)+(?:\[[ xX]\][ \t]+)?)`,
+    String.raw`(?<fence>(?:^|\n)[ \t]*\x60{3,}[^\n\x60]*(?=\n|$))`,
   ].join("|"),
   "gu",
 );

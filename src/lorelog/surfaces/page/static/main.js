@@ -53,18 +53,17 @@ function SignedOut() {
 }
 
 function Page() {
-  const { view } = route.value;
+  const view = Object.hasOwn(ALL_VIEWS, route.value.view) ? route.value.view : "home";
   const [loaded, setLoaded] = useState({ name: "", View: null, error: null });
   const [help, setHelp] = useState(false);
   const [palette, setPalette] = useState(false);
   useEffect(() => {
-    const name = ALL_VIEWS[view] ? view : "home";
     let current = true;
-    ALL_VIEWS[name]().then(
-      (module) => current && setLoaded({ name, View: module.default, error: null }),
-      (error) => current && setLoaded({ name, View: null, error }),
+    ALL_VIEWS[view]().then(
+      (module) => current && setLoaded({ name: view, View: module.default, error: null }),
+      (error) => current && setLoaded({ name: view, View: null, error }),
     );
-    document.title = `${t.nav[name]} · lorelog`;
+    document.title = `${t.nav[view]} · lorelog`;
     return () => { current = false; };
   }, [view]);
   useEffect(() => {

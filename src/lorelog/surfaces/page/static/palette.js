@@ -1,6 +1,6 @@
 // Everything by name: the views, the verbs of the memory that is shown, and a search. Keyboard first; the focus stays in the field.
 
-import { html, useState, useEffect, useRef, useLoad, Icon, Inline, Type, baseName, titleOf } from "./ui.js";
+import { html, useState, useEffect, useLayoutEffect, useRef, useLoad, Icon, Inline, Type, baseName, titleOf } from "./ui.js";
 import { call, project, session } from "./api.js";
 import { everywhere, openMemory, theme, go } from "./state.js";
 import { t } from "./texts.js";
@@ -42,7 +42,7 @@ export function Palette({ names, onClose, onHelp, onTheme }) {
   const dialog = useRef(null);
   const wanted = text.trim();
   const { data } = useLoad((abort) => (wanted.length > 1 ? searchFor(wanted, abort) : null), [wanted]);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the next letter is typed
     const before = document.activeElement;
     dialog.current.showModal();
     return () => before?.focus?.();

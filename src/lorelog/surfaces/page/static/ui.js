@@ -204,7 +204,7 @@ export const Key = ({ children }) => html`<kbd>${children}</kbd>`;
 // A modal dialog; the browser keeps the focus inside and closes it on Escape.
 export function Dialog({ title, onClose, children, wide }) {
   const ref = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     ref.current.showModal();
     return () => before?.focus?.();
@@ -215,7 +215,7 @@ export function Dialog({ title, onClose, children, wide }) {
   </dialog>`;
 }
 
-const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", entry: "p-entry", standing: "p-entry", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
+const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", entry: "p-entry", standing: "p-rerank", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
 export const partClass = (part) => (part.value < 0 ? "p-minus" : PART_CLASSES[part.name] || "p-other");
 
 // How relevant a hit is, from nothing to certain: one colour, and the same scale in every row.

@@ -14,6 +14,7 @@ const MAX_HITS = 60;
 const MAX_LIST = 20000;
 const PREVIEW_MS = 150;
 const LEAD_LETTERS = 30; // shown before the first match of a line
+const SEEN_LETTERS = 50; // of a title, also in a narrow list
 const paletteKey = `${navigator.platform?.startsWith("Mac") ? "⌘" : "Ctrl"} K`;
 
 // As many hits as the window shows: each costs time, and more are loaded when the list is scrolled.
@@ -193,14 +194,15 @@ function readLines(hit) {
   const words = [...new Set(matches.map(([from, to]) => letters.slice(from, to).join("").toLowerCase()))];
   const lower = title.toLowerCase();
   const spans = words.flatMap((word) => [...lower.matchAll(new RegExp(`(?<![\\p{L}\\p{N}])${RegExp.escape?.(word) ?? word.replace(/[^\p{L}\p{N}]/gu, "\\$&")}`, "gu"))].map(({ index }) => [[...lower.slice(0, index)].length, [...lower.slice(0, index + word.length)].length]));
-  const below = hit.lifecycle?.successor ? { now: hit.lifecycle.successor } : words.some((word) => !lower.includes(word)) ? matchLine(letters, matches, title) : null;
-  return { title: title || hit.heading || baseName(hit.source), spans: spans.sort(([a], [b]) => a - b), below };
+  spans.sort(([a], [b]) => a - b);
+  const below = hit.lifecycle?.successor ? { now: hit.lifecycle.successor } : words.some((word) => !lower.includes(word)) ? matchLine(letters, matches, title) : spans[0]?.[0] > SEEN_LETTERS ? matchLine([...title], spans, "") : null;
+  return { title: title || hit.heading || baseName(hit.source), spans, below };
 }
 
 // The part of the snippet that has a match which the title does not show, from a little before it.
 function matchLine(letters, matches, title) {
   const text = letters.join("");
-  const at = text.indexOf(title);
+  const at = title ? text.indexOf(title) : -1;
   const after = at < 0 ? 0 : [...text.slice(0, at + title.length)].length;
   const first = matches.find(([from]) => from >= after);
   if (!first) return null;
