@@ -2,7 +2,7 @@
 
 import { html, useState, useLoad, useKeys, useRef, Chip, Copy, Notice, ErrorNotice, Section, Dialog, Inline, Markdown, Skeleton, splitTitle, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
-import { route, everywhere, address, go, refine, say } from "../state.js";
+import { route, everywhere, address, enter, go, refine, say } from "../state.js";
 import { t } from "../texts.js";
 
 const r = t.records;
@@ -18,7 +18,7 @@ export default function RecordsView() {
   const [decide, setDecide] = useState(false);
   const items = data?.tab === tab ? data.items : [];
   const at = items.findIndex((item) => item.id === id);
-  const move = (step) => items.length && go("records", [tab, ...items[Math.max(0, Math.min(items.length - 1, at + step))].id.split("/")], { q, status });
+  const move = (step) => items.length && enter("records", [tab, ...items[Math.max(0, Math.min(items.length - 1, at + step))].id.split("/")], { q, status });
   const field = useRef(null);
   useKeys({ j: () => move(1), k: () => move(-1), "/": () => field.current?.focus(), Escape: () => id && go("records", [tab], { q, status }) });
   const shown = id || items[0]?.id || "";
