@@ -88,15 +88,11 @@ def test_libraries_have_their_licences_and_are_as_vendored() -> None:
 
 
 def test_a_ticket_works_once_and_for_its_port_only(home: Path) -> None:
-    """A ticket is used up by its first use, and another server cannot use it."""
+    """A ticket is used up by its first use or after some minutes, and another server cannot use it."""
     ticket = issue_ticket(str(home), 8222)
     assert redeem_ticket(str(home), ticket, 8223) is None
     assert redeem_ticket(str(home), ticket, 8222) == ""
     assert redeem_ticket(str(home), ticket, 8222) is None
-
-
-def test_an_old_ticket_is_refused(home: Path) -> None:
-    """A ticket that was not used for some minutes is worth nothing."""
     ticket = issue_ticket(str(home), 8222)
     for path in (home / "run" / "tickets").iterdir():
         os.utime(path, (0, 0))
@@ -202,12 +198,3 @@ def test_hostile_memories_stay_text(page: PageWorld) -> None:
             tab.run("document.querySelectorAll('.card script, .card .markdown img, .card .markdown svg').length") == 0
         )
     assert all(url.startswith((page.server.url, "about:", "data:")) for url in tab.requests)
-
-
-@pytest.mark.slow
-def test_a_browser_without_login_sees_the_command(page: PageWorld) -> None:
-    """Opened without a ticket, the page shows no data and names the command."""
-    assert page.browser is not None
-    tab = page.browser.open(page.server.url)
-    tab.wait_text("lorelog ui")
-    assert "memories" not in tab.text()

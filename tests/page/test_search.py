@@ -95,11 +95,3 @@ def test_the_time_of_a_question_is_shown_as_understood(page: PageWorld) -> None:
     """A question about last week shows the days that were understood."""
     tab = page.open("#/search?q=what%20did%20we%20decide%20about%20the%20cache%20last%20week%3F")
     tab.wait("document.querySelector('.chip.understood')")
-
-
-def test_another_program_s_change_appears(page: PageWorld) -> None:
-    """A memory that the command line adds is listed without reloading, in every open tab."""
-    tabs = [page.open("#/search"), page.open("#/search")]
-    page.call("memory.add", {"text": "The staging cluster is called heron."})
-    for tab in tabs:
-        tab.wait_text("The staging cluster is called heron.")

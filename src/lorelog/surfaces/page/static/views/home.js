@@ -52,7 +52,7 @@ function Shown() {
   const shown = deliveries.flatMap((each) => each.memories.map((memory) => ({ ...memory, at: each.at, host: each.host })));
   const newest = [...new Map(shown.toReversed().map((memory) => [memory.id, memory])).values()].toReversed().sort((a, b) => Number(b.used === true) - Number(a.used === true)).slice(0, FEW);
   const use = (memory) => (memory.used ? t.card.used : memory.used === false ? t.card.unused : "");
-  return html`<${Part} icon="told" title=${t.home.shown} aside=${total > 0 && t.told.total(total, tokens)} load=${load} href=${address("told")} link=${t.nav.told}>${() =>
+  return html`<${Part} icon="told" title=${t.home.shown} aside=${total > 0 && t.told.total(total, tokens)} load=${load} href=${address("told")} link=${t.told.tabs[""]}>${() =>
     newest.length
       ? html`<ul class="home-list">${newest.map((memory) => html`<${Row} key=${memory.id} href=${address("memory", [memory.id])} end=${html`<span class="use ${memory.used ? "yes" : ""}">${use(memory)}</span>`}><${Type} type=${memory.type} /> <${Inline} text=${memory.text} /><//>`)}</ul>`
       : html`<p class="muted">${t.told.empty}</p>`}<//>`;

@@ -133,7 +133,7 @@ export default function Search() {
           ${folded && html`<button type="button" class="unfold" onClick=${() => setUnfolded(data.question)}>${t.search.unfold(data.hits.length)}</button>`}<//>`}
         ${notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
         ${data && !folded && !hits.length && !notes.length && html`<${Notice} kind="calm" title=${data.listed ? "" : t.search.nothing}><p>${data.listed ? t.search.emptyStore : t.search.weakWhy}</p><//>`}
-        ${hits.length > 0 ? html`<${LongList} items=${hits} heightOf=${(each) => (linesOf(each).below ? MATCH_HEIGHT : ROW_HEIGHT)} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
+        ${hits.length > 0 ? html`<${LongList} items=${hits} heightOf=${heightOf} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
           onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
           onEnd=${data.more && (data.listed ? limit < MAX_LIST : k < MAX_HITS) ? more : null}
           Row=${Hit} />` : html`<span class="grow"></span>`}
@@ -186,6 +186,9 @@ function linesOf(hit) {
   if (!lines.has(hit)) lines.set(hit, readLines(hit));
   return lines.get(hit);
 }
+
+// Without a match or a successor there is no line below the title, and 10,000 texts need not be read for their heights.
+const heightOf = (hit) => ((hit.matches?.length || hit.lifecycle?.successor) && linesOf(hit).below ? MATCH_HEIGHT : ROW_HEIGHT);
 
 function readLines(hit) {
   const { title } = splitTitle(hit.content, hit.heading);
