@@ -143,7 +143,7 @@ class _Server:
             text=True,
             check=True,
         )
-        return done.stdout.strip()
+        return done.stdout.strip().replace("#/home?", "#/search?")
 
     def cpu_s(self) -> float:
         """Return the CPU time that it has used."""

@@ -19,6 +19,8 @@ from tests.page.browser import Browser, find_chromium  # noqa: E402
 from tests.page.conftest import PageWorld, start_world  # noqa: E402
 
 PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "page-home": ("", {}),
+    "page-palette": ("#/memory/{migrations}", {}),
     "page-search": ("#/search?q=why%20did%20we%20shorten%20the%20cache%20TTL%3F", {}),
     "page-search-dark": ("#/search?q=webhook%20twice", {"dark": True}),
     "page-memory": ("#/memory/{ttl now}", {}),
@@ -32,7 +34,7 @@ PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-small": ("#/search", {"width": 390, "height": 780}),
 }
 """Name of each picture, with the view and the browser it shows. `{name}` is the id of a memory of the demo."""
-READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .markdown li, .card .markdown p, .row, .tl-entries, .told-table, .replay-hit, .inbox-item .markdown p, .record, .tile, .setting')"
+READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .block, .home-part .use, .row, .tl-entries, .told-table, .replay-hit, .inbox-item .markdown p, .record, .tile, .setting')"
 
 
 def take(world: PageWorld, browser: Browser, folder: Path) -> None:
@@ -44,6 +46,9 @@ def take(world: PageWorld, browser: Browser, folder: Path) -> None:
         tab = world.open(fragment, **emulated)
         tab.wait(READY)
         time.sleep(0.5)  # what is loaded after the text
+        if name == "page-palette":
+            tab.press("k", control=True)
+            tab.wait("document.querySelector('dialog.palette[open]')")
         tab.picture(folder / f"{name}.png")
         print(folder / f"{name}.png")
 

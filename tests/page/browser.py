@@ -223,10 +223,16 @@ class Tab:
             " f.dispatchEvent(new Event('input', { bubbles: true })); })()"
         )
 
-    def press(self, key: str) -> None:
+    def choose(self, selector: str, value: str) -> None:
+        """Choose a value of a list."""
+        event = "f.dispatchEvent(new Event('change', { bubbles: true }))"
+        self.run(f"(f => {{ f.value = {value!r}; {event}; }})(document.querySelector({selector!r}))")
+
+    def press(self, key: str, *, control: bool = False) -> None:
         code = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}.get(key, 0)
-        text = {"text": "\r" if key == "Enter" else key} if len(key) == 1 or key == "Enter" else {}
-        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
+        text = {"text": "\r" if key == "Enter" else key} if (len(key) == 1 or key == "Enter") and not control else {}
+        held = {"modifiers": 2} if control else {}
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text, **held)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def type(self, text: str, pauses_ms: tuple[int, ...]) -> None:

@@ -12,11 +12,12 @@ import pytest
 from bench.corpus import write_journals
 from tests.page.browser import Browser, Tab
 from tests.page.conftest import PageWorld, check_accessible
+from tests.page.test_look import open_palette
 from tests.surfaces.conftest import command_line, project  # noqa: F401  (a fixture)
 from tests.surfaces.daemon.conftest import Warm, warm  # noqa: F401  (a fixture)
 
 pytestmark = pytest.mark.slow
-VIEWS = ("search", "timeline", "told", "records", "health", "settings")
+VIEWS = ("home", "search", "timeline", "told", "records", "health", "settings")
 SHOWN = "e => e.getClientRects().length > 0 && getComputedStyle(e).visibility === 'visible'"
 TARGETS = "a[href], button:not(:disabled), input, select, textarea, summary, [tabindex='0']"
 
@@ -36,10 +37,13 @@ def refuse_value(tab: Tab) -> None:
 
 
 OPENED: dict[str, tuple[str, Callable[[Tab], None] | None, str]] = {
-    "search?q=cache": (".preview .markdown :is(li, p)", None, ""),
+    "home": (".home-part .use", open_palette, ".palette [role=option]"),
+    "search?q=cache": (".preview .why-now", None, ""),
     "memory/{ttl now}": (".card .markdown", lambda tab: tab.press("e"), "dialog textarea"),
     "timeline": (".timeline", None, ""),
     "told": (".told-table", None, ""),
+    "told/balance": (".use.yes", None, ""),
+    "told/failures": (".remedies code", None, ""),
     "told/guards": (".replay-hit", None, ""),
     "told/inbox": (".inbox-item .markdown p", None, ""),
     "records/evidence": (".record.focus", lambda tab: tab.click(".record.focus button", "Confirm"), "dialog textarea"),
@@ -71,7 +75,7 @@ def test_nothing_is_lost_on_a_narrow_screen(page: PageWorld, size: dict[str, flo
     for view in (*VIEWS, f"memory/{page.ids['ttl now']}", "search?q=cache"):
         tab = open_view(page, view, **size)
         wide = tab.run(
-            "[document.documentElement, ...document.querySelectorAll('body, main, main > *, .rail, .search-head')]"
+            "[document.documentElement, ...document.querySelectorAll('body, main, main > *, main > * > *, .rail, .search-head')]"
             ".filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline')"
             ".map(e => `${e.tagName}.${e.className} ${e.scrollWidth} > ${e.clientWidth}`)"
         )
@@ -174,6 +178,7 @@ def test_the_page_outlives_the_daemon(warm: Warm, browser: Browser) -> None:  # 
     process, address = start_page(warm.project)
     try:
         tab = browser.open(address)
+        tab.click(".lists a", "Newest")
         tab.wait_text("The walrus is grey.")
         for animal, change in (("narwhal", warm.stop), ("beluga", warm.start)):
             change()
@@ -182,9 +187,7 @@ def test_the_page_outlives_the_daemon(warm: Warm, browser: Browser) -> None:  # 
             assert added == 200
             tab.wait_text(f"The {animal} sings.")
             tab.fill("input[type=search]", animal)
-            tab.wait(
-                f"document.querySelector('.hit mark, .hit .snippet')?.innerText.toLowerCase().includes('{animal}')"
-            )
+            tab.wait(f"document.querySelector('.hit-title')?.innerText.toLowerCase().includes('{animal}')")
             tab.fill("input[type=search]", "")
         assert tab.run("document.querySelector('.live').innerText") == "live"
     finally:

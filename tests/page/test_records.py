@@ -40,10 +40,7 @@ def test_a_task_is_found_by_words_and_status(page: PageWorld) -> None:
     """Typing in the field lists the matching tasks; the status leaves out the others."""
     tab = page.open("#/records")
     tab.wait_text("Move carrier polling to events")
-    tab.run(
-        "(() => { const s = document.querySelector('select'); s.value = 'completed';"
-        " s.dispatchEvent(new Event('change', { bubbles: true })); })()"
-    )
+    tab.choose("select", "completed")
     tab.wait("document.querySelectorAll('.record-rows li').length === 1")
     tab.wait_text("500 runs without a failure")
     tab.fill(".records-head input", "no such words at all zzz")

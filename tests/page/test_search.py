@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import date
 
 import pytest
 from tests.page.conftest import PageWorld
@@ -11,19 +13,23 @@ pytestmark = pytest.mark.slow
 
 
 def test_searches_as_you_type(page: PageWorld) -> None:
-    """Typing finds memories without a further key, with the place, the type, the date and the parts of the score."""
+    """Typing finds memories without a further key: their first sentence, type, file and relevance; the foot has the number and the time."""
     tab = page.open("#/search")
     tab.fill("input[type=search]", "shipment cache TTL")
-    tab.wait("document.querySelector('.hit .score-bar i')")
-    tab.wait_text("The shipment cache has a TTL of 60 seconds")
-    assert tab.run("document.querySelector('.hit .place').innerText.includes('.md:')")
+    tab.wait("document.querySelector('.hit .relevance-bar')")
+    tab.wait("document.querySelector('.hit-title').innerText.startsWith('The shipment cache has a TTL of 60 seconds')")
+    assert tab.run("[...document.querySelector('.hit-foot').children].map(e => e.innerText)")[1:3] == [
+        "decision",
+        f"{date.today()}.md",
+    ]
+    assert re.search(r"of \d+ sections in [\d.]+ m?s", tab.run("document.querySelector('.count').innerText"))
     assert tab.run("location.hash").startswith("#/search?q=shipment")
     assert tab.errors == []
 
 
-@pytest.mark.parametrize("view", ["search", "records/tasks", "settings"])
+@pytest.mark.parametrize("view", ["home", "search", "records/tasks", "settings"])
 def test_fast_typing_loses_no_letter(page: PageWorld, view: str) -> None:
-    """A search box has every letter that was typed quickly on a slow machine, and then asks the server for nothing more."""
+    """A search box has every letter that was typed quickly on a slow machine, at home too, where the first one begins the search, and then asks the server for nothing more."""
     text = "why did we shorten the cache TTL"
     tab = page.open(f"#/{view}")
     tab.wait("document.querySelector('main input[type=search]')")
@@ -32,7 +38,7 @@ def test_fast_typing_loses_no_letter(page: PageWorld, view: str) -> None:
     tab.type(text, pauses_ms=(10, 30, 50, 20))
     tab.wait(f"document.querySelector('main input[type=search]').value === {json.dumps(text)}")
     tab.wait(f"new URLSearchParams(location.hash.split('?')[1]).get('q') === {json.dumps(text)}")
-    if view == "search":
+    if view in {"home", "search"}:
         tab.wait(f"document.querySelector('.results').dataset.question === {json.dumps(text)}")
     tab.wait_quiet()
     assert tab.run("document.querySelector('main input[type=search]').value") == text
@@ -70,16 +76,16 @@ def test_weak_matches_are_behind_a_click(page: PageWorld) -> None:
     tab.wait_text("Probably nothing relevant.")
     assert tab.run("document.querySelectorAll('.hit').length") == 0
     tab.click(".notice .unfold", "weak match")
-    tab.wait("document.querySelector('.hit .score-bar')")
-    assert tab.run("parseFloat(document.querySelector('.hit .score-bar').style.width)") < 20
+    tab.wait("document.querySelector('.hit .relevance-bar')")
+    assert tab.run("parseFloat(document.querySelector('.hit .relevance-bar').style.width)") < 20
     assert tab.run("document.querySelector('.count').innerText.includes('+')") is False
 
 
 def test_filters_are_set_and_removed_by_click(page: PageWorld) -> None:
     """Clicking a type shows memories of that type only; clicking the filter shows all again."""
     tab = page.open("#/search")
-    tab.click(".hit .chip.type", "correction")
-    types = "[...document.querySelectorAll('.row .chip.type')].map(e => e.innerText)"
+    tab.click(".hit .type", "correction")
+    types = "[...document.querySelectorAll('.row .type')].map(e => e.innerText)"
     tab.wait(f"{types}.length > 0 && {types}.every(type => type === 'correction')")
     tab.click(".filters .chip.active", "correction")
     tab.wait("document.querySelectorAll('.row').length > 5")
@@ -89,11 +95,3 @@ def test_the_time_of_a_question_is_shown_as_understood(page: PageWorld) -> None:
     """A question about last week shows the days that were understood."""
     tab = page.open("#/search?q=what%20did%20we%20decide%20about%20the%20cache%20last%20week%3F")
     tab.wait("document.querySelector('.chip.understood')")
-
-
-def test_another_program_s_change_appears(page: PageWorld) -> None:
-    """A memory that the command line adds is listed without reloading, in every open tab."""
-    tabs = [page.open("#/search"), page.open("#/search")]
-    page.call("memory.add", {"text": "The staging cluster is called heron."})
-    for tab in tabs:
-        tab.wait_text("The staging cluster is called heron.")

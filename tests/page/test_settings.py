@@ -64,10 +64,7 @@ def test_a_value_of_the_environment_is_named(page: PageWorld) -> None:
     """A setting from the environment shows its variable, and a change in the file says that it has no effect."""
     tab = edit(page, "embedding.provider")
     tab.wait_text("LORELOG_EMBEDDING_PROVIDER")
-    tab.run(
-        "(() => { const s = document.querySelector('.setting-form select'); s.value = 'none';"
-        " s.dispatchEvent(new Event('change', { bubbles: true })); })()"
-    )
+    tab.choose(".setting-form select", "none")
     tab.click(".setting-form button.primary")
     tab.wait("document.querySelector('.setting-form .notice.warn')")
     assert 'provider = "none"' in (page.home / "config.toml").read_text("utf-8")
@@ -82,9 +79,10 @@ def test_a_change_in_the_shell_appears(page: PageWorld) -> None:
 
 
 def test_settings_are_filtered(page: PageWorld) -> None:
-    """Words leave out other settings; the box leaves out those with their default."""
+    """Ten are shown first, all others in closed sections; words leave out other settings, the box those with their default."""
     tab = page.open("#/settings")
     tab.wait("document.querySelectorAll('.setting').length > 60")
+    assert tab.run("[...document.querySelectorAll('.setting')].filter(e => e.checkVisibility()).length") == 10
     tab.fill(".settings-head input", "debounce")
     tab.wait("document.querySelectorAll('.setting').length === 1")
     tab.fill(".settings-head input", "")

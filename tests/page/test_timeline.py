@@ -30,9 +30,9 @@ def test_days_and_sessions_show_requests_and_outcomes(page: PageWorld) -> None:
 
 
 def test_a_session_can_be_shown_alone(page: PageWorld) -> None:
-    """A click on a session's id shows that session only; its turns lead to their memories, its deliveries to Told."""
+    """A click on a session's id shows that session only; its turns lead to their memories, its deliveries to Shown to agents."""
     tab = page.open("#/timeline")
-    tab.click(".tl-session header a.mono", TODAY[:8])
+    tab.click(".tl-session header a", TODAY[:8])
     tab.wait(f"location.hash === '#/timeline?session={TODAY}' && document.querySelectorAll('.tl-session').length === 1")
     tab.wait_text("shown memories 4 times")
     tab.click(".tl-link", "Why is the shipment cache stale?")
@@ -45,9 +45,7 @@ def test_agents_and_days_are_chosen(page: PageWorld) -> None:
     tab = page.open("#/timeline?since=all&host=codex")
     tab.wait_text("Which carriers still poll")
     assert "shipment cache stale" not in tab.text()
-    tab.run(
-        "(e => { e.value = '7d'; e.dispatchEvent(new Event('change', { bubbles: true })); })(document.querySelector('.view-head select'))"
-    )
+    tab.choose(".view-head select", "7d")
     tab.wait("location.hash.includes('since=7d')")
 
 
@@ -74,7 +72,10 @@ def test_hostile_text_is_only_text(page: PageWorld, tmp_path: Path) -> None:
     talk = write_lines(tmp_path / "bad.jsonl", claude_turn("u8", bad, bad, timestamp="2099-01-01T10:00:00.000Z"))
     given = {"host": "claude", "session": "bad-1", "transcript": str(talk), "moment": "session-end"}
     page.call("session.capture", {**given, "everything": True})
-    tab = page.open("#/timeline?session=bad-1")
+    page.call("memory.add", {"text": "Open \u202egnp.exe with `less`."})
+    tab = page.open("#/timeline")
+    tab.wait_text("Open ⟨U+202E⟩gnp.exe with less.")
+    tab.run("location.hash = '#/timeline?session=bad-1'")
     tab.wait_text("onerror")
     assert tab.run("document.querySelectorAll('.timeline img').length === 0 && document.title !== 'owned'")
     assert "\u202e" not in tab.text()

@@ -1,4 +1,4 @@
-"""The view Told, in a browser: deliveries, guards and the inbox, each verb with its effect on disk."""
+"""The view Shown to agents, in a browser: deliveries, balance, rules, failures, guards and the inbox, each verb with its effect on disk."""
 
 from __future__ import annotations
 
@@ -41,22 +41,20 @@ def press_verb(tab: Tab, text: str, verb: str) -> None:
 def test_a_session_shows_its_deliveries(page: PageWorld) -> None:
     """Each delivery has its time, moment, cue or guard, memories, whether they were used, and its tokens."""
     tab = page.open("#/told")
-    tab.wait_text("path=migrations/**")
+    tab.wait_text("guard npm * warns")
     text = tab.text()
     for shown in (
         "before a call",
         "changed the call",
         "2 of 4 used",
         "155 tokens",
-        "warns",
         "codex",
-        "it stands",
+        "standing rule",
         "not known",
+        "path=migrations/**",
     ):
         assert shown in text
-    tab.run(
-        "(e => { e.value = 'cue'; e.dispatchEvent(new Event('change', { bubbles: true })); })(document.querySelector('.filters select'))"
-    )
+    tab.choose(".filters select", "cue")
     tab.wait("document.querySelectorAll('.told-session tbody').length === 1")
     assert tab.errors == []
 
@@ -67,14 +65,9 @@ def test_one_session_is_shown_by_its_id(page: PageWorld) -> None:
 
     tab = page.open(f"#/told?session={TODAY}")
     tab.wait("document.querySelectorAll('.told-session').length === 1")
-    shown = {
-        "project": str(page.project),
-        "moment": "prompt",
-        "kind": "recall",
-        "tokens": 1,
-        "memories": [page.ids["ttl"]],
-    }
-    append_delivery(str(page.home / "data" / "default" / "deliveries"), "claude", TODAY, shown)
+    recall = {"moment": "prompt", "kind": "recall", "tokens": 1, "memories": [page.ids["ttl"]]}
+    folder = str(page.home / "data" / "default" / "deliveries")
+    append_delivery(folder, "claude", TODAY, {**recall, "project": str(page.project)})
     tab.wait_text("156 tokens")
     tab.click(".filters .chip.active")
     tab.wait("document.querySelectorAll('.told-session').length === 2")
@@ -90,13 +83,26 @@ def test_a_guard_shows_its_back_test(page: PageWorld) -> None:
 
 
 def test_rules_and_memories_have_a_balance(page: PageWorld) -> None:
-    """A line of AGENTS.md opens with the calls that broke it; the sessions end with what each memory cost."""
+    """A line of AGENTS.md opens with the calls that broke it; a memory that changed a call says so, one without a sign of use is not used."""
     (page.project / "AGENTS.md").write_text("- Never run `npm install`.\n", "utf-8")
     tab = page.open("#/told/rules")
     tab.wait_text("AGENTS.md:1")
     tab.click(".back-test summary", "Never run")
     tab.wait_text("npm install preact")
-    page.open("#/told").wait_text("Balance of each memory")
+    tab.run("location.hash = '#/told/balance'")
+    tab.wait_text("changed the call 1×")
+    assert tab.run("[...document.querySelectorAll('.use')].map(e => e.innerText)").count("not used") == 1
+    assert tab.errors == []
+
+
+def test_a_failure_comes_with_what_fixed_it(page: PageWorld) -> None:
+    """The newest error is open with the run that passed after a change; an error that is pasted is looked up."""
+    tab = page.open("#/told/failures")
+    tab.wait_text("AssertionError: 300 != 60")
+    tab.wait_text("src/harbor/cache/shipments.py")
+    tab.fill(".ask-error input", "KeyError: 'walrus'")
+    tab.click(".ask-error button")
+    tab.wait_text("It was not seen before as an error.")
     assert tab.errors == []
 
 
@@ -222,7 +228,7 @@ def test_a_long_inbox_is_emptied_by_day_and_by_keyboard(page: PageWorld, tmp_pat
     tab.press("j")
     tab.press("m")
     tab.press("r")
-    tab.wait("document.querySelector('dialog')")
+    tab.wait("document.querySelector('dialog[open]')")
     tab.press("Enter")
     tab.wait_text("2 closed")
     assert page.call("review.list", {"kind": "statement"})["total_count"] == 228 + before
@@ -232,5 +238,5 @@ def test_a_long_inbox_is_emptied_by_day_and_by_keyboard(page: PageWorld, tmp_pat
     tab.click("dialog button.danger")
     tab.wait_text("200 closed")
     tab.wait(f"document.querySelectorAll('.inbox-item').length === {28 + before}")
-    assert "about" in tab.run("document.querySelector('.judge').innerText")
+    assert "about" in tab.run("document.querySelector('.judge-state').innerText")
     assert tab.errors == []

@@ -13,12 +13,12 @@ from lorelog.core.errors import UsageError
 from lorelog.core.memory import GetReply
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.light.delivery_files import MIN_SINK_DELIVERIES
+from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, shorten_line
 from lorelog.light.delivery_log import estimate_tokens
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Since, about, parse_past_day
 from lorelog.services.guards.guard_log import GuardLog
-from lorelog.services.standing.memories import plain_text, read_words
+from lorelog.services.standing.memories import read_words, text_line
 from lorelog.services.usage.history import (
     CONTRADICTED,
     NOT_USED,
@@ -224,7 +224,5 @@ class _MemoryLookup(dict[str, GetReply]):
     def about(self, identity: str) -> dict[str, str]:
         """Return id, type and the first words of a memory as it is shown; empty if it is deleted or unknown."""
         memory = self[identity].memory
-        if memory is None:
-            return {"id": identity, "type": "", "text": ""}
-        text = plain_text(read_words(memory.chunk)[0])[:_MAX_TEXT_CHARS]
-        return {"id": identity, "type": memory.chunk.type, "text": text}
+        text = shorten_line(text_line(read_words(memory.chunk)[0]), _MAX_TEXT_CHARS) if memory else ""
+        return {"id": identity, "type": memory.chunk.type if memory else "", "text": text}

@@ -18,8 +18,9 @@ from lorelog.core.document import StoredChunk
 from lorelog.core.query import LifecycleState
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
+from lorelog.light.delivery_files import shorten_line
 from lorelog.light.session_start import parse_note
-from lorelog.services.standing.memories import plain_text, read_words
+from lorelog.services.standing.memories import read_words, text_line
 from lorelog.services.usage.history import Delivery, DeliveryFilter, list_deliveries, local_day
 
 MAX_TEXT_CHARS = 600
@@ -132,7 +133,7 @@ def _add_memory(
             memory=anchor.memory or stored.id,
             at=at,
             type=chunk.type,
-            text=plain_text(read_words(chunk)[0])[:MAX_TEXT_CHARS],
+            text=shorten_line(text_line(read_words(chunk)[0]), MAX_TEXT_CHARS),
             origin=anchor.origin,
             source=chunk.source,
             superseded=state is not None and bool(state.superseded_by),
@@ -161,8 +162,8 @@ def read_turn(stored: StoredChunk, at: str) -> TimelineTurn:
     return TimelineTurn(
         memory=(anchor.memory if anchor else "") or stored.id,
         at=at,
-        asked=asked[:MAX_TEXT_CHARS],
-        outcome=(outcome or " ".join(worded))[:MAX_TEXT_CHARS],
+        asked=shorten_line(asked, MAX_TEXT_CHARS),
+        outcome=shorten_line(outcome or " ".join(worded), MAX_TEXT_CHARS),
         files=tuple(", ".join(parts["files"]).split(", ")) if parts["files"] else (),
         commands=tuple(line.strip("`") for line in parts["commands"]),
         errors=tuple(parts["errors"]),

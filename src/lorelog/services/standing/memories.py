@@ -386,10 +386,15 @@ def read_words(chunk: Chunk) -> tuple[str, str]:
     return text, ""
 
 
+def text_line(text: str) -> str:
+    """Return a chunk's text on one line, without its heading."""
+    line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
+    return line[2:] if line[:2] in ("- ", "* ", "+ ") and line[2:3] != "[" else line
+
+
 def plain_text(text: str) -> str:
     """Return a chunk's text on one line, without its heading and control characters."""
-    line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
-    line = line[2:] if line[:2] in ("- ", "* ", "+ ") and line[2:3] != "[" else line
+    line = text_line(text)
     return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
 
 

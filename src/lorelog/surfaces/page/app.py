@@ -139,23 +139,17 @@ class _Page:
 
     async def _session(self, request: Request) -> Response:
         """Return what the page shows in its frame."""
-        return json_response(
-            {
-                "version": VERSION,
-                "project": self._context.project,
-                "home": self._context.home,
-                "agent": request.scope[PAGE_AGENT],
-                "editor": "" if request.scope[PAGE_AGENT] or not _is_local(request) else find_editor(),
-            }
-        )
+        agent: str = request.scope[PAGE_AGENT]
+        editor = "" if agent or not _is_local(request) else find_editor()
+        place = {"project": self._context.project, "home": self._context.home}
+        return json_response({"version": VERSION, **place, "agent": agent, "editor": editor})
 
     async def _daemon(self, request: Request) -> Response:
         """Return the status of the home's daemon. No daemon is started."""
         from lorelog.light.daemon_connection import find_address
         from lorelog.light.daemon_control import read_status
 
-        address = find_address(self._context.home)
-        return json_response(await to_thread.run_sync(read_status, address))
+        return json_response(await to_thread.run_sync(read_status, find_address(self._context.home)))
 
     async def _markdown(self, request: Request) -> Response:
         texts = read_json(await read_body(request)).get("texts")
@@ -220,8 +214,7 @@ def identify_caller(server: ClientIdentity, agent: str) -> ClientIdentity:
 
 def call_confirmed(call: BoundCall, op: str, arguments: Mapping[str, Any], typed: str) -> dict[str, Any]:
     """Call an operation that takes a memory away. Raise HttpRefusalError unless the typed id is that of this memory."""
-    changes = op == "memory.delete" or not (arguments.get("dry_run") or arguments.get("complete"))
-    if changes:
+    if op == "memory.delete" or not (arguments.get("dry_run") or arguments.get("complete")):
         identity = _find_target(op, arguments)
         scope = {"project": arguments["project"]} if arguments.get("project") else {}
         memory = call("memory.get", {"id": identity, **scope})["memory"] or {}

@@ -397,7 +397,7 @@ class _FallbackClient:
 
 
 def run_ui(args: argparse.Namespace) -> int:
-    """Open the page: search, memories, what agents were told, records, health and settings in your browser.
+    """Open the page: search, memories, what agents were shown, records, health and settings in your browser.
 
     The page is served on this machine only, as by 'lorelog serve'; if a server of this home runs, it is used. The address has a
     ticket that works once, so each browser is opened by this command. Press Ctrl-C to stop the server.
@@ -409,7 +409,7 @@ def run_ui(args: argparse.Namespace) -> int:
     """
     from urllib.parse import quote
 
-    view = f"memory/{quote(args.id)}" if args.id else "search"
+    view = f"memory/{quote(args.id)}" if args.id else "home"
     return serve_page(
         "lorelog ui", view, project=args.project, port=args.port, warm=args.warm, opens_browser=not args.no_open
     )

@@ -7,6 +7,7 @@ export const route = signal(read());
 export const theme = signal(load("theme", "system")); // system, light, dark
 export const everywhere = signal(load("everywhere", "") === "yes"); // all projects, not only the shown one
 export const toast = signal(null); // { text, undo }
+export const openMemory = signal(null); // the memory that is shown, as the palette needs it: { title, verbs: [{ name, key, icon, act }] }
 
 function load(name, initial) {
   try {
@@ -44,7 +45,7 @@ function read() {
       // as above
     }
   }
-  return { view: parts[0] || "search", path: parts.slice(1), query };
+  return { view: parts[0] || "home", path: parts.slice(1), query };
 }
 
 try {
@@ -65,6 +66,12 @@ export function address(view, path = [], query = {}) {
 export const go = (view, path, query) => {
   location.hash = address(view, path, query);
 };
+
+// The same at once, without waiting for the browser's event: the next letter that is typed belongs to the new view.
+export function enter(view, path = [], query = {}) {
+  history.pushState(null, "", address(view, path, query));
+  route.value = { view, path, query };
+}
 
 // Change the query of the shown view without a new entry in the history: for what changes with every key.
 export function refine(query) {

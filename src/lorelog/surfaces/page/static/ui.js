@@ -6,9 +6,11 @@ import { signal, computed, effect, batch } from "./vendor/signals.js";
 import htm from "./vendor/htm.js";
 import { t } from "./texts.js";
 import { renderMarkdown } from "./api.js";
+import { Inline, inlineText, isTime, splitTitle, titleOf, visible } from "./inline.js";
+import { Icon } from "./icons.js";
 
 export const html = htm.bind(h);
-export { h, render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState, signal, computed, effect, batch };
+export { h, render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState, signal, computed, effect, batch, Inline, inlineText, isTime, splitTitle, titleOf, visible, Icon };
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
@@ -49,13 +51,6 @@ export function useKeys(table) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-const HIDDEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
-
-// Name characters that are invisible or reorder other text: memory text may come from anywhere.
-export function visible(text) {
-  return String(text ?? "").replace(HIDDEN, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
-}
-
 export const plural = (count, word, many = `${word}s`) => `${count.toLocaleString("en")} ${count === 1 ? word : many}`;
 
 export function shortPath(path, base = "") {
@@ -73,27 +68,18 @@ export function showDate(date) {
   return time ? `${day} ${time.slice(0, 5)}` : day;
 }
 
-export function showAge(iso) {
-  const days = Math.round((Date.now() - new Date(iso)) / 86400000);
-  if (!Number.isFinite(days)) return "";
-  if (days < 1) return t.today;
-  if (days === 1) return t.yesterday;
-  return days < 60 ? `${days} d` : days < 730 ? `${Math.round(days / 30)} mo` : `${Math.round(days / 365)} y`;
+// A day as people say it: today, yesterday, Tuesday, 14 Nov, 14 Nov 2025. The full date belongs in the title beside it.
+export function showDay(date) {
+  const day = new Date(`${(date || "").slice(0, 10)}T12:00`);
+  if (Number.isNaN(day.getTime())) return "";
+  const ago = Math.round((new Date().setHours(12, 0, 0, 0) - day) / 86400000);
+  if (ago === 0) return t.today;
+  if (ago === 1) return t.yesterday;
+  if (ago > 1 && ago < 7) return day.toLocaleDateString("en-GB", { weekday: "long" });
+  return day.toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(day.getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" }) });
 }
 
-// Text with some spans marked, given as [start, end] in code points.
-export function Marked({ text, spans }) {
-  const letters = [...text];
-  const parts = [];
-  let at = 0;
-  for (const [start, end] of spans || []) {
-    if (start < at) continue;
-    parts.push(visible(letters.slice(at, start).join("")), html`<mark>${visible(letters.slice(start, end).join(""))}</mark>`);
-    at = end;
-  }
-  parts.push(visible(letters.slice(at).join("")));
-  return parts;
-}
+export const Day = ({ date }) => date ? html`<time dateTime=${date} title=${showDate(date)}>${showDay(date)}</time>` : null;
 
 /* ---- Markdown --------------------------------------------------------------------------------------------------- */
 
@@ -113,7 +99,7 @@ function build(node, wiki = null) {
     return html`<a href=${attributes.href} target="_blank" rel="noopener noreferrer nofollow" title=${attributes.href}>${inner}</a>${said.includes(attributes.host) ? null : html`<span class="host"> (${attributes.host})</span>`}`;
   }
   if (tag === "span") return html`<span class=${attributes.class === "image" ? "image" : null}>${inner}</span>`;
-  if (/^h[1-6]$/.test(tag)) return h(`h${Math.min(6, Number(tag[1]) + 2)}`, null, inner);
+  if (/^h[1-6]$/.test(tag)) return h(`h${Math.min(6, Number(tag[1]) + (wiki ? 1 : 2))}`, null, inner);
   if (tag === "pre") return h("pre", { tabIndex: 0 }, inner);
   return h(tag, attributes.start ? { start: attributes.start } : null, inner);
 }
@@ -132,6 +118,61 @@ export function Markdown({ text, headless = false, wiki = null }) {
 export function Chip({ kind = "", title, onClick, children }) {
   const act = onClick && ((event) => { event.stopPropagation(); onClick(); });
   return html`<span class="chip ${kind} ${onClick ? "click" : ""}" title=${title} onClick=${act}>${children}</span>`;
+}
+
+// The type of a memory in its own colour. A type that is not known here has the colour of the text.
+const TYPES = new Set("decision preference correction lesson fact summary todo turn".split(" "));
+export const typeClass = (type) => `type t-${TYPES.has(type) ? type : "other"}`;
+
+export function Type({ type, href, title, onClick }) {
+  if (!type) return null;
+  const name = visible(type);
+  if (href) return html`<a class=${typeClass(type)} href=${href} title=${title}>${name}</a>`;
+  const act = onClick && ((event) => { event.stopPropagation(); onClick(); });
+  return html`<span class="${typeClass(type)} ${onClick ? "click" : ""}" title=${title} onClick=${act}>${name}</span>`;
+}
+
+// In place of a text that is being loaded, where nothing older can be shown.
+export const Skeleton = ({ lines = 3 }) => html`<div class="skeleton" role="status"><span class="sr-only">${t.loading}</span>${Array.from({ length: lines }, () => html`<i></i>`)}</div>`;
+
+// A button that opens a menu: arrows, Home and End move, Enter chooses, Escape and Tab close it. An item is { name, icon, key, act, danger }.
+export function Menu({ label, items }) {
+  const [open, setOpen] = useState(false);
+  const box = useRef(null);
+  const list = () => [...box.current.querySelectorAll("[role=menuitem]")];
+  const close = (focus = true) => {
+    setOpen(false);
+    if (focus) box.current.querySelector("button").focus();
+  };
+  useEffect(() => {
+    if (!open) return undefined;
+    list()[0].focus();
+    const outside = (event) => box.current?.contains(event.target) || setOpen(false);
+    addEventListener("pointerdown", outside);
+    return () => removeEventListener("pointerdown", outside);
+  }, [open]);
+  const pressed = (event) => {
+    if (!open) {
+      if (event.key !== "ArrowDown") return;
+      setOpen(true);
+    } else {
+      const all = list();
+      const at = all.indexOf(document.activeElement);
+      const to = { ArrowDown: (at + 1) % all.length, ArrowUp: (at - 1 + all.length) % all.length, Home: 0, End: all.length - 1 }[event.key];
+      if (event.key === "Tab") return close();
+      if (event.key === "Escape") close();
+      else if (to !== undefined) all[to].focus();
+      else if (event.key === "Enter" || event.key === " ") all[at]?.click();
+      else return event.stopPropagation(); // a letter is no key of the view while the menu is open
+    }
+    event.preventDefault();
+    return event.stopPropagation();
+  };
+  return html`<div class="menu" ref=${box} onKeyDown=${pressed}>
+    <button type="button" class="icon-button" aria-haspopup="menu" aria-expanded=${open} aria-label=${label} title=${label} onClick=${() => setOpen(!open)}><${Icon} name="more" /></button>
+    ${open && html`<ul class="menu-list" role="menu" aria-label=${label}>${items.filter(Boolean).map((item) => html`<li role="none"><button type="button" role="menuitem" tabIndex="-1" class=${item.danger ? "danger" : ""}
+      onClick=${() => { close(); item.act(); }}><${Icon} name=${item.icon} /><span class="grow">${item.name}</span>${item.key && html`<kbd aria-hidden="true">${item.key}</kbd>`}</button></li>`)}</ul>`}
+  </div>`;
 }
 
 export function Notice({ kind = "", title, children }) {
@@ -163,31 +204,33 @@ export const Key = ({ children }) => html`<kbd>${children}</kbd>`;
 // A modal dialog; the browser keeps the focus inside and closes it on Escape.
 export function Dialog({ title, onClose, children, wide }) {
   const ref = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     ref.current.showModal();
     return () => before?.focus?.();
   }, []);
   return html`<dialog ref=${ref} class=${wide ? "wide" : ""} aria-labelledby="dialog-title" onClose=${onClose} onCancel=${onClose}>
-    <header><h2 id="dialog-title">${title}</h2><button type="button" class="plain" aria-label=${t.close} onClick=${onClose}>✕</button></header>
+    <header><h2 id="dialog-title">${title}</h2><button type="button" class="plain" aria-label=${t.close} onClick=${onClose}><${Icon} name="close" /></button></header>
     ${children}
   </dialog>`;
 }
 
-// The parts of a score as a bar: their lengths add up to the score; a part that takes away is drawn over the end.
-const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", entry: "p-entry", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
+const PART_CLASSES = { lexical: "p-words", dense: "p-meaning", time: "p-time", entry: "p-entry", standing: "p-rerank", rerank: "p-rerank", freshness: "p-minus", feedback: "p-minus" };
 export const partClass = (part) => (part.value < 0 ? "p-minus" : PART_CLASSES[part.name] || "p-other");
 
-// As long as the hit is likely to be relevant, in the colours of what its score is made of.
-export function ScoreBar({ parts, score, relevance }) {
+// How relevant a hit is, from nothing to certain: one colour, and the same scale in every row.
+export function RelevanceBar({ relevance }) {
+  return html`<span class="relevance" role="img" aria-label=${t.relevanceIs(relevance)} title=${t.relevanceIs(relevance)}><span class="relevance-bar" style=${{ width: `${relevance * 100}%` }}></span></span>`;
+}
+
+// What the score of a hit is made of: lengths that add up to it; a part that takes away is drawn over the end.
+export function PartsBar({ parts, score }) {
   const gained = parts.filter((part) => part.value > 0.0005);
   const plus = gained.reduce((sum, part) => sum + part.value, 0) || 1;
   const lost = Math.max(0, plus - score);
-  return html`<span class="score" role="img" aria-label=${t.relevanceIs(relevance)} title=${parts.map((part) => `${t.parts[part.name] || part.name} ${part.value.toFixed(3)}`).join("\n")}>
-    <span class="score-bar" style=${{ width: `${relevance * 100}%` }}>
-      ${gained.map((part) => html`<i class=${partClass(part)} style=${{ width: `${(part.value / plus) * 100}%` }}></i>`)}
-      ${lost > 0.0005 && html`<i class="lost" style=${{ width: `${(lost / plus) * 100}%` }}></i>`}
-    </span></span>`;
+  return html`<span class="parts-bar" aria-hidden="true">
+    ${gained.map((part) => html`<i class=${partClass(part)} style=${{ width: `${(part.value / plus) * 100}%` }}></i>`)}
+    ${lost > 0.0005 && html`<i class="lost" style=${{ width: `${(lost / plus) * 100}%` }}></i>`}</span>`;
 }
 
 export function ScoreTable({ parts, score }) {
@@ -201,9 +244,24 @@ export function ScoreTable({ parts, score }) {
 
 /* ---- a list of any length --------------------------------------------------------------------------------------- */
 
-// Only the visible rows exist. All rows have the same height, so that 10,000 of them scroll.
-export function LongList({ items, rowHeight, selected, onSelect, onOpen, Row, label, onEnd }) {
+const NEAR_END = 500;
+
+// The row at a height, found by halving.
+function rowAt(tops, height) {
+  let [low, high] = [0, tops.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (tops[middle] <= height) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+// Only the visible rows exist, so that 10,000 of them scroll. The height of a row is known before it is drawn.
+export function LongList({ items, heightOf, selected, onSelect, onOpen, Row, label, onEnd }) {
   const ref = useRef(null);
+  const tops = useMemo(() => items.reduce((all, item) => (all.push(all.at(-1) + heightOf(item)), all), [0]), [items]);
+  const space = tops.at(-1);
   const [view, setView] = useState({ top: 0, height: 800 });
   const measure = () => ref.current && setView({ top: ref.current.scrollTop, height: ref.current.clientHeight });
   useLayoutEffect(() => {
@@ -215,24 +273,23 @@ export function LongList({ items, rowHeight, selected, onSelect, onOpen, Row, la
   useLayoutEffect(() => {
     const box = ref.current;
     if (selected < 0 || !box) return;
-    const top = selected * rowHeight;
-    if (top < box.scrollTop) box.scrollTop = top;
-    else if (top + rowHeight > box.scrollTop + box.clientHeight) box.scrollTop = top + rowHeight - box.clientHeight;
+    if (tops[selected] < box.scrollTop) box.scrollTop = tops[selected];
+    else if (tops[selected + 1] > box.scrollTop + box.clientHeight) box.scrollTop = tops[selected + 1] - box.clientHeight;
   }, [selected, items]);
-  const first = Math.max(0, Math.floor(view.top / rowHeight) - 4);
-  const last = Math.min(items.length, Math.ceil((view.top + view.height) / rowHeight) + 4);
+  const first = Math.max(0, rowAt(tops, view.top) - 4);
+  const last = Math.min(items.length, rowAt(tops, view.top + view.height) + 5);
   const scrolled = () => {
     measure();
     const box = ref.current;
-    if (onEnd && box.scrollTop + box.clientHeight > box.scrollHeight - 10 * rowHeight) onEnd();
+    if (onEnd && box.scrollTop + box.clientHeight > box.scrollHeight - NEAR_END) onEnd();
   };
   return html`<div class="long-list" ref=${ref} onScroll=${scrolled} role="listbox" tabIndex="0" aria-label=${label}
       aria-activedescendant=${selected >= 0 && selected < items.length ? `row-${selected}` : null}>
-    <div class="long-list-space" role="presentation" style=${{ height: `${items.length * rowHeight}px` }}>
+    <div class="long-list-space" role="presentation" style=${{ height: `${space}px` }}>
       ${items.slice(first, last).map((item, index) => {
         const at = first + index;
         return html`<div key=${item.id ?? at} id="row-${at}" role="option" aria-selected=${at === selected} aria-setsize=${items.length} aria-posinset=${at + 1}
-          class="row ${at === selected ? "selected" : ""}" style=${{ top: `${at * rowHeight}px`, height: `${rowHeight}px` }}
+          class="row ${at === selected ? "selected" : ""}" style=${{ top: `${tops[at]}px`, height: `${tops[at + 1] - tops[at]}px` }}
           onClick=${() => onSelect(at)} onDblClick=${() => onOpen?.(at)}><${Row} item=${item} /></div>`;
       })}
     </div></div>`;

@@ -1,6 +1,6 @@
 // Health and cost: the index, the daemon, the hosts, problems with their remedies, and what grew and was spent, as plots.
 
-import { html, useLoad, useEffect, useRef, Chip, Copy, ErrorNotice, Section, visible, showDate, shortPath, plural } from "../ui.js";
+import { html, useLoad, useEffect, useRef, Chip, Copy, ErrorNotice, Section, Skeleton, visible, showDate, shortPath, plural } from "../ui.js";
 import { call, loadDaemon, revision, project } from "../api.js";
 import { route, everywhere, theme, address, refine } from "../state.js";
 import { t } from "../texts.js";
@@ -48,7 +48,7 @@ const Tile = ({ title, state, children }) => html`<section class="tile"><h2>${ti
 const Fact = ({ name, children }) => html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
 
 function IndexTile({ stats }) {
-  if (!stats) return html`<${Tile} title=${s.index}><p class="muted">${t.loading}</p><//>`;
+  if (!stats) return html`<${Tile} title=${s.index}><${Skeleton} lines=${3} /><//>`;
   const { coverage, documents } = stats.project;
   const share = coverage.chunks ? coverage.with_vectors / coverage.chunks : 1;
   return html`<${Tile} title=${s.index} state=${html`<${Chip} kind=${share === 1 ? "trust" : "warn"}>${s.covered(share)}<//>`}>
@@ -61,7 +61,7 @@ function IndexTile({ stats }) {
 const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`);
 
 function DaemonTile({ daemon }) {
-  if (!daemon) return html`<${Tile} title=${s.daemon}><p class="muted">${t.loading}</p><//>`;
+  if (!daemon) return html`<${Tile} title=${s.daemon}><${Skeleton} lines=${3} /><//>`;
   if (!daemon.running) return html`<${Tile} title=${s.daemon} state=${html`<${Chip}>${s.stopped}<//>`}><p class="muted small">${s.startsItself}</p><p class="small"><${Copy} text="lorelog daemon start">lorelog daemon start<//></p><//>`;
   return html`<${Tile} title=${s.daemon} state=${html`<${Chip} kind="trust">${s.running}<//>`}>
     <dl class="facts"><${Fact} name=${s.since}>${showDate(daemon.started_at)} (${duration(daemon.uptime_s)})<//>
@@ -73,13 +73,16 @@ function DaemonTile({ daemon }) {
 const HOST_KINDS = { current: "trust", native: "trust", stale: "warn", missing: "" };
 
 function HostsTile({ hosts, status }) {
-  if (!hosts) return html`<${Tile} title=${s.hosts}><p class="muted">${t.loading}</p><//>`;
+  if (!hosts) return html`<${Tile} title=${s.hosts}><${Skeleton} lines=${3} /><//>`;
+  const isHere = (host) => host.found || host.installed !== "missing" || host.last_capture;
+  const [here, absent] = [hosts.hosts.filter(isHere), hosts.hosts.filter((host) => !isHere(host))];
   return html`<${Tile} title=${s.hosts} state=${status?.waiting ? html`<${Chip} kind="warn">${s.waiting(status.waiting)}<//>` : null}>
-    <dl class="facts">${hosts.hosts.map((host) => html`<${Fact} name=${host.title}>${(host.found || host.installed !== "missing") && html`<${Chip} kind=${HOST_KINDS[host.installed]}>${s.installed[host.installed] || host.installed}<//> `}<span class="muted">${host.last_capture ? s.captured(showDate(host.last_capture), host.today) : host.found ? s.nothingCaptured : s.notFound}</span><//>`)}</dl><//>`;
+    ${here.length > 0 && html`<dl class="facts">${here.map((host) => html`<${Fact} name=${host.title}><${Chip} kind=${HOST_KINDS[host.installed]}>${s.installed[host.installed] || host.installed}<//> <span class="muted">${host.last_capture ? s.captured(showDate(host.last_capture), host.today) : s.nothingCaptured}</span><//>`)}</dl>`}
+    ${absent.length > 0 && html`<p class="muted small">${s.absent(absent.map((host) => host.title).join(", "))}</p>`}<//>`;
 }
 
 function WatchTile({ roots, daemon }) {
-  if (!roots) return html`<${Tile} title=${s.watch}><p class="muted">${t.loading}</p><//>`;
+  if (!roots) return html`<${Tile} title=${s.watch}><${Skeleton} lines=${3} /><//>`;
   const missing = roots.roots.filter((root) => !root.exists).length;
   const watching = daemon?.running && daemon.watch;
   const state = watching ? html`<${Chip} kind="trust">${s.watching}<//>` : html`<${Chip}>${s.notWatching}<//>`;

@@ -1,10 +1,10 @@
-// One memory: the whole section, where it stands and came from, what became of it, and every verb on it.
+// One memory: its first sentence, its text, why it came up now, what became of it, where it comes from, and every verb on it.
 
-import { html, useState, useEffect, useLoad, useKeys, Chip, Copy, Notice, ErrorNotice, Section, Markdown, ScoreTable, visible, showDate, shortId, shortPath, plural } from "../ui.js";
+import { html, useState, useEffect, useLoad, useKeys, Chip, Copy, Day, Icon, Inline, Menu, Notice, ErrorNotice, Section, Skeleton, Markdown, PartsBar, RelevanceBar, ScoreTable, Type, inlineText, isTime, splitTitle, titleOf, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
 import { call, callConfirmed, openInEditor, revision, project, session } from "../api.js";
-import { route, go, refine, say, address } from "../state.js";
+import { route, go, refine, say, address, openMemory } from "../state.js";
 import { t } from "../texts.js";
-import { EditDialog, SupersedeDialog, ExpiryDialog, ForgetDialog } from "./memory_verbs.js";
+import { EditDialog, SupersedeDialog, ExpiryDialog, ForgetDialog, withoutAnchor } from "./memory_verbs.js";
 
 // The id in the anchor stays when the text changes; that of a chunk does not, but its first characters differ from others'.
 export const memoryId = (memory) => memory.anchor?.memory || memory.id;
@@ -34,48 +34,89 @@ export default function MemoryView() {
   const back = () => (history.length > 1 ? history.back() : go("search"));
   useKeys({ Escape: back, "/": () => go("search") });
   return html`<div class="memory-view"><h1 class="sr-only">${t.memory}</h1>
-    <p><a class="back" href=${address("search", [], { q: query.q })}>← ${t.card.back}</a></p>
-    <${MemoryCard} key=${id} id=${id} full question=${query.q} verb=${query.do} /></div>`;
+    <p><a class="back" href=${address("search", [], { q: query.q })}><${Icon} name="back" /> ${t.card.back}</a></p>
+    <${MemoryCard} id=${id} full question=${query.q} verb=${query.do} /></div>`;
 }
 
 async function loadMemory(id, abort) {
   const state = await call("memory.get", { id }, abort);
-  if (!state.memory) return { state, section: null };
-  return { state, section: await call("memory.expand", { id, cues: true }, abort) };
+  if (!state.memory) return { id, state, section: null };
+  return { id, state, section: await call("memory.expand", { id, cues: true }, abort) };
 }
 
-export function MemoryCard({ id, hit, question, full = false, verb = "" }) {
-  const { data, error } = useLoad((abort) => loadMemory(id, abort), [id, revision.value.memories, project.value]);
+// Until the next memory is there, the one before stays; verbs act on what is shown.
+export function MemoryCard({ id: wanted, hit, question, full = false, verb = "" }) {
+  const { data, error } = useLoad((abort) => loadMemory(wanted, abort), [wanted, revision.value.memories, project.value]);
   const [dialog, setDialog] = useState(verb);
-  const section = data?.section;
+  const { id, section } = data || {};
   const close = () => {
     setDialog("");
     if (route.value.query.do) refine({ do: "" });
   };
-  const keys = { e: () => setDialog("edit"), s: () => setDialog("supersede"), x: () => deleteMemory(section), o: () => document.querySelector(".conversation summary")?.click() };
-  useKeys(full && section ? keys : { o: keys.o });
+  const verbs = section ? memoryVerbs(section, setDialog) : [];
+  useEffect(() => {
+    openMemory.value = section ? { title: inlineText(titleOf(section)), verbs } : null;
+    return () => { openMemory.value = null; };
+  }, [data]);
+  const keys = Object.fromEntries(verbs.filter(({ key }) => key).map(({ key, act }) => [key, act]));
+  const conversation = { o: () => document.querySelector(".conversation summary")?.click() };
+  useKeys(full ? { ...keys, ...conversation } : conversation);
   const Verb = { edit: EditDialog, supersede: SupersedeDialog, expire: ExpiryDialog }[dialog];
   return html`
-    ${error ? html`<${ErrorNotice} error=${error} />` : !data ? html`<p class="muted">${t.loading}</p>` : section ? html`<${Card} ...${{ id, data, hit, question, full, onVerb: setDialog }} />` : html`<${Absent} id=${id} state=${data.state} />`}
+    ${error ? html`<${ErrorNotice} error=${error} />` : !data ? html`<${Skeleton} lines=${5} />` : section ? html`<${Card} key=${id} ...${{ id, data, verbs, hit: hit && memoryId(hit) === id ? hit : null, question, stale: id !== wanted }} />` : html`<${Absent} id=${id} state=${data.state} />`}
     ${Verb && section && html`<${Verb} id=${id} section=${section} onClose=${close} />`}
     ${dialog === "forget" && html`<${ForgetDialog} id=${id} section=${section} onClose=${close} />`}`;
 }
 
-function Card({ id, data, hit, question, full, onVerb }) {
+// What can be done with a memory: the first two are buttons, the rest is in the menu, all are in the palette.
+function memoryVerbs(section, open) {
+  const copy = (text) => navigator.clipboard.writeText(text).then(() => say(t.copied), (error) => say(error.message));
+  return [
+    { name: t.card.edit, key: "e", icon: "edit", act: () => open("edit") },
+    { name: t.card.delete, key: "x", icon: "delete", act: () => deleteMemory(section) },
+    { name: t.card.supersede, key: "s", icon: "replace", act: () => open("supersede") },
+    { name: t.card.expire, icon: "expire", act: () => open("expire") },
+    { name: t.card.openEditor, icon: "open", act: () => openEditor(section) },
+    { name: t.card.copyText, icon: "copy", act: () => copy(withoutAnchor(section.content).text) },
+    { name: t.card.forget, icon: "forget", danger: true, act: () => open("forget") },
+  ];
+}
+
+// An editor that needs a terminal cannot be opened from here: its command is copied instead.
+async function openEditor(section) {
+  const command = `lorelog open ${shortId(section.id)}`;
+  try {
+    const reply = session.value?.editor && !section.trust.tier.endsWith("_record") ? await openInEditor(memoryId(section)) : { opened: false, command };
+    if (reply.opened) return say(t.card.sayOpened(session.value.editor));
+    await navigator.clipboard.writeText(reply.command).catch(() => {});
+    return say(t.card.sayOpenYourself(reply.command));
+  } catch (error) {
+    return say(error.message);
+  }
+}
+
+function Card({ id, data, verbs, hit, question, stale }) {
   const { state, section } = data;
-  return html`<article class="card" aria-label=${t.memory}>
-    <${Head} section=${section} onVerb=${onVerb} />
+  const heading = section.heading_path.at(-1) || "";
+  const { title, rest } = splitTitle(section.content, heading);
+  return html`<article class="card ${stale ? "stale" : ""}" aria-label=${t.memory}>
+    <header class="card-head">
+      <p class="card-meta"><${Type} type=${section.type} href=${address("search", [], { type: section.type })} title=${t.search.onlyType(section.type)} />
+        <${Day} date=${section.date} /> ${section.tags.map((tag) => html`<a class="tag" href=${address("search", [], { tag })} title=${t.search.onlyTag(tag)}>#${visible(tag)}</a>`)}</p>
+      <h2 class="card-title" dir="auto"><${Inline} text=${title || heading || baseName(section.source)} /></h2>
+      <div class="verbs" role="toolbar" aria-label=${t.card.verbs}>
+        ${verbs.slice(0, 2).map((verb) => html`<button type="button" onClick=${verb.act} title=${verb.key} aria-keyshortcuts=${verb.key}><${Icon} name=${verb.icon} />${verb.name}</button>`)}
+        <${Menu} label=${t.card.more} items=${verbs.slice(2)} />
+      </div>
+    </header>
     <${States} state=${state} section=${section} />
-    <${Markdown} text=${section.content} headless />
+    ${!isTime(heading) && heading !== title && html`<p class="muted card-heading">${visible(heading)}</p>`}
+    <${Markdown} text=${rest} />
     ${section.notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
     <div class="card-blocks">
-      ${hit?.explanation && html`<${Section} title=${t.why}><${ScoreTable} parts=${hit.explanation} score=${hit.score} /><${Judge} id=${id} question=${question} /><//>`}
-      <${Facts} section=${section} />
-      <${NowWas} state=${state} section=${section} />
-      <${Mentions} freshness=${section.freshness} />
-      <${Cues} id=${id} section=${section} />
-      <${Deliveries} id=${id} full=${full} />
-      <${Conversation} id=${id} section=${section} />
+      ${hit?.explanation && html`<${WhyNow} ...${{ id, hit, question }} />`}
+      <${History} ...${{ id, state, section }} />
+      <${Source} ...${{ id, section }} />
     </div>
   </article>`;
 }
@@ -87,25 +128,6 @@ function Absent({ id, state }) {
     <button type="button" onClick=${() => restoreMemory(id)}>${t.card.restore}</button><//>`;
 }
 
-function Head({ section, onVerb }) {
-  const base = section.project || project.value || session.value?.project || "";
-  return html`<header class="card-head">
-    <div class="card-title">
-      ${section.type && html`<a class="chip type" href=${address("search", [], { type: section.type })}>${visible(section.type)}</a>`}
-      <h2 class="cut">${visible(section.heading_path.slice(-2).join(" › ") || shortPath(section.source, base))}</h2>
-      <span class="grow"></span><time class="muted">${showDate(section.date)}</time>
-      <${Copy} text=${shortId(section.id)} title=${memoryId(section)}>${shortId(section.id)}<//>
-    </div>
-    <div class="verbs" role="toolbar" aria-label=${t.memory}>
-      <button type="button" onClick=${() => onVerb("edit")} title="e">${t.card.edit}</button>
-      <button type="button" onClick=${() => onVerb("supersede")} title="s">${t.card.supersede}</button>
-      <button type="button" onClick=${() => onVerb("expire")}>${t.card.expire}</button>
-      <button type="button" onClick=${() => deleteMemory(section)} title="x">${t.card.delete}</button>
-      <button type="button" class="danger" onClick=${() => onVerb("forget")}>${t.card.forget}</button>
-    </div>
-  </header>`;
-}
-
 function States({ state, section }) {
   const lifecycle = section.lifecycle || {};
   return html`
@@ -114,33 +136,47 @@ function States({ state, section }) {
     ${lifecycle.due && html`<${Notice} kind="warn">${t.card.due}<//>`}`;
 }
 
-function Facts({ section }) {
-  const anchor = section.anchor || {};
-  const base = section.project || project.value || session.value?.project || "";
-  const rows = [
-    [t.card.where, html`<${Copy} text=${`${section.source}:${section.start_line}`} title=${section.source}>${visible(shortPath(section.source, base))}:${section.start_line}–${section.end_line}<//> <${OpenEditor} section=${section} />`],
-    ["Project", visible(section.project || t.everywhere)],
-    ["From", html`${t.origins[section.origin] || section.origin}${anchor.host ? ` · ${visible(anchor.host)}` : ""}${anchor.session ? html` · <a href=${address("timeline", [], { session: anchor.session })}>session ${visible(shortId(anchor.session))}</a>` : ""}`],
-    ["Trust", html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
-    anchor.branch && ["Branch", visible(`${anchor.branch} ${shortId(anchor.commit)}`)],
-    section.tags.length && ["Tags", section.tags.map((tag) => html`<a class="chip tag" href=${address("search", [], { tag })}>#${visible(tag)}</a> `)],
-    section.lifecycle?.expires && ["Expires", section.lifecycle.expires],
-    section.lifecycle?.review_after && ["Review from", section.lifecycle.review_after],
-    ["Length", plural(section.tokens, "token")],
-  ].filter(Boolean);
-  return html`<${Section} title=${t.card.facts}><dl class="facts">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl><//>`;
+// Relevance on the scale that all hits share, and below it the parts that the score is made of.
+function WhyNow({ id, hit, question }) {
+  return html`<${Section} title=${t.why}>
+    <p class="why-now"><${RelevanceBar} relevance=${hit.relevance} /><strong>${t.relevanceIs(hit.relevance)}</strong>${hit.confidence && html`<span class="muted">${visible(hit.confidence)}</span>`}</p>
+    <p class="muted small">${t.relevanceLegend}</p>
+    <details class="parts"><summary>${t.parts.title}</summary><${PartsBar} parts=${hit.explanation} score=${hit.score} /><${ScoreTable} parts=${hit.explanation} score=${hit.score} /></details>
+    <${Judge} id=${id} question=${question} /><//>`;
 }
 
-// A terminal editor cannot be opened from here: its command is copied instead.
-function OpenEditor({ section }) {
-  const command = `lorelog open ${shortId(section.id)}`;
-  if (!session.value?.editor || section.trust.tier.endsWith("_record")) return html`<${Copy} text=${command}>lorelog open<//>`;
-  const open = () =>
-    openInEditor(memoryId(section)).then(
-      (reply) => say(reply.opened ? t.card.sayOpened(session.value.editor) : t.card.sayOpenYourself(reply.command)),
-      (error) => say(error.message),
-    );
-  return html`<button type="button" class="link" onClick=${open}>${t.card.openIn(session.value.editor)}</button>`;
+function History({ id, state, section }) {
+  const days = [section.lifecycle?.expires && [t.card.expires, section.lifecycle.expires], section.lifecycle?.review_after && [t.card.review, section.lifecycle.review_after]].filter(Boolean);
+  return html`<${Section} title=${t.card.history}>
+    ${days.length > 0 && html`<${Facts} rows=${days} />`}
+    <${NowWas} state=${state} section=${section} />
+    <${Cues} id=${id} section=${section} />
+    <${Deliveries} id=${id} /><//>`;
+}
+
+const Facts = ({ rows }) => html`<dl class="facts">${rows.filter(Boolean).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+
+function Source({ id, section }) {
+  const anchor = section.anchor || {};
+  const base = section.project || project.value || session.value?.project || "";
+  const lines = `${section.start_line}–${section.end_line}`;
+  return html`<${Section} title=${t.card.source}>
+    <${Facts} rows=${[
+      [t.card.file, html`<span class="place-line"><code>${visible(shortPath(section.source, base))}</code> <button type="button" class="small" onClick=${() => openEditor(section)}><${Icon} name="open" />${t.card.openEditor}</button></span>`],
+      [t.card.from, html`${t.origins[section.origin] || visible(section.origin)}${anchor.host ? `, ${visible(anchor.host)}` : ""}${anchor.session ? html`, <a href=${address("timeline", [], { session: anchor.session })}>session ${visible(shortId(anchor.session))}</a>` : ""}`],
+      section.trust.tier !== "semantic_candidate" && [t.card.trust, html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
+    ]} />
+    <${Mentions} freshness=${section.freshness} />
+    <${Conversation} id=${id} section=${section} />
+    <details class="fold"><summary>${t.card.details}</summary><${Facts} rows=${[
+      [t.card.path, html`<${Copy} text=${`${section.source}:${section.start_line}`}>${visible(section.source)}:${lines}<//>`],
+      [t.card.project, visible(section.project || t.everywhere)],
+      anchor.branch && [t.card.branch, visible(`${anchor.branch} ${shortId(anchor.commit)}`)],
+      [t.card.trust, html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
+      [t.card.length, plural(section.tokens, "token")],
+      [t.card.day, showDate(section.date)],
+      [t.card.id, html`<${Copy} text=${shortId(section.id)} title=${memoryId(section)}>${shortId(section.id)}<//>`],
+    ]} /></details><//>`;
 }
 
 function Judge({ id, question }) {
@@ -168,16 +204,16 @@ function NowWas({ state, section }) {
   const { data } = useLoad((abort) => (now.length || before.length ? loadOther([...now, ...before], abort) : []), [now.join(), before.join(), revision.value.memories]);
   if (!now.length && !before.length) return null;
   const other = (id) => (data || []).find((each) => each.id === id);
-  const column = (title, ids) => html`<div><h4>${title}</h4>${ids.map((id) => html`<div class="version"><a href=${address("memory", [id])}>${shortId(other(id)?.memory?.id || id)}</a> <time class="muted">${showDate(other(id)?.memory?.date)}</time>
+  const column = (title, ids) => html`<div><h5>${title}</h5>${ids.map((id) => html`<div class="version"><a href=${address("memory", [id])}>${shortId(other(id)?.memory?.id || id)}</a> <time class="muted">${showDate(other(id)?.memory?.date)}</time>
     ${other(id)?.memory ? html`<${Markdown} text=${other(id).memory.content} headless />` : null}</div>`)}</div>`;
-  const self = html`<div><h4>${now.length ? t.card.was : t.card.now}</h4><div class="version here"><time class="muted">${showDate(section.date)}</time><${Markdown} text=${section.content} headless /></div></div>`;
-  return html`<${Section} title=${t.card.nowWas}><div class="now-was">${now.length ? html`${self}${column(t.card.now, now)}` : html`${column(t.card.was, before)}${self}`}</div><//>`;
+  const self = html`<div><h5>${now.length ? t.card.was : t.card.now}</h5><div class="version here"><time class="muted">${showDate(section.date)}</time><${Markdown} text=${section.content} headless /></div></div>`;
+  return html`<div class="part"><h4>${t.card.nowWas}</h4><div class="now-was">${now.length ? html`${self}${column(t.card.now, now)}` : html`${column(t.card.was, before)}${self}`}</div></div>`;
 }
 
 function Mentions({ freshness }) {
   if (!freshness.findings.length && !freshness.unmerged) return null;
-  return html`<${Section} title=${t.card.mentions}><ul class="plain-list">${freshness.findings.map((each) => html`<li><code>${visible(each.name)}</code> <span class="state s-${each.freshness || each.verdict}">${t.card.fresh[each.freshness || each.verdict] || ""}</span> ${each.change && html`<span class="muted">${visible(each.change)}</span>`}</li>`)}
-    ${freshness.unmerged && html`<li class="muted">on the branch ${visible(freshness.unmerged)}, not merged</li>`}</ul><//>`;
+  return html`<div class="part"><h4>${t.card.mentions}</h4><ul class="plain-list">${freshness.findings.map((each) => html`<li><code>${visible(each.name)}</code> <span class="state s-${each.freshness || each.verdict}">${t.card.fresh[each.freshness || each.verdict] || ""}</span> ${each.change && html`<span class="muted">${visible(each.change)}</span>`}</li>`)}
+    ${freshness.unmerged && html`<li class="muted">on the branch ${visible(freshness.unmerged)}, not merged</li>`}</ul></div>`;
 }
 
 function Cues({ id, section }) {
@@ -186,18 +222,18 @@ function Cues({ id, section }) {
   const guards = (data?.guards || []).filter((guard) => guard.memory === id);
   const derived = section.derived_cues || [];
   if (!cues.length && !derived.length && !guards.length) return null;
-  return html`${cues.length > 0 && html`<${Section} title=${t.card.cues}><p>${cues.map((cue) => html`<code class="chip">${visible(cue)}</code> `)}</p><//>`}
-    ${derived.length > 0 && html`<${Section} title=${t.card.cues} aside=${t.card.derivedCues}><p>${derived.map((cue) => html`<code class="chip">${visible(cue)}</code> `)}</p><//>`}
-    ${guards.length > 0 && html`<${Section} title=${t.card.guards}><ul class="plain-list">${guards.map((guard) => html`<li><a href=${address("told", ["guards"])}>${shortId(guard.id)}</a> <${Chip} kind=${guard.state === "on" ? "trust" : ""}>${guard.state} · ${guard.action}<//> <code>${visible([guard.tool, guard.command, ...guard.paths, guard.content].filter(Boolean).join(" "))}</code></li>`)}</ul><//>`}`;
+  const list = (each) => html`<p class="cues">${each.map((cue) => html`<code class="chip">${visible(cue)}</code> `)}</p>`;
+  return html`${cues.length + derived.length > 0 && html`<div class="part"><h4>${t.card.cues}${derived.length > 0 && html` <span class="aside">${t.card.derivedCues}</span>`}</h4>${list(cues.length ? cues : derived)}</div>`}
+    ${guards.length > 0 && html`<div class="part"><h4>${t.card.guards}</h4><ul class="plain-list">${guards.map((guard) => html`<li><a href=${address("told", ["guards"])}>${shortId(guard.id)}</a> <${Chip} kind=${guard.state === "on" ? "trust" : ""}>${guard.state} · ${guard.action}<//> <code>${visible([guard.tool, guard.command, ...guard.paths, guard.content].filter(Boolean).join(" "))}</code></li>`)}</ul></div>`}`;
 }
 
-function Deliveries({ id, full }) {
+function Deliveries({ id }) {
   const { data } = useLoad((abort) => call("delivery.list", { memory: id, all_projects: true, limit: 20 }, abort), [id, revision.value.deliveries]);
-  if (!data || (!full && !data.total_count)) return null;
-  const use = (memory) => (memory?.used == null ? t.card.unknownUse : memory.used ? t.card.used : t.card.unused);
-  return html`<${Section} title=${t.card.deliveries} aside=${data.total_count ? plural(data.total_count, "time") : ""}>
+  if (!data) return null;
+  const use = ({ used } = {}) => html`<span class="use ${used ? "yes" : ""}">${used == null ? t.card.unknownUse : used ? t.card.used : t.card.unused}</span>`;
+  return html`<div class="part"><h4>${t.card.deliveries}${data.total_count > 0 && html` <span class="aside">${plural(data.total_count, "time")}</span>`}</h4>
     ${data.total_count === 0 && html`<p class="muted">${t.card.never}</p>`}
-    <ul class="plain-list">${data.deliveries.map((each) => html`<li><time class="muted">${showDate(each.at)}</time> ${visible(each.host)} · <a href=${address("told", [], { session: each.session })}>${visible(shortId(each.session))}</a> · ${visible(each.kind)}${each.cue && html` · <code>${visible(each.cue)}</code>`} <span class="muted">${use(each.memories.find((memory) => memory.id === id))}</span></li>`)}</ul><//>`;
+    <ul class="plain-list">${data.deliveries.map((each) => html`<li><${Day} date=${each.at} /> <a href=${address("told", [], { session: each.session })}>${visible(each.host)} ${visible(shortId(each.session))}</a> <span class="muted">${t.told.kinds[each.kind] || visible(each.kind)}</span>${each.cue && html` <code>${visible(each.cue)}</code>`} ${use(each.memories.find((memory) => memory.id === id))}</li>`)}</ul></div>`;
 }
 
 function Conversation({ id, section }) {
@@ -205,8 +241,8 @@ function Conversation({ id, section }) {
   const { data, error } = useLoad((abort) => (open ? call("memory.transcript", { place: id, context: 2 }, abort) : null), [open, id]);
   useEffect(() => { if (open && data) document.querySelector(".turn.focus")?.scrollIntoView({ block: "nearest" }); }, [open, data]);
   if (!section.transcript) return null;
-  return html`<details class="block conversation" onToggle=${(event) => setOpen(event.currentTarget.open)}>
-    <summary class="block-title">${t.card.conversation}<span class="aside">${section.transcript.tokens ? plural(section.transcript.tokens, "token") : ""}</span></summary>
+  return html`<details class="fold conversation" onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>${t.card.conversation}<span class="aside">${section.transcript.tokens ? plural(section.transcript.tokens, "token") : ""}</span></summary>
     ${open && !section.transcript.exists && html`<p class="muted">${t.card.conversationGone}</p>`}
     ${open && error && section.transcript.exists && html`<${ErrorNotice} error=${error} />`}
     ${data && html`<ol class="turns">${data.turns.map((turn) => html`<li class="turn ${turn.id === data.focus ? "focus" : ""}" aria-current=${turn.id === data.focus ? "true" : null}>

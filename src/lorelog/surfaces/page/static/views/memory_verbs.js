@@ -1,6 +1,6 @@
 // The dialogs that change a memory. Every change is an operation; what destroys is confirmed by typing the id.
 
-import { html, useState, useLoad, Dialog, Notice, ErrorNotice, Markdown, visible, shortId, plural } from "../ui.js";
+import { html, useState, useLoad, isTime, Dialog, Notice, ErrorNotice, Markdown, visible, shortId, plural } from "../ui.js";
 import { call, callConfirmed } from "../api.js";
 import { go, say } from "../state.js";
 import { t } from "../texts.js";
@@ -32,15 +32,31 @@ const saveKey = (act) => (event) => {
   }
 };
 
+const ANCHOR = /^(?:(#{1,6}[^\n]*\n)(\s*))?([ \t]*<!--[\s\S]*?-->[ \t]*\n?)/;
+
+// A section without the comment that keeps its identity, nor the time above it; and what puts them back where they were.
+export function withoutAnchor(content) {
+  const [whole, heading = "", blank = "", comment] = content.match(ANCHOR) || [];
+  if (!whole) return { text: content, restore: (text) => text };
+  const rest = content.slice(whole.length);
+  if (isTime(heading.replace(/^#+\s*/, ""))) return { text: rest, restore: (text) => heading + blank + comment + text };
+  const restore = (text) => {
+    const own = text.match(/^#{1,6}[^\n]*(?:\n|$)/)?.[0] || "";
+    return own + (own && !own.endsWith("\n") ? "\n" : "") + blank + comment + text.slice(own.length);
+  };
+  return { text: heading + rest, restore };
+}
+
 export function EditDialog({ id, section, onClose }) {
   const [before, setBefore] = useState(section.content);
-  const [text, setText] = useState(section.content);
+  const shown = withoutAnchor(before);
+  const [text, setText] = useState(shown.text);
   const [current, setCurrent] = useState(null);
   const { busy, error, run } = useChange(onClose);
   const save = () =>
     run(async () => {
       try {
-        const reply = await call("memory.edit", { id, before, text });
+        const reply = await call("memory.edit", { id, before, text: shown.restore(text) });
         const kinds = Object.keys(reply.redacted).join(", ");
         say(kinds ? t.card.sayRedacted(kinds) : t.card.saySaved);
       } catch (failure) {
@@ -55,12 +71,11 @@ export function EditDialog({ id, section, onClose }) {
   return html`<${Dialog} title=${t.editing.title} onClose=${onClose} wide>
     <form onSubmit=${submit(save)}>
       <p class="muted mono cut">${visible(section.source)}:${section.start_line}</p>
-      ${current !== null && html`<${Notice} kind="warn" title=${t.editing.conflict}><p>${t.editing.conflictWhy}</p><//><h3>${t.editing.current}</h3><pre class="current" tabIndex="0">${visible(current)}</pre>`}
+      ${current !== null && html`<${Notice} kind="warn" title=${t.editing.conflict}><p>${t.editing.conflictWhy}</p><//><h3>${t.editing.current}</h3><pre class="current" tabIndex="0">${visible(shown.text)}</pre>`}
       ${error && error.code !== "changed" && html`<${ErrorNotice} error=${error} />`}
       <label>${current !== null ? t.editing.mine : t.editing.text}
-        <textarea class="mono" rows="16" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${saveKey(save)} autofocus></textarea></label>
-      <p class="muted small">${t.editing.note}</p>
-      <footer><button type="button" onClick=${onClose}>${t.cancel}</button><button type="submit" class="primary" disabled=${busy || text === before}>${current !== null ? t.editing.overwrite : t.save}</button></footer>
+        <textarea class="mono" rows=${Math.max(6, Math.min(16, shown.text.split("\n").length + 2))} value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${saveKey(save)} autofocus></textarea></label>
+      <footer><button type="button" onClick=${onClose}>${t.cancel}</button><button type="submit" class="primary" disabled=${busy || text === shown.text}>${current !== null ? t.editing.overwrite : t.save}</button></footer>
     </form><//>`;
 }
 

@@ -1,8 +1,8 @@
 // Records: tasks, decisions, failures and evidence with their threads, trust and its reason; and the pages of the wiki.
 
-import { html, useState, useLoad, useKeys, useRef, Chip, Copy, Notice, ErrorNotice, Section, Dialog, Markdown, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
+import { html, useState, useLoad, useKeys, useRef, Chip, Copy, Notice, ErrorNotice, Section, Dialog, Inline, Markdown, Skeleton, splitTitle, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
-import { route, everywhere, address, go, refine, say } from "../state.js";
+import { route, everywhere, address, enter, go, refine, say } from "../state.js";
 import { t } from "../texts.js";
 
 const r = t.records;
@@ -18,7 +18,7 @@ export default function RecordsView() {
   const [decide, setDecide] = useState(false);
   const items = data?.tab === tab ? data.items : [];
   const at = items.findIndex((item) => item.id === id);
-  const move = (step) => items.length && go("records", [tab, ...items[Math.max(0, Math.min(items.length - 1, at + step))].id.split("/")], { q, status });
+  const move = (step) => items.length && enter("records", [tab, ...items[Math.max(0, Math.min(items.length - 1, at + step))].id.split("/")], { q, status });
   const field = useRef(null);
   useKeys({ j: () => move(1), k: () => move(-1), "/": () => field.current?.focus(), Escape: () => id && go("records", [tab], { q, status }) });
   const shown = id || items[0]?.id || "";
@@ -31,6 +31,7 @@ export default function RecordsView() {
           ${tab === "tasks" && html`<select aria-label=${r.status} value=${status} onChange=${(event) => refine({ status: event.currentTarget.value })}>${Object.entries(r.statuses).map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select>`}</div>`}
       </header>
       ${error && html`<${ErrorNotice} error=${error} />`}
+      ${!error && data?.tab !== tab && html`<${Skeleton} lines=${8} />`}
       ${data?.tab === tab && items.length === 0 && html`<p class="empty muted">${q ? t.search.nothing : r.empty[tab]}</p>`}
       <ul class="record-rows">${items.map((item) => html`<li><a href=${address("records", [tab, ...item.id.split("/")], { q, status })} aria-current=${item.id === shown ? "true" : null}><${Row} tab=${tab} item=${item} /></a></li>`)}</ul>
     </div>
@@ -57,19 +58,23 @@ async function loadList(tab, query, status, abort) {
   return { tab, items: results.map((item) => ({ ...item, id: item.artifact_id })) };
 }
 
+const RowText = ({ text }) => html`<span class="row-text" dir="auto"><${Inline} text=${splitTitle(text).title || text} /></span>`;
+
 function Row({ tab, item }) {
-  if (tab === "wiki") return html`<span class="row-text cut">${item.page === "index.md" ? r.wikiIndex : visible(item.title)}</span><span class="row-foot muted">${visible(item.page.replace(/\/.*/, "/"))}</span>`;
+  if (tab === "wiki") return html`<span class="row-text">${item.page === "index.md" ? r.wikiIndex : visible(item.title)}</span><span class="row-foot muted">${visible(item.page.replace(/\/.*/, "/"))}</span>`;
   const elsewhere = item.project !== own() && html`<${Chip}>${visible(baseName(item.project))}<//>`;
-  if (tab === "tasks") return html`<span class="row-text">${visible(item.goal)}</span><span class="row-foot"><${Status} status=${item.status} /><${TrustChip} trust=${item.trust} unusual />${elsewhere}<span class="grow"></span><time class="muted">${showDate(item.updated_at.slice(0, 10))}</time></span>`;
-  return html`<span class="row-text">${visible(item.text)}</span><span class="row-foot"><${TrustChip} trust=${item.trust} unusual />${elsewhere}<span class="muted cut">${visible(item.writer)}</span><span class="grow"></span><time class="muted">${item.at.slice(0, 10)}</time></span>`;
+  if (tab === "tasks") return html`<${RowText} text=${item.goal} /><span class="row-foot"><${Status} status=${item.status} /><${TrustChip} trust=${item.trust} />${elsewhere}<span class="grow"></span><time class="muted">${showDate(item.updated_at.slice(0, 10))}</time></span>`;
+  return html`<${RowText} text=${item.text} /><span class="row-foot"><${TrustChip} trust=${item.trust} />${elsewhere}<span class="muted cut">${visible(item.writer)}</span><span class="grow"></span><time class="muted">${item.at.slice(0, 10)}</time></span>`;
 }
 
 const STATUS_KINDS = { completed: "trust", failed: "bad", blocked: "warn" };
 const Status = ({ status }) => html`<${Chip} kind=${STATUS_KINDS[status] || "type"}>${visible(r.states[status] || status)}<//>`;
 
-// In a list, only trust that differs from the usual is named.
-function TrustChip({ trust, unusual = false }) {
-  if (unusual && trust.tier === "canonical_record" && !trust.tainted && !trust.signed && !trust.verified_by.length) return null;
+// The usual trust, that of a record by one writer, is said once for a thread and not in lists.
+const isUsual = (trust) => trust.tier === "canonical_record" && trust.promotion !== "refused" && !trust.tainted && !trust.signed && !trust.verified_by.length;
+
+function TrustChip({ trust }) {
+  if (isUsual(trust)) return null;
   const verified = trust.tier === "verified_record" || trust.verified_by.length > 0;
   const kind = trust.tainted || trust.promotion === "refused" ? "warn" : verified ? "trust" : "";
   return html`<${Chip} kind=${kind} title=${visible(trust.reason)}>${t.tiers[verified ? "verified_record" : trust.tier] || trust.tier}${trust.signed ? ` · ${r.signed}` : ""}${trust.tainted ? ` · ${r.tainted}` : ""}<//>`;
@@ -85,10 +90,10 @@ async function loadTask(id, abort) {
 function Task({ id }) {
   const { data, error } = useLoad((abort) => loadTask(id, abort), [id, revision.value.records, project.value]);
   if (error) return html`<${ErrorNotice} error=${error} />`;
-  if (!data) return html`<p class="muted">${t.loading}</p>`;
+  if (!data) return html`<${Skeleton} lines=${8} />`;
   const { task, artifacts, state } = data;
   return html`<article class="card" aria-label=${r.task}>
-    <header class="card-head"><h2>${visible(task.goal || task.task_id)}</h2>
+    <header class="card-head"><h2 dir="auto"><${Inline} text=${task.goal || task.task_id} /></h2>
       <p class="line small"><${Status} status=${task.status} /> <span>${r.begunBy(visible(task.writer), task.started_at.slice(0, 10))}</span> <span class="muted">${plural(task.records, "record")}</span><span class="grow"></span><${Copy} text=${task.task_id} title=${task.task_id}>${shortId(task.task_id)}<//></p></header>
     <${State} state=${state} />
     <${Section} title=${r.thread} aside=${plural(artifacts.length, "record")}><${Thread} records=${artifacts} /><//>
@@ -98,10 +103,10 @@ function Task({ id }) {
 function State({ state }) {
   const lists = ["blockers", "what_worked", "what_failed", "validation", "followups"].filter((name) => state[name].length);
   const rows = [
-    state.latest_summary && [r.latest, visible(state.latest_summary)],
-    state.next_step && [r.fields.next_step, visible(state.next_step)],
-    ...lists.map((name) => [r.fields[name], html`<ul class="plain-list">${state[name].map((text) => html`<li>${visible(text)}</li>`)}</ul>`]),
-    state.decisions.length && [r.tabs.decisions, html`<ul class="plain-list">${state.decisions.map((item) => html`<li><a href=${address("records", ["decisions", item.artifact_id])}>${visible(item.text)}</a></li>`)}</ul>`],
+    state.latest_summary && [r.latest, html`<${Inline} text=${state.latest_summary} />`],
+    state.next_step && [r.fields.next_step, html`<${Inline} text=${state.next_step} />`],
+    ...lists.map((name) => [r.fields[name], html`<ul class="plain-list">${state[name].map((text) => html`<li><${Inline} text=${text} /></li>`)}</ul>`]),
+    state.decisions.length && [r.tabs.decisions, html`<ul class="plain-list">${state.decisions.map((item) => html`<li><a href=${address("records", ["decisions", item.artifact_id])}><${Inline} text=${item.text} /></a></li>`)}</ul>`],
     state.open_runs.length && [r.openRuns, html`<ul class="plain-list">${state.open_runs.map((run) => html`<li><code>${visible(run.command || run.tool_name)}</code> <span class="muted">${showDate(run.started_at)}</span></li>`)}</ul>`],
   ].filter(Boolean);
   if (!rows.length) return null;
@@ -115,7 +120,13 @@ function Thread({ records, focus = "" }) {
   const known = new Set(records.map((record) => record.artifact_id));
   const replies = (id) => records.filter((record) => record.reply_to_artifact_id === id);
   const tree = (list) => html`<ol class="thread">${list.map((record) => html`<li key=${record.artifact_id}><${Record} record=${record} focus=${record.artifact_id === focus} />${replies(record.artifact_id).length > 0 && tree(replies(record.artifact_id))}</li>`)}</ol>`;
-  return tree(records.filter((record) => !known.has(record.reply_to_artifact_id)));
+  return html`${records.some((record) => isUsual(record.trust)) && html`<p class="muted small">${r.usualTrust}</p>`}${tree(records.filter((record) => !known.has(record.reply_to_artifact_id)))}`;
+}
+
+// What an agent or a person wrote, as Markdown; text of a tool stays as it is.
+function RecordText({ text, trust }) {
+  if (trust.tainted) return html`<p class="record-text" dir="auto">${visible(text)}</p>`;
+  return text.includes("\n") ? html`<${Markdown} text=${text} />` : html`<p class="record-text" dir="auto"><${Inline} text=${text} /></p>`;
 }
 
 const TEXTS = ["goal", "summary", "hypothesis", "motivation", "method_summary", "scientific_question", "next_step", "why_chosen", "requested_action"];
@@ -129,15 +140,15 @@ function Record({ record, focus }) {
   const judges = ["verification", "review"].includes(record.artifact_kind);
   return html`<div class="record ${focus ? "focus" : ""} ${record.trust.tainted ? "tainted" : ""}" id=${`record-${record.artifact_id}`} aria-current=${focus ? "true" : null}>
     <p class="line small"><strong>${visible(r.kinds[record.artifact_kind] || record.artifact_kind)}</strong>${judged && html`<span class=${record.supports_claim ? "s-fresh" : "s-gone"}>${judged}</span>`}
-      <span>${visible(record.writer || r.nobody)}</span><time class="muted">${showDate(record.at)}</time><${TrustChip} trust=${record.trust} /><span class="grow"></span><${Copy} text=${record.artifact_id} title=${record.artifact_id}>${record.artifact_id.slice(0, 13)}<//></p>
-    ${main && html`<p class="record-text" dir="auto">${visible(record[main])}</p>`}
+      <span>${visible(record.writer || r.nobody)}</span><time class="muted">${showDate(record.at)}</time><${TrustChip} trust=${record.trust} /><span class="grow"></span><span class="record-verbs">${!judges && html`<button type="button" class="plain small" onClick=${() => setVerb("confirm")}>${r.confirm}</button><button type="button" class="plain small" onClick=${() => setVerb("dispute")}>${r.dispute}</button>`}<${Copy} text=${record.artifact_id} title=${record.artifact_id}>${record.artifact_id.slice(0, 13)}<//></span></p>
+    ${main && html`<${RecordText} text=${record[main]} trust=${record.trust} />`}
     ${(more.length > 0 || LISTS.some((name) => record[name]?.length) || record.command || value) && html`<dl class="facts">
-      ${more.map((name) => html`<div><dt>${r.fields[name] || name}</dt><dd>${visible(record[name])}</dd></div>`)}
+      ${more.map((name) => html`<div><dt>${r.fields[name] || name}</dt><dd><${Inline} text=${record[name]} /></dd></div>`)}
       ${record.command && html`<div><dt>${r.fields.command}</dt><dd><code>${visible(record.command)}</code></dd></div>`}
       ${value && html`<div><dt>${r.fields.metric}</dt><dd>${visible(value)}</dd></div>`}
-      ${LISTS.filter((name) => record[name]?.length).map((name) => html`<div><dt>${r.fields[name] || name}</dt><dd><ul class="plain-list">${record[name].map((text) => html`<li>${visible(text)}</li>`)}</ul></dd></div>`)}</dl>`}
+      ${LISTS.filter((name) => record[name]?.length).map((name) => html`<div><dt>${r.fields[name] || name}</dt><dd><ul class="plain-list">${record[name].map((text) => html`<li><${Inline} text=${text} /></li>`)}</ul></dd></div>`)}</dl>`}
     ${record.content && html`<div class="quoted-page">${record.trust.tainted ? html`<pre>${visible(record.content)}</pre>` : html`<${Markdown} text=${record.content} />`}</div>`}
-    <div class="record-foot"><${Why} record=${record} />${!judges && html`<button type="button" class="plain small" onClick=${() => setVerb("confirm")}>${r.confirm}</button><button type="button" class="plain small" onClick=${() => setVerb("dispute")}>${r.dispute}</button>`}</div>
+    <${Why} record=${record} />
     ${verb && html`<${WriteDialog} title=${r[verb]} help=${r.verifyHelp} op="artifact.verification" args=${{ reply_to_artifact_id: record.artifact_id, supports_claim: verb === "confirm" }} quoted=${record[main]} done=${r.sayVerified} onClose=${() => setVerb("")} />`}
   </div>`;
 }
@@ -146,10 +157,13 @@ function Record({ record, focus }) {
 function Why({ record }) {
   const { trust } = record;
   const link = (id) => html`<a href=${address("records", ["evidence", id])}>${id.slice(0, 13)}</a> `;
-  return html`<p class="why small muted">${visible(trust.reason)}${trust.verified_by.length > 0 && html`: ${trust.verified_by.map(link)}`}
-    ${trust.promotion === "refused" && html`<br />${r.verifiesNothing}: ${visible(trust.promotion_reason)}`}
-    ${record.supersedes && html`<br />${r.supersedes} ${link(record.supersedes)}`}
-    ${record.origin !== "agent" && html` · ${r.from} ${t.origins[record.origin] || visible(record.origin)}`}</p>`;
+  const parts = [
+    !isUsual(trust) && html`${visible(trust.reason)}${trust.verified_by.length > 0 && html`: ${trust.verified_by.map(link)}`}`,
+    trust.promotion === "refused" && `${r.verifiesNothing}: ${visible(trust.promotion_reason)}`,
+    record.supersedes && html`${r.supersedes} ${link(record.supersedes)}`,
+    record.origin !== "agent" && `${r.from} ${t.origins[record.origin] || visible(record.origin)}`,
+  ].filter(Boolean);
+  return parts.length > 0 && html`<p class="why small muted">${parts.map((part, index) => html`${index > 0 && " · "}${part}`)}</p>`;
 }
 
 async function loadRecord(id, abort) {
@@ -161,13 +175,13 @@ async function loadRecord(id, abort) {
 function RecordCard({ id }) {
   const { data, error } = useLoad((abort) => loadRecord(id, abort), [id, revision.value.records, project.value]);
   if (error) return html`<${ErrorNotice} error=${error} />`;
-  if (!data) return html`<p class="muted">${t.loading}</p>`;
+  if (!data) return html`<${Skeleton} lines=${8} />`;
   if (!data.found) return html`<${Notice} kind="warn">${data.notes.map(visible)}<//>`;
   const { artifact, superseded_by: newer, thread } = data;
   return html`<article class="card" aria-label=${r.record}>
-    <header class="card-head"><h2>${visible(artifact.summary || artifact.goal || r.kinds[artifact.artifact_kind] || artifact.artifact_kind)}</h2>
-      <p class="line small"><${TrustChip} trust=${artifact.trust} /><span class="muted">${visible(artifact.trust.reason)}</span>${artifact.task_id && html`<span class="grow"></span><a href=${address("records", ["tasks", artifact.task_id])}>${r.toTask}</a>`}</p></header>
-    ${newer.map((record) => html`<${Notice} kind="warn">${r.superseded} <a href=${address("records", [route.value.path[0], record.artifact_id])}>${visible(record.summary || record.artifact_id)}</a><//>`)}
+    <header class="card-head"><h2 dir="auto"><${Inline} text=${splitTitle(artifact.summary || artifact.goal || "").title || r.kinds[artifact.artifact_kind] || artifact.artifact_kind} /></h2>
+      <p class="line small"><strong>${visible(r.kinds[artifact.artifact_kind] || artifact.artifact_kind)}</strong><${TrustChip} trust=${artifact.trust} /><span class="muted">${visible(artifact.trust.reason)}</span>${artifact.task_id && html`<span class="grow"></span><a href=${address("records", ["tasks", artifact.task_id])}>${r.toTask}</a>`}</p></header>
+    ${newer.map((record) => html`<${Notice} kind="warn">${r.superseded} <a href=${address("records", [route.value.path[0], record.artifact_id])}><${Inline} text=${splitTitle(record.summary || record.artifact_id).title} /></a><//>`)}
     <${Section} title=${r.thread} aside=${plural(thread.length, "record")}><${Thread} records=${thread} focus=${artifact.artifact_id} /><//>
   </article>`;
 }
@@ -203,7 +217,7 @@ function WriteDialog({ title, help, op, args = {}, quoted = "", done, onClose, o
 function WikiPage({ page }) {
   const { data, error } = useLoad((abort) => call("artifact.read_wiki", { page, all_projects: everywhere.value }, abort), [page, everywhere.value, project.value, revision.value.records]);
   if (error) return html`<${ErrorNotice} error=${error} />`;
-  if (!data) return html`<p class="muted">${t.loading}</p>`;
+  if (!data) return html`<${Skeleton} lines=${8} />`;
   const follow = (link) => (link.record ? address("records", ["evidence", link.record]) : address("records", ["wiki", ...link.page.split("/")]));
   return html`<article class="card wiki" aria-label=${visible(data.title)}><${Markdown} text=${data.text} wiki=${follow} />
     <p class="muted small">${r.wikiHelp} <${Copy} text="lorelog wiki build">lorelog wiki build<//></p></article>`;

@@ -1,19 +1,24 @@
-// Search as you type. Without a question, the newest memories. On a wide screen the selected memory is shown beside the list.
+// Search as you type, and home: the same box, with what is new below it. Without a question, the newest memories are listed. On a
+// wide screen the selected memory is shown beside the list.
 
-import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Notice, ErrorNotice, ScoreBar, Marked, visible, showDate, baseName, shortPath } from "../ui.js";
+import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Day, Icon, Inline, Notice, ErrorNotice, RelevanceBar, Type, splitTitle, isTime, visible, inlineText, baseName } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
-import { route, refine, go, everywhere } from "../state.js";
+import { route, refine, go, enter, address, everywhere } from "../state.js";
 import { t } from "../texts.js";
+import { Home } from "./home.js";
 import { MemoryCard, deleteMemory, memoryId } from "./memory.js";
 
-const ROW_HEIGHT = 88;
+const ROW_HEIGHT = 44, MATCH_HEIGHT = 62; // as in style.css
 const FIRST_LIST = 50;
 const MAX_HITS = 60;
 const MAX_LIST = 20000;
 const PREVIEW_MS = 150;
+const LEAD_LETTERS = 30; // shown before the first match of a line
+const SEEN_LETTERS = 50; // of a title, also in a narrow list
+const paletteKey = `${navigator.platform?.startsWith("Mac") ? "⌘" : "Ctrl"} K`;
 
 // As many hits as the window shows: each costs time, and more are loaded when the list is scrolled.
-const firstHits = () => Math.min(MAX_HITS, Math.max(12, Math.ceil(innerHeight / ROW_HEIGHT) + 4));
+const firstHits = () => Math.min(MAX_HITS, Math.max(12, Math.ceil(innerHeight / MATCH_HEIGHT) + 4));
 
 // The server finishes a search also if nobody waits for it any more. So one search runs at a time; when it ends, the newest
 // text is searched for, and those typed in between never are.
@@ -55,12 +60,15 @@ function filters(query) {
 
 async function find(query, limit, k, abort) {
   const text = (query.q || "").trim();
+  const from = performance.now();
   if (text) {
     const reply = await inTurn(() => call("memory.search", { query: text, k, explain: true, token_budget: 0, ...filters(query) }), abort);
-    return { question: text, ...reply, more: reply.hits.length >= k };
+    return { question: text, ...reply, more: reply.hits.length >= k, took: performance.now() - from };
   }
-  const reply = await call("memory.list", { limit, ...filters(query) }, abort);
-  return { question: "", hits: reply.memories, notes: reply.notes, more: reply.more, listed: true };
+  const chosen = query.type || query.tag || query.since || query.in !== undefined;
+  const [reply, stats] = await Promise.all([call("memory.list", { limit, ...filters(query) }, abort), chosen ? null : call("memory.stats", {}, abort).catch(() => null)]);
+  const all = stats && (everywhere.value ? stats.chunks : stats.project?.coverage.chunks);
+  return { question: "", hits: reply.memories, notes: reply.notes, more: reply.more, all, listed: true, took: performance.now() - from };
 }
 
 const timeUnderstood = (hits) => {
@@ -72,18 +80,20 @@ const timeUnderstood = (hits) => {
 };
 
 export default function Search() {
-  const { query } = route.value;
+  const { query, view } = route.value;
   const text = query.q || "";
+  const home = view !== "search" && !text;
   const [limit, setLimit] = useState(FIRST_LIST);
   const [k, setK] = useState(firstHits);
   const [selected, setSelected] = useState(0);
   const input = useRef(null);
-  const { data, error, loading } = useLoad((abort) => find(query, limit, k, abort), [JSON.stringify(query), limit, k, everywhere.value, project.value, revision.value.memories]);
+  const { data: found, error, loading } = useLoad((abort) => (home ? null : find(query, limit, k, abort)), [home, JSON.stringify(query), limit, k, everywhere.value, project.value, revision.value.memories]);
+  const data = home ? null : found;
   const [unfolded, setUnfolded] = useState("");
   const folded = Boolean(data?.nothing_relevant && data.hits.length && unfolded !== data.question);
   const hits = (!folded && data?.hits) || [];
   useEffect(() => { setSelected(0); setK(firstHits()); }, [query.q, query.type, query.tag, query.since]);
-  useEffect(() => input.current?.focus(), []);
+  useEffect(() => input.current?.focus(), [home]);
   const at = Math.min(selected, hits.length - 1);
   const hit = hits[at];
   const more = () => (data.listed ? setLimit(Math.min(MAX_LIST, limit * 5)) : setK(MAX_HITS));
@@ -100,40 +110,54 @@ export default function Search() {
     x: () => hit && deleteMemory(hit),
     e: () => hit && go("memory", [memoryId(hit)], { do: "edit", q: query.q }),
     s: () => hit && go("memory", [memoryId(hit)], { do: "supersede", q: query.q }),
-    Escape: () => refine({ q: "" }),
+    Escape: () => (query.q ? refine({ q: "" }) : go("home")),
   });
+  const write = (event) => (view === "search" ? refine({ q: event.target.value }) : enter("search", [], { q: event.target.value }));
   const typed = (event) => {
-    if (event.key === "ArrowDown" || (event.key === "Escape")) { event.target.blur(); event.preventDefault(); }
+    if (event.key === "ArrowDown" || event.key === "Escape") { event.target.blur(); event.preventDefault(); }
     if (event.key === "Enter") { event.preventDefault(); event.target.blur(); if (!loading) open(at); }
   };
-  const time = data?.listed ? "" : timeUnderstood(hits);
+  const time = data && !data.listed ? timeUnderstood(hits) : "";
   const notes = data?.notes || [];
-  const count = () => (data.listed ? t.search.listed(hits.length, data.more) : folded ? "" : t.search.hits(hits.length, data.more));
-  return html`<div class="search ${hits.length ? "" : "empty"}">
-    <h1 class="sr-only">${t.nav.search}</h1>
+  return html`<div class="search ${home ? "home" : hits.length ? "" : "empty"}">
+    <h1 class=${home ? "" : "sr-only"}>${home ? html`${t.home.title} <span>${new Date().toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long" })}</span>` : t.nav.search}</h1>
     <header class="search-head">
-      <div class="search-box"><input ref=${input} type="search" value=${text} placeholder=${t.search.placeholder} aria-label=${t.search.label}
-        autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${(event) => refine({ q: event.target.value })} onKeyDown=${typed} /><kbd>/</kbd></div>
-      <${FilterRow} query=${query} time=${time} />
+      <div class="search-box"><${Icon} name="search" /><input ref=${input} type="search" value=${text} placeholder=${t.search.placeholder} aria-label=${t.search.label}
+        autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${write} onKeyDown=${typed} /><kbd>${home ? paletteKey : "/"}</kbd></div>
+      ${home ? html`<${Lists} />` : html`<${FilterRow} query=${query} time=${time} />`}
     </header>
-    <div class="columns">
+    ${home ? html`<${Home} />` : html`<div class="columns">
       <section class="results" data-question=${data?.question} aria-label=${data?.listed ? t.search.recent : t.search.results}>
-        <p class="count muted" aria-live="polite">${data ? count() : t.loading}${loading && data ? html` <span class="busy">…</span>` : ""}</p>
         ${error && html`<${ErrorNotice} error=${error} />`}
         ${data?.nothing_relevant && data.hits.length > 0 && html`<${Notice} kind="calm" title=${data.nothing_relevant}><p>${t.search.weakWhy}</p>
           ${folded && html`<button type="button" class="unfold" onClick=${() => setUnfolded(data.question)}>${t.search.unfold(data.hits.length)}</button>`}<//>`}
         ${notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
         ${data && !folded && !hits.length && !notes.length && html`<${Notice} kind="calm" title=${data.listed ? "" : t.search.nothing}><p>${data.listed ? t.search.emptyStore : t.search.weakWhy}</p><//>`}
-        ${hits.length > 0 && html`<${LongList} items=${hits} rowHeight=${ROW_HEIGHT} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
+        ${hits.length > 0 ? html`<${LongList} items=${hits} heightOf=${heightOf} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
           onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
           onEnd=${data.more && (data.listed ? limit < MAX_LIST : k < MAX_HITS) ? more : null}
-          Row=${({ item }) => html`<${Hit} hit=${item} />`} />`}
+          Row=${Hit} />` : html`<span class="grow"></span>`}
+        <footer class="results-foot muted"><span class="count" aria-live="polite">${data ? countOf(data, hits, folded) : t.loading}</span>${loading && data ? html`<span class="busy">…</span>` : ""}
+          ${hits.length > 0 && !data.listed && html`<span class="legend-line"><i class="relevance-key"></i>${t.search.legend}</span>`}</footer>
       </section>
       <section class="preview" aria-label=${t.memory}>
-        ${hit && shown ? html`<${MemoryCard} key=${memoryId(shown.hit)} id=${memoryId(shown.hit)} hit=${shown.listed ? null : shown.hit} question=${shown.question} />` : html`<p class="muted hint">${t.search.pick}</p>`}
+        ${hit && shown ? html`<${MemoryCard} id=${memoryId(shown.hit)} hit=${shown.listed ? null : shown.hit} question=${shown.question} />` : html`<p class="muted hint">${t.search.pick}</p>`}
       </section>
-    </div>
+    </div>`}
   </div>`;
+}
+
+// How many there are, of how many, and how long it took.
+function countOf({ listed, more, all, took, coverage }, hits, folded) {
+  if (listed) return more ? t.search.listedOf(hits.length, all) : t.search.listed(hits.length);
+  return `${folded ? t.search.folded : t.search.hits(hits.length, more)} ${t.search.searched(coverage?.chunks || 0, took)}`;
+}
+
+// Lists to choose instead of a question.
+function Lists() {
+  const types = ["decision", "correction", "preference", "lesson"];
+  return html`<nav class="lists" aria-label=${t.home.lists}><a href=${address("search")}>${t.search.recent}</a>
+    ${types.map((type) => html`<a href=${address("search", [], { type })}>${t.home.types[type]}</a>`)}</nav>`;
 }
 
 function FilterRow({ query, time }) {
@@ -148,39 +172,68 @@ function FilterRow({ query, time }) {
       ${Object.entries(t.search.time).map(([value, label]) => html`<option value=${value}>${label}</option>`)}</select></label>
     <label class="inline"><input type="checkbox" checked=${query.old === "1"} onChange=${(event) => refine({ old: event.target.checked ? "1" : "" })} /> ${t.search.includeOld}</label>
     ${active.map(([name, value]) => html`<button type="button" class="chip active" title=${t.search.remove(value)} aria-label=${t.search.remove(value)} onClick=${() => remove(name, value)}>
-      ${name === "tag" ? "#" : ""}${name === "in" ? baseName(value) : visible(value)} ✕</button>`)}
-    ${time && html`<span class="chip understood" title=${t.search.understood(time)}>◷ ${visible(time)}</span>`}
+      ${name === "tag" ? "#" : ""}${name === "in" ? baseName(value) : visible(value)} <${Icon} name="close" /></button>`)}
+    ${time && html`<span class="chip understood" title=${t.search.understood(time)}><${Icon} name="timeline" /> ${visible(time)}</span>`}
   </div>`;
 }
 
 const addTo = (list, value) => [...new Set([...(list ? list.split(",") : []), value])].join(",");
 
-function firstLine(content) {
-  const lines = content.replace(/<!--[\s\S]*?-->/g, "").split("\n").filter((line) => line.trim() && !line.startsWith("#"));
-  return lines.join(" ").replace(/(^|\s)[-*] /g, "$1").replace(/[`*]/g, "").slice(0, 320);
+// The lines of a row: the title with what matched in it, and below it the matched line if that is another, or what is true now.
+const lines = new WeakMap();
+
+function linesOf(hit) {
+  if (!lines.has(hit)) lines.set(hit, readLines(hit));
+  return lines.get(hit);
 }
 
-function Hit({ hit }) {
-  const heading = /^\d\d:\d\d/.test(hit.heading) ? "" : hit.heading;
+// Without a match or a successor there is no line below the title, and 10,000 texts need not be read for their heights.
+const heightOf = (hit) => ((hit.matches?.length || hit.lifecycle?.successor) && linesOf(hit).below ? MATCH_HEIGHT : ROW_HEIGHT);
+
+function readLines(hit) {
+  const { title } = splitTitle(hit.content, hit.heading);
+  const letters = [...(hit.snippet || "")];
+  const matches = hit.matches || [];
+  const words = [...new Set(matches.map(([from, to]) => letters.slice(from, to).join("").toLowerCase()))];
+  const lower = title.toLowerCase();
+  const spans = words.flatMap((word) => [...lower.matchAll(new RegExp(`(?<![\\p{L}\\p{N}])${RegExp.escape?.(word) ?? word.replace(/[^\p{L}\p{N}]/gu, "\\$&")}`, "gu"))].map(({ index }) => [[...lower.slice(0, index)].length, [...lower.slice(0, index + word.length)].length]));
+  spans.sort(([a], [b]) => a - b);
+  const below = hit.lifecycle?.successor ? { now: hit.lifecycle.successor } : words.some((word) => !lower.includes(word)) ? matchLine(letters, matches, title) : spans[0]?.[0] > SEEN_LETTERS ? matchLine([...title], spans, "") : null;
+  return { title: title || hit.heading || baseName(hit.source), spans, below };
+}
+
+// The part of the snippet that has a match which the title does not show, from a little before it.
+function matchLine(letters, matches, title) {
+  const text = letters.join("");
+  const at = title ? text.indexOf(title) : -1;
+  const after = at < 0 ? 0 : [...text.slice(0, at + title.length)].length;
+  const first = matches.find(([from]) => from >= after);
+  if (!first) return null;
+  let from = after;
+  if (first[0] - from > LEAD_LETTERS) from = letters.indexOf(" ", first[0] - LEAD_LETTERS) + 1 || from;
+  if (from > first[0]) from = first[0];
+  const cut = from > after ? 1 : 0;
+  return { text: (cut ? "…" : "") + letters.slice(from).join(""), spans: matches.filter(([start]) => start >= from).map(([start, end]) => [start - from + cut, end - from + cut]) };
+}
+
+function Hit({ item: hit }) {
+  const { title, spans, below } = linesOf(hit);
+  const heading = isTime(hit.heading) || hit.heading === title ? "" : hit.heading;
   const stale = ["drifted", "gone"].includes(hit.freshness?.verdict);
   const base = project.value || session.value?.project || "";
+  const file = `${hit.source}:${hit.start_line}`;
   return html`<div class="hit ${hit.lifecycle?.superseded_by || hit.lifecycle?.expired ? "old" : ""}">
-    <div class="hit-head">
-      ${hit.type && html`<${Chip} kind="type" title=${t.search.onlyType(hit.type)} onClick=${() => refine({ type: addTo(route.value.query.type, hit.type) })}>${visible(hit.type)}<//>`}
-      ${heading && html`<strong class="cut">${visible(heading)}</strong>`}
-      <span class="grow"></span>
-      ${stale && html`<${Chip} kind="warn" title=${(hit.freshness.findings || []).map((each) => `${each.name} ${each.change}`).join("\n")}>${t.card.fresh[hit.freshness.verdict] || hit.freshness.verdict}<//>`}
-      ${hit.trust && hit.trust.tier !== "semantic_candidate" && html`<${Chip} kind="trust" title=${visible(hit.trust.reason)}>${t.tiers[hit.trust.tier] || hit.trust.tier}<//>`}
-      ${hit.confidence && html`<span class="confidence c-${hit.confidence.replace(/\W+/g, "-")}" title=${`${Math.round(hit.relevance * 100)} %`}>${hit.confidence}</span>`}
-      <time class="muted">${showDate(hit.date)}</time>
-    </div>
-    <div><p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Marked} text=${hit.snippet.replace(/<!--[\s\S]*?-->/g, "")} spans=${hit.snippet.includes("<!--") ? [] : hit.matches} />` : visible(firstLine(hit.content))}</p>
-      ${hit.lifecycle?.successor && html`<p class="successor cut" dir="auto">${t.search.now(visible(hit.lifecycle.successor))}</p>`}</div>
+    <p class="hit-title cut" dir="auto" title=${inlineText(title)}><${Inline} text=${title} spans=${spans} /></p>
+    ${below && html`<p class="hit-below cut" dir="auto">${below.now ? html`${t.search.now} <${Inline} text=${below.now} />` : html`<${Inline} text=${below.text} spans=${below.spans} />`}</p>`}
     <div class="hit-foot">
-      ${hit.explanation && html`<${ScoreBar} parts=${hit.explanation} score=${hit.score} relevance=${hit.relevance} />`}
-      <span class="place cut" title=${`${hit.source}:${hit.start_line}`}>${visible(shortPath(hit.source, hit.project || base))}:${hit.start_line}</span>
+      ${hit.relevance !== undefined && html`<${RelevanceBar} relevance=${hit.relevance} />`}
+      <${Type} type=${hit.type} title=${t.search.onlyType(hit.type)} onClick=${() => refine({ type: addTo(route.value.query.type, hit.type) })} />
+      <span class="place" title=${visible(file)}>${visible(baseName(hit.source))}${heading && html` <${Icon} name="next" />${visible(heading)}`}</span>
+      ${hit.date && html`<${Day} date=${hit.date} />`}
+      ${stale && html`<${Chip} kind="warn" title=${(hit.freshness.findings || []).map((each) => `${visible(each.name)} ${visible(each.change)}`).join("\n")}>${t.card.fresh[hit.freshness.verdict] || hit.freshness.verdict}<//>`}
+      ${hit.trust && hit.trust.tier !== "semantic_candidate" && html`<${Chip} kind="trust" title=${visible(hit.trust.reason)}>${t.tiers[hit.trust.tier] || hit.trust.tier}<//>`}
       ${hit.project !== base && html`<${Chip} title=${t.search.onlyProject(hit.project || t.everywhere)} onClick=${() => refine({ in: hit.project })}>${visible(baseName(hit.project))}<//>`}
-      ${hit.tags.slice(0, 4).map((tag) => html`<${Chip} kind="tag" title=${t.search.onlyTag(tag)} onClick=${() => refine({ tag: addTo(route.value.query.tag, tag) })}>#${visible(tag)}<//>`)}
+      ${hit.tags.slice(0, 3).map((tag) => html`<${Chip} kind="tag" title=${t.search.onlyTag(tag)} onClick=${() => refine({ tag: addTo(route.value.query.tag, tag) })}>#${visible(tag)}<//>`)}
     </div>
   </div>`;
 }

@@ -1,6 +1,6 @@
 // Days and sessions across agents and projects: requests and outcomes. Today changes as turns are captured.
 
-import { html, useState, useLoad, useKeys, Notice, ErrorNotice, Chip, visible, baseName, shortId, shortPath } from "../ui.js";
+import { html, useState, useLoad, useKeys, Notice, ErrorNotice, Chip, Inline, Skeleton, Type, splitTitle, visible, baseName, shortId, shortPath } from "../ui.js";
 import { call, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere } from "../state.js";
 import { t } from "../texts.js";
@@ -8,6 +8,7 @@ import { t } from "../texts.js";
 const FIRST = 400;
 const MAX = 20000;
 const FEW_NOTES = 6;
+const USUAL_BRANCHES = new Set(["main", "master"]);
 
 const clock = (at) => (at.includes("T") ? at.split("T")[1].slice(0, 5) : "");
 const isoDay = (date) => `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, "0")}-${String(date.getDate()).padStart(2, "0")}`;
@@ -23,6 +24,11 @@ function dayName(day) {
   const name = new Date(`${day}T12:00`).toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long", ...(day.slice(0, 4) === String(now.getFullYear()) ? {} : { year: "numeric" }) });
   const near = day === isoDay(now) ? t.today : day === isoDay(new Date(now - 86400000)) ? t.yesterday : "";
   return { near, name };
+}
+
+export function DayName({ day }) {
+  const { near, name } = dayName(day);
+  return html`${near && html`<span class="near">${near}</span> `}${name}`;
 }
 
 // Move the focus among the entries, as a list of links allows.
@@ -58,9 +64,10 @@ export default function Timeline() {
           ${hosts.length > 1 && html`<label class="inline"><span class="sr-only">${t.timeline.hosts}</span><select value=${query.host || ""} onChange=${(event) => refine({ host: event.target.value })}>
             <option value="">${t.timeline.allHosts}</option>${hosts.map((host) => html`<option value=${host}>${visible(host)}</option>`)}</select></label>`}`}
       ${status?.waiting > 0 && html`<span class="chip understood">${t.timeline.waiting(status.waiting)}</span>`}
-      <span class="muted small" aria-live="polite">${!data || loading ? t.loading : ""}</span>
+      <span class="muted small" role="status">${data && loading ? t.loading : ""}</span>
     </header>
     ${error && html`<${ErrorNotice} error=${error} />`}
+    ${!data && !error && html`<${Skeleton} lines=${10} />`}
     ${data && !days.length && html`<${Notice} kind="calm"><p>${since === "all" ? t.timeline.empty : t.timeline.emptyRange}</p><//>`}
     ${days.map(([day, sessions]) => html`<${Day} key=${day} day=${day} sessions=${sessions} whole=${Boolean(query.session)} />`)}
     ${data?.more && limit < MAX && html`<p><button type="button" onClick=${() => setLimit(Math.min(MAX, limit * 3))}>${t.timeline.older}</button></p>`}
@@ -73,7 +80,7 @@ function Day({ day, sessions, whole }) {
   const turns = talks.reduce((sum, { turns: each }) => sum + each.length, 0);
   const notes = sessions.filter(({ session }) => !session).reduce((sum, { notes: each }) => sum + each.length, 0);
   return html`<section class="tl-day" aria-label=${`${near} ${name}`}>
-    <h2>${near && html`<span class="near">${near}</span> `}${name} <span class="muted">${t.timeline.counts(talks.length, turns, notes)}</span></h2>
+    <h2><${DayName} day=${day} /> <span class="muted">${t.timeline.counts(talks.length, turns, notes)}</span></h2>
     ${[...talks, ...sessions.filter(({ session }) => !session)].map((each) => html`<${Session} key=${`${each.project} ${each.session}`} item=${each} whole=${whole} />`)}
   </section>`;
 }
@@ -95,9 +102,9 @@ function Session({ item, whole }) {
     <header>
       <time>${times[0] === times[1] ? times[0] || "" : times.join("–")}</time>
       ${item.session
-        ? html`<strong>${visible(item.host || "session")}</strong> <a class="mono" href=${address("timeline", [], { session: item.session })}>${visible(shortId(item.session))}</a>`
+        ? html`<strong>${visible(item.host || "session")}</strong> <a href=${address("timeline", [], { session: item.session })}>${t.told.oneSession} <span class="mono">${visible(shortId(item.session))}</span></a>`
         : html`<strong>${t.timeline.added}</strong>`}
-      ${item.branch && html`<${Chip}>${visible(item.branch)}<//>`}
+      ${item.branch && !USUAL_BRANCHES.has(item.branch) && html`<${Chip} title=${t.timeline.branch}>${visible(item.branch)}<//>`}
       ${item.project !== here && html`<${Chip} title=${item.project}>${visible(baseName(item.project))}<//>`}
       ${item.deliveries > 0 && html`<a class="small" href=${address("told", [], { session: item.session })}>${t.timeline.shown(item.deliveries, item.tokens)}</a>`}
     </header>
@@ -109,24 +116,25 @@ function Session({ item, whole }) {
   </article>`;
 }
 
+// A short request is the title, of a long one the first sentence; the rest of it follows.
 function Turn({ turn }) {
-  const details = [
-    turn.files.length && html`<span title=${turn.files.join("\n")}>${t.timeline.files(turn.files.length)}</span>`,
-    turn.commands.length && html`<span title=${turn.commands.join("\n")}>${t.timeline.commands(turn.commands.length)}</span>`,
-    turn.errors.length && html`<span class="failed" title=${turn.errors.join("\n")}>${t.timeline.failed(turn.errors.length)}</span>`,
-    turn.ended && html`<span class="failed">${visible(turn.ended)}</span>`,
-  ].filter(Boolean);
+  const { title, rest } = splitTitle(`User asked: ${turn.asked}`);
+  const more = rest.replace(/^User asked:\s*/, "");
+  const lists = [["files", turn.files], ["commands", turn.commands], ["failed", turn.errors]].filter(([, lines]) => lines.length);
   return html`<time class="muted">${clock(turn.at)}</time>
-    <div><a class="tl-link asked" dir="auto" href=${address("memory", [turn.memory])}>${turn.said && html`<${Chip} kind="type">${visible(turn.said)}<//> `}${visible(turn.asked || t.memory)}</a>
-      ${turn.outcome && html`<p class="outcome" dir="auto">${visible(turn.outcome)}</p>`}
-      ${details.length > 0 && html`<p class="tl-details">${details}</p>`}</div>`;
+    <div>${turn.said && html`<${Type} type=${turn.said} /> `}<a class="tl-link asked" dir="auto" href=${address("memory", [turn.memory])}><${Inline} text=${title || t.memory} /></a>
+      ${more && html`<p class="asked-rest" dir="auto"><${Inline} text=${more} /></p>`}
+      ${turn.outcome && html`<p class="outcome" dir="auto"><${Inline} text=${turn.outcome} /></p>`}
+      ${turn.ended && html`<p class="failed small">${visible(turn.ended)}</p>`}
+      ${lists.length > 0 && html`<details class="tl-details"><summary>${lists.map(([name, lines], index) => html`${index ? " · " : ""}<span class=${name === "failed" ? "failed" : ""}>${t.timeline[name](lines.length)}</span>`)}</summary>
+        ${lists.map(([name, lines]) => html`<ul class="plain-list mono ${name === "failed" ? "failed" : ""}" aria-label=${t.timeline[name](lines.length)}>${lines.map((line) => html`<li>${visible(line)}</li>`)}</ul>`)}</details>`}</div>`;
 }
 
 function Note({ note, base }) {
+  const { title } = splitTitle(note.text);
   return html`<time class="muted">${clock(note.at)}</time>
-    <div class=${note.superseded ? "old" : ""}>${note.type && html`<${Chip} kind="type">${visible(note.type)}<//> `}
-      <a class="tl-link" dir="auto" href=${address("memory", [note.memory])}>${visible(note.text || shortPath(note.source, base))}</a>
+    <div class=${note.superseded ? "old" : ""}><${Type} type=${note.type} /> <a class="tl-link" dir="auto" href=${address("memory", [note.memory])}>${title ? html`<${Inline} text=${title} />` : visible(shortPath(note.source, base))}</a>
       ${!note.type && html` <span class="muted small">${visible(shortPath(note.source, base))} · ${t.timeline.sections(note.sections)}</span>`}
       ${note.superseded && html` <span class="muted small">${t.timeline.superseded}</span>`}
-      ${note.origin && note.origin !== "user" && note.type && html` <span class="muted small">${t.origins[note.origin] || visible(note.origin)}</span>`}</div>`;
+      ${note.origin && note.origin !== "user" && note.type && html` <span class="muted small">${t.told.origin[note.origin] || visible(note.origin)}</span>`}</div>`;
 }

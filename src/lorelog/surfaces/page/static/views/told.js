@@ -1,21 +1,24 @@
-// What agents were told: deliveries by session, guards with their back-test, and an inbox of what waits for a person's word.
+// What agents were shown: deliveries by session, what each memory cost, rules, failures, guards, and an inbox of what waits for a person's word.
 
-import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Section, visible, showDate, shortId, baseName, plural } from "../ui.js";
+import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Skeleton, visible, showDate, shortId, baseName, plural } from "../ui.js";
 import { call, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere } from "../state.js";
 import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
+import { Failures } from "./told_failures.js";
 import { Guards, Rules } from "./told_guards.js";
 import { Inbox } from "./told_inbox.js";
+import { MemoryLink, Table } from "./told_table.js";
 
-const FIRST = 300, FEW = 20;
+const FIRST = 300, FEW = 50;
+const PARTS = { balance: Balance, rules: Rules, failures: Failures, guards: Guards, inbox: Inbox };
 
 export default function Told() {
-  const part = route.value.path[0] || "";
+  const part = PARTS[route.value.path[0]] ? route.value.path[0] : "";
   const { data: waiting } = useLoad((abort) => call("review.list", { limit: 1, all_projects: everywhere.value }, abort), [project.value, everywhere.value, revision.value.memories, revision.value.deliveries]);
-  const Part = { rules: Rules, guards: Guards, inbox: Inbox }[part] || Sessions;
+  const Part = PARTS[part] || Sessions;
   return html`<div class="told">
-    <header class="view-head"><h1>${t.nav.told}</h1>
+    <header class="view-head"><h1>${t.told.title}</h1>
       <nav class="tabs" aria-label=${t.told.parts}>${Object.entries(t.told.tabs).map(([name, label]) => html`<a href=${address("told", name ? [name] : [])} aria-current=${name === part ? "page" : null}>${label}${name === "inbox" && waiting?.total_count ? html` <span class="badge">${waiting.total_count}</span>` : ""}</a>`)}</nav>
     </header>
     <${Part} /></div>`;
@@ -28,6 +31,9 @@ function Sessions() {
   const { data, error } = useLoad((abort) => call("delivery.list", filters, abort), [JSON.stringify(filters), project.value, revision.value.deliveries, revision.value.memories]);
   useKeys({ Escape: () => (query.session || query.kind ? go("told") : go("search")) });
   const found = data?.deliveries || [];
+  const hasGuards = found.some(({ guard }) => guard);
+  const { data: listed } = useLoad((abort) => (hasGuards ? call("guard.list", { all_projects: everywhere.value }, abort) : null), [hasGuards, everywhere.value, project.value, revision.value.deliveries]);
+  const guards = new Map((listed?.guards || []).map((guard) => [guard.id, guard]));
   const sessions = Object.entries(Object.groupBy(found, (each) => `${each.host} ${each.session}`));
   return html`
     <div class="filters">
@@ -37,14 +43,13 @@ function Sessions() {
       ${data && html`<span class="muted" aria-live="polite">${t.told.total(data.total_count, data.total_tokens)}</span>`}
     </div>
     ${error && html`<${ErrorNotice} error=${error} />`}
-    ${!data && !error && html`<p class="muted">${t.loading}</p>`}
+    ${!data && !error && html`<${Skeleton} lines=${8} />`}
     ${data && !found.length && html`<${Notice} kind="calm"><p>${query.kind || query.session ? t.told.emptyFilter : t.told.empty}</p><//>`}
-    ${sessions.map(([key, deliveries]) => html`<${SessionDeliveries} key=${key} deliveries=${deliveries} />`)}
-    ${data && data.total_count > found.length && limit < 1000 && html`<p><button type="button" onClick=${() => setLimit(1000)}>${t.timeline.older}</button></p>`}
-    <${Balance} />`;
+    ${sessions.map(([key, deliveries]) => html`<${SessionDeliveries} key=${key} deliveries=${deliveries} guards=${guards} />`)}
+    ${data && data.total_count > found.length && limit < 1000 && html`<p><button type="button" onClick=${() => setLimit(1000)}>${t.timeline.older}</button></p>`}`;
 }
 
-function SessionDeliveries({ deliveries }) {
+function SessionDeliveries({ deliveries, guards }) {
   const [{ host, session, project: place }] = deliveries;
   const here = project.value || server.value?.project;
   const memories = deliveries.flatMap(({ memories: each }) => each);
@@ -53,49 +58,62 @@ function SessionDeliveries({ deliveries }) {
   const first = localTime(deliveries.at(-1).at);
   const ordered = [...deliveries].sort((a, b) => a.at.localeCompare(b.at));
   return html`<section class="told-session">
-    <h2><strong>${visible(host)}</strong> <a class="mono" href=${address("timeline", [], { session })} title=${t.told.timeline}>${visible(shortId(session))}</a>
+    <h2><strong>${visible(host)}</strong> <a href=${address("timeline", [], { session })} title=${t.told.timeline}>${t.told.oneSession} <span class="mono">${visible(shortId(session))}</span></a>
       ${place !== here && html`<${Chip} title=${place}>${visible(baseName(place))}<//>`}
       <time class="muted">${showDate(first)}</time>
       <span class="grow"></span><span class="muted">${t.told.session(known.filter(({ used }) => used).length, known.length)} · ${plural(tokens, "token")}</span></h2>
-    <div class="scroll-x" tabIndex="0" role="region" aria-label=${`${host} ${shortId(session)}`}><table class="told-table"><thead><tr>${t.told.columns.map((name) => html`<th scope="col" class=${name === t.told.columns[5] ? "number" : ""}>${name}</th>`)}</tr></thead>
-      ${ordered.map((each) => html`<${DeliveryRows} each=${each} day=${first.slice(0, 10)} />`)}
-    </table></div></section>`;
+    <${Table} label=${`${host} ${shortId(session)}`} columns=${t.told.columns} numbers=${[5]}>
+      ${ordered.map((each) => html`<${DeliveryRows} each=${each} day=${first.slice(0, 10)} guard=${guards.get(each.guard)} />`)}<//></section>`;
 }
 
-function Use({ memory, kind }) {
-  if (memory.used) return html`<span class="use yes">${t.told.how[memory.how] || visible(memory.how)}</span>`;
-  // A rule of the list at the start that is silently obeyed leaves no sign: only a memory that a match brought may be of no use.
-  return html`<span class="use ${memory.used === false && kind !== "standing" ? "no" : ""}">${memory.used === false ? t.told.noSign : t.card.unknownUse}</span>`;
+// Green: a use was seen. Red: the user was against it. Grey: nothing was seen, or nothing is known yet.
+function Use({ memory }) {
+  if (memory.how) return html`<span class="use ${memory.used ? "yes" : "against"}">${t.told.how[memory.how] || visible(memory.how)}</span>`;
+  return html`<span class="use" title=${memory.used === null ? t.told.unknownWhy : t.told.unusedWhy}>${memory.used === null ? t.told.unknownUse : t.told.noUse}</span>`;
 }
 
-function DeliveryRows({ each, day }) {
+function DeliveryRows({ each, day, guard }) {
   const at = localTime(each.at);
+  const action = each.action && (t.told.action[each.action] || visible(each.action));
   const because = each.guard
-    ? html`<a href=${address("told", ["guards"])}>${visible(shortId(each.guard))}</a> ${t.told.action[each.action] || visible(each.action)}`
-    : html`${each.cue ? html`<code>${visible(each.cue)}</code>` : t.told.because[each.kind] || visible(each.kind)}${each.action && html` · ${t.told.action[each.action] || visible(each.action)}`}`;
+    ? html`<a href=${address("told", ["guards"])}>${t.told.kinds.guard}</a> ${guard && html`<code>${visible(guard.command || guard.content || guard.paths.join(", ") || guard.tool)}</code> `}${action}`
+    : html`${each.cue ? html`<code>${visible(each.cue)}</code>` : t.told.because[each.kind] || visible(each.kind)}${action && ` · ${action}`}`;
   const rows = each.memories.length ? each.memories : [null];
   return html`<tbody>${rows.map((memory, index) => html`<tr>
     ${index === 0 && html`<td rowSpan=${rows.length}><time>${at.startsWith(day) ? at.slice(11) : showDate(at)}</time></td>
       <td rowSpan=${rows.length}>${t.told.moments[each.moment] || visible(each.moment)}</td>
       <td rowSpan=${rows.length} class="because">${because}</td>`}
-    <td class="what">${memory && html`${memory.type && html`<${Chip} kind="type">${visible(memory.type)}<//> `}<a href=${address("memory", [memory.id])} dir="auto">${visible(memory.text) || html`<span class="muted">${shortId(memory.id)} ${t.told.gone}</span>`}</a>`}</td>
-    <td>${memory && html`<${Use} memory=${memory} kind=${each.kind} />`}</td>
-    ${index === 0 && html`<td rowSpan=${rows.length} class="number">${each.tokens}</td>`}</tr>`)}</tbody>`;
+    <td class="what">${memory && html`<${MemoryLink} memory=${memory} />`}</td>
+    <td>${memory && html`<${Use} memory=${memory} />`}</td>
+    ${index === 0 && html`<td rowSpan=${rows.length} class="number tokens">${each.tokens}</td>`}</tr>`)}</tbody>`;
 }
 
-// What each memory cost, and what was seen of its use; the most expensive first.
+/* ---- what each memory cost, and what was seen of its use; the most expensive first --------------------------------- */
+
 function Balance() {
   const [limit, setLimit] = useState(FEW);
-  const { data } = useLoad((abort) => call("delivery.balance", { limit, all_projects: everywhere.value }, abort), [limit, everywhere.value, project.value, revision.value.deliveries, revision.value.memories]);
-  if (!data?.total_count) return null;
-  const signs = (memory) => Object.entries(memory.signs).map(([sign, count]) => `${t.told.times(count)} ${t.told.how[sign] || sign}`).join(", ");
-  return html`<${Section} title=${t.told.balance} aside=${data.sinking ? t.told.sinking(data.sinking, data.sinking_delivered) : ""}>
-    <div class="scroll-x" tabIndex="0" role="region" aria-label=${t.told.balance}><table class="told-table"><thead><tr>${t.told.balanceColumns.map((name, index) => html`<th scope="col" class=${index < 2 ? "number" : ""}>${name}</th>`)}</tr></thead>
-      <tbody>${data.memories.map((memory) => html`<tr>
-        <td class="number">${t.told.times(memory.delivered)}</td><td class="number">${memory.tokens.toLocaleString("en")}</td>
-        <td><span class="use ${memory.used ? "yes" : memory.sinks ? "no" : ""}">${signs(memory) || t.told.noSign}</span></td>
-        <td>${memory.contradicted ? t.told.times(memory.contradicted) : ""}</td>
-        <td class="what">${memory.type && html`<${Chip} kind="type">${visible(memory.type)}<//> `}<a href=${address("memory", [memory.id])} dir="auto">${visible(memory.text)}</a> ${memory.sinks && html`<${Chip} kind="warn">${t.told.sinks}<//>`}</td>
-        <td><time class="muted">${showDate(memory.last).slice(0, 10)}</time></td></tr>`)}</tbody></table></div>
-    ${data.total_count > data.memories.length && limit < 1000 && html`<p><button type="button" onClick=${() => setLimit(1000)}>${t.told.all}</button></p>`}<//>`;
+  const unused = Boolean(route.value.query.unused);
+  const { data, error } = useLoad((abort) => call("delivery.balance", { limit, unused, all_projects: everywhere.value }, abort), [limit, unused, everywhere.value, project.value, revision.value.deliveries, revision.value.memories]);
+  useKeys({ Escape: () => go("told") });
+  return html`<p class="muted">${t.told.balanceIntro}</p>
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    ${!data && !error && html`<${Skeleton} lines=${8} />`}
+    ${(data?.sinking > 0 || unused) && html`<div class="filters"><label class="inline"><input type="checkbox" checked=${unused} onChange=${(event) => refine({ unused: event.currentTarget.checked ? "yes" : "" })} />${t.told.onlySinking}</label></div>`}
+    ${data?.sinking > 0 && html`<${Notice} kind="warn"><p>${t.told.sinking(data.sinking, data.sinking_delivered)}</p><//>`}
+    ${data && !data.total_count && html`<${Notice} kind="calm"><p>${unused ? t.told.noSinking : t.told.empty}</p><//>`}
+    ${data?.total_count > 0 && html`<p class="muted" aria-live="polite">${t.told.balanceTotal(data.total_count, data.total_tokens)}</p>
+      <${Table} label=${t.told.tabs.balance} columns=${t.told.balanceColumns} numbers=${[1, 2, 4]}>
+        ${data.memories.map((memory) => html`<${BalanceRow} key=${memory.id} memory=${memory} />`)}<//>`}
+    ${data && data.total_count > data.memories.length && limit < 1000 && html`<p><button type="button" onClick=${() => setLimit(1000)}>${t.told.all}</button></p>`}`;
+}
+
+function BalanceRow({ memory }) {
+  const signs = Object.entries(memory.signs).map(([sign, count]) => `${t.told.how[sign] || visible(sign)} ${t.told.times(count)}`).join(", ");
+  return html`<tbody><tr>
+    <td class="what"><${MemoryLink} memory=${memory} /> ${memory.sinks && html`<${Chip} kind="warn" title=${t.told.sinksWhy}>${t.told.sinks}<//>`}</td>
+    <td class="number"><span class="only-narrow">${t.told.wasShown} </span>${t.told.times(memory.delivered)}</td>
+    <td class="number tokens">${memory.tokens.toLocaleString("en")}</td>
+    <td><span class="use ${memory.used ? "yes" : ""}">${signs || (memory.unused ? t.told.noUse : t.told.unknownUse)}</span></td>
+    <td class="number">${memory.contradicted > 0 && html`<span class="use against">${t.told.times(memory.contradicted)} <span class="only-narrow">${t.told.contradicted}</span></span>`}</td>
+    <td><time class="muted">${showDate(localTime(memory.last)).slice(0, 10)}</time></td></tr></tbody>`;
 }

@@ -1,10 +1,11 @@
 // Rules compared with what agents did. Guards: what they match, who wrote them, their back-test over captured calls, and every verb on them.
 
-import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, visible, showDate, shortId } from "../ui.js";
+import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Inline, Skeleton, inlineText, visible, showDate, shortId } from "../ui.js";
 import { call, revision, project } from "../api.js";
 import { address, go, everywhere, say } from "../state.js";
 import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
+import { Table } from "./told_table.js";
 
 export function Guards() {
   const [adding, setAdding] = useState(false);
@@ -12,7 +13,7 @@ export function Guards() {
   useKeys({ Escape: () => go("told") });
   return html`
     ${error && html`<${ErrorNotice} error=${error} />`}
-    ${!data && !error && html`<p class="muted">${t.loading}</p>`}
+    ${!data && !error && html`<${Skeleton} lines=${6} />`}
     ${(data?.notices || []).map((notice) => html`<${Notice} kind="warn">${visible(notice)}<//>`)}
     ${data && !data.guards.length && html`<${Notice} kind="calm"><p>${t.told.noGuards}</p><//>`}
     <ul class="guards">${(data?.guards || []).map((guard, index) => html`<${Guard} key=${guard.id} guard=${guard} open=${index === 0} />`)}</ul>
@@ -45,15 +46,15 @@ function Guard({ guard, open }) {
   const on = guard.state === "on";
   return html`<li class="guard ${on ? "" : "off"}">
     <div class="guard-head">
+      <h2 class="guard-message" dir="auto"><${Inline} text=${guard.message} /></h2>
       <${Chip} kind=${on ? (guard.action === "block" ? "bad" : "warn") : ""}>${on ? t.told.action[guard.action] : t.told.guardState[guard.state] || guard.state}<//>
-      <${Conditions} guard=${guard} />
-      <span class="grow"></span>
-      <span class="muted small">${guard.approved && guard.created_by === "agent" ? t.told.approved : t.told.by[guard.created_by] || ""} · ${localTime(guard.created).slice(0, 10)}${guard.project ? "" : ` · ${t.told.everywhere}`}</span>
-      <span class="mono small muted">${visible(guard.id)}</span>
+      ${guard.dismissals > 0 && html`<${Chip} kind="warn">${t.told.dismissals(guard.dismissals)}<//>`}
     </div>
-    <p class="guard-message" dir="auto">${visible(guard.message)} ${guard.memory && html`<a class="small" href=${address("memory", [guard.memory])}>${t.told.from}</a>`} ${guard.dismissals > 0 && html`<${Chip} kind="warn">${t.told.dismissals(guard.dismissals)}<//>`}</p>
+    <p class="line small muted"><${Conditions} guard=${guard} /><span class="grow"></span>
+      <span>${guard.approved && guard.created_by === "agent" ? t.told.approved : t.told.by[guard.created_by] || ""} · ${localTime(guard.created).slice(0, 10)}${guard.project ? "" : ` · ${t.told.everywhere}`}</span>
+      ${guard.memory && html`<a href=${address("memory", [guard.memory])}>${t.told.from}</a>`}<span class="mono">${visible(guard.id)}</span></p>
     ${error && html`<${ErrorNotice} error=${error} />`}
-    <div class="verbs" role="toolbar" aria-label=${visible(guard.id)}>
+    <div class="verbs" role="group" aria-label=${inlineText(guard.message)}>
       ${on ? html`<button type="button" onClick=${() => act("guard.disable", {}, t.told.saySwitched("off"))}>${t.told.turnOff}</button>` : html`
         <button type="button" onClick=${() => act("guard.enable", { action: "warn" }, t.told.saySwitched("on"))}>${t.told.turnOn}</button>
         <button type="button" onClick=${() => act("guard.enable", { action: "block" }, t.told.saySwitched("on"))}>${t.told.turnOnBlock}</button>`}
@@ -87,31 +88,47 @@ export function BackTest({ id, project: place, open = false }) {
 function Hit({ hit }) {
   return html`<li class="replay-hit"><div>
         <time class="muted">${showDate(localTime(hit.at))}</time> ${visible(hit.host)} <a class="mono small" href=${address("timeline", [], { session: hit.session_id })}>${visible(shortId(hit.session_id))}</a>
-        <code>${visible(hit.call)}</code> ${visible(hit.verdict)} <span class="use ${hit.corrected ? "yes" : "no"}">${hit.corrected ? t.told.corrected : t.told.notCorrected}</span></div>
+        <code>${visible(hit.call)}</code> ${visible(hit.verdict)} <span class="use ${hit.corrected ? "against" : ""}">${hit.corrected ? t.told.youCorrected : t.told.notCorrected}</span></div>
         ${hit.statement && html`<blockquote class="said" dir="auto">${visible(hit.statement)}</blockquote>`}</li>`;
 }
 
 export function Rules() {
-  const { data, error } = useLoad((abort) => call("guard.rules", {}, abort), [project.value]);
+  const { data, error } = useLoad((abort) => call("guard.rules", {}, abort), [project.value, revision.value.memories]);
   useKeys({ Escape: () => go("told") });
-  const telling = (data?.rules || []).filter((rule) => rule.forbids || rule.followed || rule.corrected);
+  const isTelling = (rule) => rule.forbids || rule.followed || rule.corrected;
+  const [telling, others] = [(data?.rules || []).filter(isTelling), (data?.rules || []).filter((rule) => !isTelling(rule))];
   return html`<p class="muted">${t.told.rulesIntro}</p>
     ${error && html`<${ErrorNotice} error=${error} />`}
-    ${!data && !error && html`<p class="muted">${t.told.testing}</p>`}
-    ${data && !telling.length && html`<${Notice} kind="calm"><p>${t.told.noRules}</p><//>`}
-    ${telling.length > 0 && html`<div class="scroll-x" tabIndex="0" role="region" aria-label=${t.told.tabs.rules}><table class="told-table"><thead><tr>${t.told.ruleColumns.map((name, index) => html`<th scope="col" class=${index < 4 ? "number" : ""}>${name}</th>`)}</tr></thead>
-      <tbody>${telling.map((rule) => html`<tr>${["applies", "followed", "broken", "corrected"].map((name) => html`<td class="number">${rule[name] || ""}</td>`)}<td class="what"><${RuleCalls} rule=${rule} /></td></tr>`)}</tbody></table></div>`}
-    ${data && html`<p class="muted small">${t.told.uncheckable(data.rules.length - telling.length)}</p>`}`;
+    ${!data && !error && html`<${Skeleton} lines=${6} />`}
+    ${data && !telling.length && html`<${Notice} kind="calm"><p><${Inline} text=${t.told.noRules} /></p><//>`}
+    ${telling.length > 0 && html`<p class="muted" aria-live="polite">${t.told.rulesTotal(telling.length, data.total)}</p>
+      <${Table} label=${t.told.tabs.rules} columns=${t.told.ruleColumns} numbers=${[1, 2, 3, 4]}>${telling.map((rule) => html`<${RuleRow} key=${rule.id} rule=${rule} />`)}<//>`}
+    ${others.length > 0 && html`<details class="back-test"><summary>${t.told.uncheckable(others.length)}</summary><ul class="plain-list">${others.map((rule) => html`<li dir="auto"><${RuleText} rule=${rule} /></li>`)}</ul></details>`}`;
+}
+
+const RuleText = ({ rule }) => html`${rule.is_line && html`<code>${visible(rule.id)}</code> `}<${Inline} text=${rule.text} />`;
+
+// How often a rule was followed and broken, of the calls that it applies to: what is left of the bar shows neither.
+function RuleRow({ rule }) {
+  const counts = [["followed", rule.followed], ["broken", rule.broken], ["corrected", rule.corrected]];
+  const share = (count) => ({ width: `${(100 * count) / Math.max(1, rule.applies)}%` });
+  return html`<tbody><tr>
+    <td class="what"><${RuleCalls} rule=${rule} /></td>
+    <td class="number">${rule.applies > 0 && html`<span class="adherence" aria-hidden="true"><i class="yes" style=${share(rule.followed)}></i><i class="against" style=${share(rule.broken)}></i></span>`}${rule.applies.toLocaleString("en")} <span class="only-narrow">${rule.applies === 1 ? t.told.call : t.told.calls}</span></td>
+    ${counts.map(([name, count]) => html`<td class="number">${count > 0 && html`<span class="use ${name === "followed" ? "yes" : "against"}">${count.toLocaleString("en")} <span class="only-narrow">${t.told[name]}</span></span>`}</td>`)}
+    <td><time class="muted">${rule.last_broken && showDate(localTime(rule.last_broken)).slice(0, 10)}</time></td></tr></tbody>`;
 }
 
 function RuleCalls({ rule }) {
   const [shown, setShown] = useState(false);
   const { data, error } = useLoad((abort) => (shown ? call("guard.rules", { id: rule.id, limit: 50 }, abort) : null), [rule.id, shown]);
   return html`<details class="back-test" open=${shown} onToggle=${(event) => setShown(event.currentTarget.open)}>
-    <summary dir="auto">${rule.is_line && html`<code>${visible(rule.id)}</code> `}${visible(rule.text)}</summary>
-    ${shown && !data && !error && html`<p class="muted small">${t.told.testing}</p>`}
+    <summary dir="auto"><${RuleText} rule=${rule} />${rule.rests && html` <${Chip}>${t.told.rests}<//>`}</summary>
+    ${shown && !data && !error && html`<${Skeleton} lines=${2} />`}
     ${error && html`<${ErrorNotice} error=${error} />`}
-    <ul class="plain-list">${(data?.calls || []).map((hit) => html`<${Hit} hit=${hit} />`)}</ul></details>`;
+    ${data && !data.calls.length && html`<p class="muted small">${t.told.noCalls}</p>`}
+    <ul class="plain-list">${(data?.calls || []).map((hit) => html`<${Hit} hit=${hit} />`)}</ul>
+    ${!rule.is_line && html`<p class="small"><a href=${address("memory", [rule.id])}>${t.told.openRule}</a></p>`}</details>`;
 }
 
 function AddGuard({ onClose }) {

@@ -1,11 +1,12 @@
 // The inbox: what the user said and nobody filed, proposals of judges and agents, summaries, imports and guards, each to approve or refuse.
 
-import { html, useState, useEffect, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Markdown, visible, showDate, shortId, baseName } from "../ui.js";
+import { html, useState, useEffect, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Inline, Markdown, Skeleton, Type, splitTitle, visible, showDate, shortId, baseName } from "../ui.js";
 import { call, callConfirmed, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere, say } from "../state.js";
 import { t } from "../texts.js";
-import { localTime } from "./timeline.js";
+import { DayName, localTime } from "./timeline.js";
 import { BackTest } from "./told_guards.js";
+import { Table } from "./told_table.js";
 
 const KINDS = ["statement", "proposal", "rule", "guard", "rest", "summary", "import"];
 const FIRST = 200;
@@ -80,12 +81,12 @@ export function Inbox() {
     <p class="muted">${t.told.inboxIntro}</p>
     ${data && html`<${Judge} judge=${data.judge} />`}
     ${error && html`<${ErrorNotice} error=${error} />`}
-    ${!data && !error && html`<p class="muted">${t.loading}</p>`}
+    ${!data && !error && html`<${Skeleton} lines=${8} />`}
     ${all > 0 && html`<div class="filters" role="group" aria-label=${t.told.filterLabel}>${["", ...KINDS].filter((name) => !name || counts[name]).map((name) => html`<button type="button" class="chip ${kind === name ? "active" : ""}" aria-pressed=${kind === name} onClick=${() => refine({ kind: name })}>${name ? t.told.kindsOf[name] : t.told.kinds[""]} ${(name ? counts[name] : all).toLocaleString("en")}</button>`)}</div>`}
     ${data && !items.length && html`<${Notice} kind="calm"><p>${t.told.inboxEmpty}</p><//>`}
     ${items.some(isStatement) && html`<div class="line inbox-bulk"><button type="button" class="small" onClick=${() => toggle(items)}>${t.told.markAll(items.filter(isStatement).length)}</button>
       ${chosen.length > 0 && html`<button type="button" class="small danger" onClick=${() => setClosing(true)}>${t.told.closeMarked(chosen.length)}</button>`}</div>`}
-    ${groups.map((members) => html`<section key=${groupOf(members[0])} class="inbox-group"><h2>${showDate(localTime(members[0].date).slice(0, 10))} <span class="muted">${visible(baseName(members[0].project))}</span>
+    ${groups.map((members) => html`<section key=${groupOf(members[0])} class="inbox-group"><h2><${DayName} day=${localTime(members[0].date).slice(0, 10)} /> <span class="muted">${visible(baseName(members[0].project))}</span>
         ${members.filter(isStatement).length > 1 && html`<button type="button" class="small" onClick=${() => toggle(members)}>${t.told.markDay(members.filter(isStatement).length)}</button>`}</h2>
       <ul class="inbox">${members.map((item) => html`<${Item} key=${keyOf(item)} item=${item} selected=${item === items[at]} marked=${marked.has(keyOf(item))} onMark=${() => toggle([item])} onSelect=${() => setSelected(items.indexOf(item))} decide=${decide} onWord=${() => setWording(item)} />`)}</ul></section>`)}
     ${data && data.total_count > items.length && html`<p class="muted">${t.told.shown(items.length, data.total_count)} ${limit < 1000 && html`<button type="button" onClick=${() => setLimit(1000)}>${t.timeline.older}</button>`}</p>`}
@@ -96,33 +97,46 @@ export function Inbox() {
 
 // Who may judge, what waits for it, and what it did and cost.
 function Judge({ judge }) {
-  const who = judge.judge === "none" ? html`${t.told.noJudge} <a href=${address("settings", [], { q: "review.judge" })}>review.judge</a>` : t.told.judgeIs(visible(judge.judge));
-  return html`<div class="judge"><p>${who}${judge.open > 0 && ` ${t.told.judgeWaits(judge.open, judge.tokens)}`}</p>
+  const who = judge.judge === "none" ? html`${t.told.noJudge} <a href=${address("settings", [], { q: "review.judge" })}>${t.told.allowJudge}</a>.` : t.told.judgeIs(visible(judge.judge));
+  const counts = ({ statements, filed, calls, failures, tokens }) => [statements, filed, calls, failures, tokens];
+  return html`<div class="judge-state muted"><p>${who}${judge.open > 0 && ` ${t.told.judgeWaits(judge.open, judge.tokens)}`}</p>
     ${judge.problem && html`<${Notice} kind="warn"><p>${visible(judge.problem)}. ${t.told.judgeFailed}</p><//>`}
-    ${judge.runs.length > 0 && html`<details><summary>${t.told.judgeRuns}</summary><div class="scroll-x" tabIndex="0" role="region" aria-label=${t.told.judgeRuns}><table class="told-table"><thead><tr>${t.told.runColumns.map((name, index) => html`<th scope="col" class=${index > 1 ? "number" : ""}>${name}</th>`)}</tr></thead>
-      <tbody>${judge.runs.map((run) => html`<tr><td><time>${showDate(localTime(run.at))}</time></td><td>${visible(run.judge)}</td>${[run.statements, run.filed, run.calls, run.failures, run.tokens].map((count) => html`<td class="number">${count.toLocaleString("en")}</td>`)}</tr>`)}</tbody></table></div></details>`}</div>`;
+    ${judge.runs.length > 0 && html`<details><summary>${t.told.judgeRuns}</summary><${Table} label=${t.told.judgeRuns} columns=${t.told.runColumns} numbers=${[2, 3, 4, 5, 6]}>
+      <tbody>${judge.runs.map((run) => html`<tr><td><time>${showDate(localTime(run.at))}</time></td><td>${visible(run.judge)}</td>${counts(run).map((count, index) => html`<td class="number">${count.toLocaleString("en")} <span class="only-narrow">${t.told.runColumns[index + 2]}</span></td>`)}</tr>`)}</tbody><//></details>`}</div>`;
 }
+
+// The first sentence is the title; lists, which have none, are shown as they are.
+function ItemText({ item }) {
+  if (isStatement(item)) return html`<p class="markdown said item-title" dir="auto"><${Inline} text=${item.text} /></p>`;
+  if (/^\s*([-*+|>#]|\d+[.)])\s/.test(item.text)) return html`<${Markdown} text=${item.text} />`;
+  const { title, rest } = splitTitle(item.text);
+  return rest === item.text ? html`<${Markdown} text=${item.text} />` : html`<p class="markdown item-title" dir="auto"><${Inline} text=${title} /></p>${rest && html`<${Markdown} text=${rest} />`}`;
+}
+
+const KIND_COLOURS = { guard: "warn", rule: "new", statement: "new", proposal: "new" };
 
 function Item({ item, selected, marked, onMark, onSelect, decide, onWord }) {
   const here = project.value || server.value?.project;
   const isGuard = item.kind === "guard";
   const does = item.kind === "import" && item.becomes_rule ? "importRule" : item.kind;
   const open = isGuard ? item.source && address("memory", [item.source]) : address("memory", [item.id]);
+  const said = t.told.saidAs[item.type];
   return html`<li class="inbox-item ${selected ? "selected" : ""}" aria-current=${selected ? "true" : null} onClick=${onSelect} onFocusIn=${onSelect}>
     <div class="inbox-head">
       ${isStatement(item) && html`<input type="checkbox" aria-label=${t.told.mark} checked=${marked} onChange=${onMark} />`}
-      <${Chip} kind=${{ guard: "warn", rule: "type", statement: "type", proposal: "type" }[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
-      ${!isGuard && item.type !== item.kind && html`<span class="muted small">${visible(item.type)}</span>`}
-      <span class="muted small">${t.told.origin[item.origin] || visible(item.origin)}</span>
+      <${Chip} kind=${KIND_COLOURS[item.kind] || ""}>${t.told.kindsOf[item.kind]}<//>
+      ${isStatement(item) ? said && html`<span class="muted small">${said}</span>` : !isGuard && item.type !== item.kind && html`<${Type} type=${item.type} />`}
+      ${!isStatement(item) && html`<span class="muted small">${t.told.origin[item.origin] || visible(item.origin)}</span>`}
       ${item.sessions > 1 && html`<${Chip}>${t.told.sessions(item.sessions)}<//>`}
-      ${item.session && html`<a class="mono small" href=${address("timeline", [], { session: item.session })}>${visible(shortId(item.session))}</a>`}
       ${item.project !== here && html`<${Chip} title=${item.project}>${visible(baseName(item.project))}<//>`}
-      <span class="grow"></span><time class="muted small">${showDate(localTime(item.date))}</time>
+      <span class="grow"></span>
+      ${item.session && html`<a class="small" href=${address("timeline", [], { session: item.session })}>${t.told.oneSession} <span class="mono">${visible(shortId(item.session))}</span></a>`}
       ${open && html`<a class="small" href=${open}>${t.memory}</a>`}
+      <time class="muted small">${localTime(item.date).slice(11, 16)}</time>
     </div>
+    <${ItemText} item=${item} />
     ${isGuard && html`<p><code>${visible(item.conditions)}</code></p>`}
-    ${isStatement(item) ? html`<p class="markdown said" dir="auto">${visible(item.text)}</p>` : html`<${Markdown} text=${item.text} />`}
-    ${item.about && html`<p class="muted small" dir="auto">${t.told.about}: ${visible(item.about)}</p>`}
+    ${item.about && html`<p class="muted small" dir="auto">${t.told.about} <${Inline} text=${item.about} /></p>`}
     ${isGuard && html`<${BackTest} id=${item.id} project=${item.project} />`}
     <div class="verbs">
       <button type="button" class=${selected ? "primary" : ""} title=${t.told.approveDoes[does]} onClick=${() => decide(item, "approve")}>${t.told.approve}</button>
