@@ -261,6 +261,8 @@ class BackgroundIndexThread(TenantThread):
 
     def _index_tenant(self, tenant: str, directory: str) -> bool:
         """Index what a tenant has written since the last pass. Return False if its index is locked."""
+        from lorelog.operations.review import count_inbox
+
         stamp = self._stamp(tenant, directory)
         if stamp is None or stamp == self._indexed.get(tenant) or self._stopped.is_set():
             return True
@@ -271,7 +273,10 @@ class BackgroundIndexThread(TenantThread):
             return not self._stopped.is_set()
 
         try:
-            self._engine_at(tenant, directory).run_background_work(may_continue)
+            engine = self._engine_at(tenant, directory)
+            engine.run_background_work(may_continue)
+            if may_continue():
+                count_inbox(engine, self._environment)
         except StoreBusy:
             return False
         except Exception as error:

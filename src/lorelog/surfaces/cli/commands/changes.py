@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from shlex import quote
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
 from lorelog.surfaces.cli.arguments import expand_path, read_text
@@ -318,7 +319,11 @@ def run_forget(args: argparse.Namespace) -> int:
     if args.match == "-":
         args.match = sys.stdin.read().strip()
     if args.dry_run or not args.yes:
-        preview = call_command(args, dry_run=True, receipt=args.verify or "")
+        try:
+            preview = call_command(args, dry_run=True, receipt=args.verify or "")
+        except NotFound as error:
+            words = quote(one_line(" ".join(args.ids)))
+            raise NotFound(error.message, hint=f"by its words: lorelog forget --match {words}") from None
         (print_json if args.json else _show_preview)(preview)
         if args.dry_run:
             return 0
