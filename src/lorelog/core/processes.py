@@ -110,7 +110,7 @@ def process_activity(pid: int) -> tuple[str, str]:
 
         words = ["ps", "-o", "stat=", "-o", "time=", "-p", str(pid)]
         try:
-            shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()  # noqa: S603
+            shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
         except OSError:
             shown = []
         return (shown[0][:1], shown[1]) if len(shown) == 2 else ("", "")
