@@ -146,7 +146,7 @@ def test_words_instead_of_an_id_are_forgotten_by_match(words: tuple[str, ...], s
     done = shell("forget", *words)
 
     assert done.status == 1
-    assert "lorelog forget --match 'the walrus'" in done.err
+    assert 'lorelog forget --match "the walrus"' in done.err
 
 
 def git(*words: str, cwd: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from shlex import quote
 
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, UsageError, plural
 from lorelog.surfaces.cli.arguments import expand_path, read_text
@@ -19,7 +18,6 @@ from lorelog.surfaces.cli.client import (
     print_reply,
     progress_bar,
 )
-from lorelog.surfaces.cli.record_text import format_time
 from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate, without_comments
 
 TYPE_CHECKING = False
@@ -358,6 +356,8 @@ def _describe_change(args: argparse.Namespace, change: OwnChange) -> Json:
 
 
 def _format_change(change: Json) -> str:
+    from lorelog.surfaces.cli.record_text import format_time
+
     more = len(change["of"]) - _MAX_DIFFERENT_SHOWN
     shown = ", ".join(change["of"][:_MAX_DIFFERENT_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
     return one_line(f"{format_time(change['at'])}  {change['what']} {shown}")
@@ -396,8 +396,8 @@ def run_forget(args: argparse.Namespace) -> int:
         try:
             preview = call_command(args, dry_run=True, receipt=args.verify or "")
         except NotFound as error:
-            words = quote(one_line(" ".join(args.ids)))
-            raise NotFound(error.message, hint=f"by its words: lorelog forget --match {words}") from None
+            hint = f'by its words: lorelog forget --match "{one_line(" ".join(args.ids))}"'
+            raise NotFound(error.message, hint=hint) from None
         (print_json if args.json else _show_preview)(preview)
         if args.dry_run:
             return 0
