@@ -275,8 +275,7 @@ class BackgroundIndexThread(TenantThread):
         try:
             engine = self._engine_at(tenant, directory)
             engine.run_background_work(may_continue)
-            if may_continue():
-                count_inbox(engine, self._environment)
+            count_inbox(engine, self._environment)
         except StoreBusy:
             return False
         except Exception as error:
@@ -514,9 +513,8 @@ class Daemon:
         elif self._is_check_due(now):
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
-            self._unload_thread = _start_thread(
-                self._unload_idle_models, self._resources, self._settings, name="lorelog-rest"
-            )
+            arguments = (self._resources, self._settings)
+            self._unload_thread = _start_thread(self._unload_idle_models, *arguments, name="lorelog-rest")
 
     def _is_check_due(self, now: float) -> bool:
         """Return whether to look for memory to give back: now and then, after it grew, and once in a pause."""
@@ -541,10 +539,7 @@ class Daemon:
             self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
             self._drain_thread.start()
 
-        steps: dict[str, Callable[[DaemonSettings], None]] = {
-            "settle": self._start_indexing,
-            "drain": start_draining,
-        }
+        steps: dict[str, Callable[[DaemonSettings], None]] = {"settle": self._start_indexing, "drain": start_draining}
         if settings.watch.enabled:
             steps |= {"watch": self._start_watching, "code": self._start_code_indexing}
         if settings.daemon.http:
