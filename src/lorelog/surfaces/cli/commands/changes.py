@@ -397,7 +397,7 @@ def run_forget(args: argparse.Namespace) -> int:
             preview = call_command(args, dry_run=True, receipt=args.verify or "")
         except NotFound as error:
             hint = f'by its words: lorelog forget --match "{one_line(" ".join(args.ids))}"'
-            raise NotFound(error.message, hint=hint) from None
+            raise NotFound(error.message, hint=hint if args.ids else error.hint) from None
         (print_json if args.json else _show_preview)(preview)
         if args.dry_run:
             return 0

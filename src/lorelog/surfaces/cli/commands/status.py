@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from lorelog.core.errors import DaemonError, LorelogError, UsageError, plural
 from lorelog.light.daemon_connection import find_address, is_listening
 from lorelog.surfaces.cli.client import call_operation, print_note, print_notes, print_reply, print_table
@@ -77,6 +75,7 @@ def run_status_overview(args: argparse.Namespace) -> int:
 def _read_day(args: argparse.Namespace) -> Json:
     """Return what was shown today and what waits, from the files of hooks: no operation is called."""
     import os
+    from pathlib import Path
     from time import strftime
 
     from lorelog.light.delivery_files import DeliveryFiles, read_start
