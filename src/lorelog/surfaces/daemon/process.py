@@ -273,9 +273,7 @@ class BackgroundIndexThread(TenantThread):
             return not self._stopped.is_set()
 
         try:
-            engine = self._engine_at(tenant, directory)
-            engine.run_background_work(may_continue)
-            count_inbox(engine, self._environment)
+            self._engine_at(tenant, directory).run_background_work(may_continue, lambda engine: count_inbox(engine, {}))
         except StoreBusy:
             return False
         except Exception as error:
