@@ -91,8 +91,10 @@ class Engine(ProjectScope):
             refresh=self.refresh_delivery,
         )
 
-    def run_background_work(self, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Embed records, and check the code that memories mention, as long as `go_on` returns True."""
+    def run_background_work(
+        self, go_on: Callable[[], bool] = lambda: True, finish: Callable[[Engine], object] = lambda _: None
+    ) -> None:
+        """Embed records, and check the code that memories mention, as long as `go_on` returns True; at last `finish`."""
         from lorelog.services.maintenance.index import run_background_work
 
         with suppress(LorelogError):
@@ -102,6 +104,7 @@ class Engine(ProjectScope):
             self.refresh_delivery(check_code=True)
             with suppress(LorelogError, OSError):
                 self.reviewer({}).note_waiting()
+                finish(self)
 
     def recall_sources(self) -> RecallSources:
         """Return where memories for a prompt come from."""

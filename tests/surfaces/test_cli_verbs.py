@@ -10,6 +10,7 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.surfaces.cli.commands import COMMANDS, guide
 
 JOURNAL = """# 2026-03-05
 
@@ -213,13 +214,13 @@ def test_a_missing_key_stops_only_commands_that_need_it(
     assert shell("status", "index").status == shell("list").status == 0
 
 
-@pytest.mark.parametrize("name", ["bash", "zsh", "fish", "powershell"])
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish", "tcsh", "powershell"])
 def test_completion_scripts_know_the_commands(shell: Shell, name: str) -> None:
-    """The completion script names every command and an option."""
+    """The completion script names every command and every option."""
     script = shell("completion", name).out
+    options = {option for action in guide._iter_actions(guide.build_full_parser()) for option in action.option_strings}
 
-    assert "search" in script
-    assert "all-projects" in script
+    assert [word for word in {*COMMANDS, *options} if word.lstrip("-") not in script] == []
 
 
 @pytest.mark.parametrize(("line", "wanted"), [("lorelog sea", "search"), ("lorelog index draf", "drafts")])

@@ -102,6 +102,29 @@ def test_an_error_that_was_never_seen_has_no_notes_about_the_search(shell: Shell
     assert done.err == ""
 
 
+def test_text_that_was_not_traced_is_mentioned(shell: Shell, project: Path) -> None:
+    """`why` does not call new what it shows a memory of."""
+    shell("add", "undefined: paths.ParseTrailer was renamed to ReadTrailer", "--type", "decision")
+
+    done = shell("why", "undefined: paths.ParseTrailer")
+
+    assert "Not traced as an error; mentioned here:" in done.out
+    assert "Not seen before" not in done.out
+
+
+def test_a_provider_whose_vectors_are_there_is_not_to_be_embedded_again(
+    shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config set` back to the model that made the vectors of the index does not advise to make them again."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.delenv("LORELOG_EMBEDDING_PROVIDER")
+    shell("config", "set", "embedding.provider", "fake")
+    shell("add", "the walrus sleeps")
+
+    assert "--reembed" in shell("config", "set", "embedding.provider", "openai").err
+    assert shell("config", "set", "embedding.provider", "fake").err == ""
+
+
 def test_setting_a_provider_without_its_key_warns(
     shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +138,15 @@ def test_setting_a_provider_without_its_key_warns(
     assert done.status == 0
     assert "set OPENAI_API_KEY" in done.err
     assert "lorelog index --reembed" in done.err
+
+
+@pytest.mark.parametrize("words", [("the walrus",), ("the", "walrus"), ("--dry-run", "the walrus")])
+def test_words_instead_of_an_id_are_forgotten_by_match(words: tuple[str, ...], shell: Shell, project: Path) -> None:
+    """`forget` with words names the option that takes words."""
+    done = shell("forget", *words)
+
+    assert done.status == 1
+    assert 'lorelog forget --match "the walrus"' in done.err
 
 
 def git(*words: str, cwd: Path) -> str:

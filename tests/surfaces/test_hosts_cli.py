@@ -14,6 +14,7 @@ from tests.surfaces.conftest import Shell, run_process, write
 from tests.surfaces.test_terminal import sit
 
 from lorelog.hosts import HOSTS
+from lorelog.hosts.documented import ALL_TITLES
 from lorelog.services.install.manifests import resolve_command
 
 
@@ -41,6 +42,34 @@ def test_a_dry_run_shows_a_diff_and_writes_nothing(host: str, shell: Shell, user
     assert "Nothing was written" in shown.out
     assert tree(user) == before
     assert shell("hosts", "status", host, "--json").json["hosts"][0]["installed"] == "missing"
+
+
+@pytest.mark.parametrize("own", [None, '{"model": "opus",\n "hooks": {}}', '{"statusLine": {"command": "mine"}}'])
+def test_a_status_line_is_installed_on_request_and_taken_back(own: str | None, shell: Shell, user: Path) -> None:
+    """--statusline adds a command to Claude Code's settings that prints one line; uninstalling restores the bytes; another one is kept."""
+    settings = user / ".claude" / "settings.json"
+    if own:
+        write(settings, own)
+    before = tree(user / ".claude")
+    assert shell("hosts", "install", "claude").status == 0
+    assert (settings.read_text() if settings.exists() else None) == own
+    done = shell("hosts", "install", "claude", "--statusline")
+    if own and "statusLine" in own:
+        assert (done.status, settings.read_text()) == (1, own)
+        assert "it has a statusLine of yours" in done.err
+    else:
+        command = json.loads(settings.read_text())["statusLine"]["command"]
+        assert command.endswith("lorelog status --short")
+        assert "already installed" in shell("hosts", "install", "claude").out
+        assert shell(*command.split()[1:]).out == "lorelog: 0 memories shown, 0 tokens\n"
+    assert shell("hosts", "uninstall", "claude").status == 0
+    assert tree(user / ".claude") == before
+
+
+def test_status_and_install_name_the_same_hosts(shell: Shell, user: Path) -> None:
+    """`hosts status` names every host that `hosts install` looks for."""
+    shown = shell("hosts", "status")
+    assert [title for title in ALL_TITLES.values() if title not in shown.out + shown.err] == []
 
 
 def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:

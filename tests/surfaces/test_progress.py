@@ -16,11 +16,20 @@ def test_a_wait_is_said_after_a_second_and_then_every_thirty() -> None:
     ]
 
 
-def test_the_time_left_is_known_from_the_second_step() -> None:
-    """The first step, which loads the model, does not count."""
+@pytest.mark.parametrize(
+    ("reports", "wanted"),
+    [
+        ([(0, 0), (8, 60), (24, 62), (88, 66), (108, 70)], [None, None, None, None, 90]),  # 100 steps
+        ([(0, 0), (8, 60), (16, 75), (24, 80)], [None, None, None, 1230]),  # or 10, and 10 s
+        ([(0, 0), (8, 9), (108, 19), (0, 20), (8, 80), (16, 95), (208, 120)], [None, None, 90, 100.8, 100, 99.2, 160]),
+    ],
+)
+def test_the_time_left_is_known_once_it_was_measured(
+    reports: list[tuple[int, float]], wanted: list[float | None]
+) -> None:
+    """The first step, which loads the model, does not count; if another worker goes on, the rate of the first holds for 100 steps."""
     estimate = TimeEstimate()
-    reports = [(0, 0.0), (8, 60.0), (24, 62.0), (40, 64.0)]
-    assert [estimate.seconds_left(done, 104, now) for done, now in reports] == [None, None, 10.0, 8.0]
+    assert [estimate.seconds_left(done, 1008, now) for done, now in reports] == pytest.approx(wanted)
 
 
 def test_the_time_for_vectors_is_announced_once(
@@ -30,7 +39,7 @@ def test_the_time_for_vectors_is_announced_once(
     now = iter(range(0, 1000, 1))
     monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
     lines = ProgressLines()
-    for done in (0, 8, 24, 40):
+    for done in (0, 8, 24, 140):
         lines.show("vectors", done, 2438)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("2,438 sections; vectors take about ")

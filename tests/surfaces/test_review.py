@@ -131,6 +131,8 @@ def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tm
             "Which wood? → Willow": "answer",
         }
         refused, answer = waiting["the other nest"].id, waiting["Which wood? → Willow"].id
+        asked = memory.list(types=["correction"])
+        assert (len(asked), asked.notes) == (0, ("statements that nobody filed are left out: lorelog review",))
         rule = decide(
             memory,
             waiting["willow for nests"].id,
@@ -142,6 +144,7 @@ def test_a_statement_becomes_a_rule_or_a_decision_or_is_closed(project: Path, tm
         decision = decide(memory, answer, "statement", "decision")
         assert decide(memory, refused, "statement", "remark").outcome == "closed"
         assert memory.get(refused).memory is not None
+        assert [listed.chunk.memory for listed in memory.list(types=["preference", "correction"])] == [rule.result]
         assert set(kinds(memory)) == {"Build a nest", "Build two more"}
         filed = memory.get(rule.result).memory
         assert filed is not None

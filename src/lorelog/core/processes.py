@@ -99,6 +99,23 @@ def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Se
         spawn(setpgroup=0)
 
 
+def process_activity(pid: int) -> tuple[str, str]:
+    """Return the state of a process (R: on a CPU or waiting for one, T: stopped) and its CPU time so far; empty if unknown."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].decode().split()
+        return fields[0], " ".join(fields[11:13])
+    except (OSError, IndexError):
+        import subprocess
+
+        words = ["ps", "-o", "stat=", "-o", "time=", "-p", str(pid)]
+        try:
+            shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
+        except OSError:
+            shown = []
+        return (shown[0][:1], shown[1]) if len(shown) == 2 else ("", "")
+
+
 def trim_heap() -> None:
     """Return free memory of the heap to the system. Only glibc has a function for it; other allocators do it themselves."""
     import ctypes

@@ -29,7 +29,6 @@ from lorelog.light.daemon_connection import (
     PROTOCOL,
     SILENCE_S,
     DaemonAddress,
-    answers_ping,
     caller_fields,
     connect,
     find_address,
@@ -38,6 +37,7 @@ from lorelog.light.daemon_connection import (
     ping_timeout,
     read_responses,
     request_line,
+    seems_alive,
     unresponsive_error,
     version_key,
 )
@@ -120,7 +120,7 @@ def _exchange(address: DaemonAddress, line: bytes, op: str, progress: Progress |
     try:
         connection.settimeout(_STATUS_TIMEOUT_S + len(line) / _SLOWEST_BYTES_PER_S)
         _send(connection, line)
-        for response in read_responses(_receiver(connection, address, op)):
+        for response in read_responses(_receiver(connection, address, op, progress)):
             if "ok" in response:
                 return _result(response, address, op)
             begun = True
@@ -155,31 +155,32 @@ def _connect(address: DaemonAddress, op: str) -> bare_socket:
         raise mark_unresponsive(address) from error
 
 
-def _receiver(connection: bare_socket, address: DaemonAddress, op: str) -> Callable[[], bytes]:
+def _receiver(
+    connection: bare_socket, address: DaemonAddress, op: str, progress: Progress | None
+) -> Callable[[], bytes]:
     """Return a function that returns what the daemon sends next, or raises TimeoutError if it hangs.
 
     The daemon reports every two seconds that it works. A write that it has begun is waited for longer: its outcome would
-    be unknown.
+    be unknown. So is a daemon that does not answer and is at work: it is busy.
     """
     begun = False
 
     def receive() -> bytes:
         nonlocal begun
-        if op.startswith("daemon."):  # answered at once, like a ping
-            connection.settimeout(max(_STATUS_TIMEOUT_S, ping_timeout(address)))
-            return connection.recv(262_144)
-        wait_s = _MISSED_HEARTBEATS * HEARTBEAT_S if begun else PING_AFTER_S
-        waited_s = 0.0
+        is_control, waited_s = op.startswith("daemon."), 0.0  # answered at once, like a ping
+        wait_s = max(_STATUS_TIMEOUT_S, ping_timeout(address)) if is_control else PING_AFTER_S
         while True:
+            wait_s = _MISSED_HEARTBEATS * HEARTBEAT_S if begun or waited_s else wait_s
             connection.settimeout(wait_s)
             try:
                 received = connection.recv(262_144)
             except TimeoutError:
                 waited_s += wait_s
-                patient = begun and op in NON_IDEMPOTENT
-                if waited_s >= SILENCE_S or not (answers_ping(address, ping_timeout(address)) or patient):
+                is_hung = op == "daemon.stop" or not seems_alive(address)
+                if waited_s >= SILENCE_S or (is_hung and not (begun and op in NON_IDEMPOTENT)):
                     raise
-                wait_s = _MISSED_HEARTBEATS * HEARTBEAT_S
+                if progress is not None:
+                    progress("waiting for the daemon, which is busy", int(waited_s), 0)
             else:
                 begun = True
                 return received

@@ -421,6 +421,18 @@ def answers_ping(address: DaemonAddress, timeout_s: float) -> bool:
     return True
 
 
+def seems_alive(address: DaemonAddress) -> bool:
+    """Return whether a daemon answers a ping, or is busy: its process used the CPU meanwhile, or waits for it."""
+    from lorelog.core.processes import process_activity
+
+    pid = int((read_lock_holder(address) or {}).get("pid") or 0)
+    before = process_activity(pid)
+    if answers_ping(address, ping_timeout(address)):
+        return True
+    state, used = process_activity(pid)
+    return state in ("R", "D") or (state not in ("", "T", "t", "Z") and used != before[1])
+
+
 def ping_timeout(address: DaemonAddress) -> float:
     """Return how many seconds the daemon has to answer a ping: more while it starts."""
     try:

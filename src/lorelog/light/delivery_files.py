@@ -55,7 +55,7 @@ _TAG_SUBSTITUTE, _TAG_STARTS = "\u2039", "/!?|"
 class DeliveryFiles:
     """Paths for one project of one tenant. Tuples hold the project's own file first, then that of global memories."""
 
-    __slots__ = ("cues", "guards", "handoff", "log", "open_ends", "own", "standing", "waiting")
+    __slots__ = ("cues", "guards", "handoff", "inbox", "log", "open_ends", "own", "standing", "waiting")
 
     def __init__(self, tenant_folder: str, project: str) -> None:
         folder = os.path.join(cache_folder(tenant_folder), "delivery")
@@ -66,6 +66,7 @@ class DeliveryFiles:
         self.handoff = os.path.join(folder, f"{keys[0]}.handoff")
         self.open_ends = os.path.join(folder, f"{keys[0]}.open")
         self.waiting = os.path.join(folder, f"{keys[0]}.waiting")
+        self.inbox = os.path.join(folder, f"{keys[0]}.inbox")
         self.guards = os.path.join(tenant_folder, "guards.jsonl")
         self.log = os.path.join(tenant_folder, "deliveries")
 

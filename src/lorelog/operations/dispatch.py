@@ -162,7 +162,18 @@ class Dispatcher:
             writer = engine.with_embedder(partial(YieldingEmbedder, slot=slot))
             with suppress(LorelogError):  # a forget that cannot be completed now does not stop the write
                 writer.complete_forgets()
-            return operation.handler(writer, request, replace(context, yield_write_slot=slot.released))
+            value = operation.handler(writer, request, replace(context, yield_write_slot=slot.released))
+            if operation.name in _UNDOABLE and context.caller in (Caller.TERMINAL, Caller.PAGE):
+                from lorelog.operations.lifecycle import note_own_change
+
+                note_own_change(engine, operation.name, request, value)
+            return value
+
+
+_UNDOABLE = frozenset(f"memory.{name}" for name in ("add", "add_batch", "supersede", "delete", "restore", "edit")) | {
+    "review.decide"
+}
+"""What `lorelog undo` takes back if a person did it."""
 
 
 def _trace_call(engine: Engine, event: CallEvent) -> None:

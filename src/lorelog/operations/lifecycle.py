@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, ValidationError, json
+from msgspec.structs import replace
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged
 from lorelog.core.memory import (
@@ -19,6 +24,7 @@ from lorelog.core.memory import (
     SupersedeReply,
 )
 from lorelog.core.query import Filters
+from lorelog.core.serializable import Serializable
 from lorelog.engine import Engine
 from lorelog.operations.memory import (
     TEXT_HELP,
@@ -45,6 +51,10 @@ from lorelog.operations.requests import (
     resolve_path,
 )
 from lorelog.services.memories.edit import EditReply
+from lorelog.services.review.filing import FILED, REFUSED, UNDECIDED, WAITING, ReviewLog
+
+if TYPE_CHECKING:
+    from lorelog.services.places.workspace import Workspace
 
 OPERATIONS = OperationFamily()
 _Day = Annotated[Day, Meta(max_length=40)] | UnsetType | None
@@ -249,3 +259,104 @@ def _parse_expiry(day: str | date | UnsetType | None) -> str | None:
     if isinstance(day, UnsetType):
         return None
     return "" if day is None or str(day).strip().lower() == "never" else parse_future_day(day)
+
+
+class OwnChange(Serializable, Struct, frozen=True, kw_only=True):
+    """A change that a person made, and what takes it back."""
+
+    what: str
+    """In the past tense: `added`."""
+    step: str
+    """`hide` or `show` memories, `edit` one back, let items `wait` again, take an `import` back; empty if nothing can."""
+    ids: tuple[str, ...]
+    at: str = ""
+    project: str = ""
+    before: str = ""
+    after: str = ""
+    """Section texts of an edit."""
+
+
+_MAX_CHANGES = 50
+_AGREED = {"memory.supersede": "hide", "memory.restore": "hide", "memory.delete": "show"}
+
+
+def read_own_changes(place: Workspace) -> list[OwnChange]:
+    """Return the last changes that the user made in the tenant, oldest first. `forget` deletes the file if it names the text."""
+    with suppress(OSError, ValidationError, DecodeError):
+        return json.decode(_changes_file(place).read_bytes(), type=list[OwnChange])
+    return []
+
+
+def write_own_changes(place: Workspace, changes: Sequence[OwnChange]) -> None:
+    with suppress(OSError):
+        write_atomic(_changes_file(place), json.encode(changes[-_MAX_CHANGES:]), durable=False)
+
+
+def note_own_change(engine: Engine, operation: str, request: Any, value: Any) -> None:
+    """Note what a person did with an operation, for `lorelog undo`. `import` has the id of a batch."""
+    at, place = datetime.now(UTC).isoformat(timespec="seconds"), engine.place
+    if new := [change for change in _own_changes(engine, operation, request, value) if change.ids]:
+        new = [replace(change, at=at, project=place.project.id) for change in new]
+        write_own_changes(place, [*read_own_changes(place), *new])
+
+
+def _changes_file(place: Workspace) -> Path:
+    return place.cache_folder / "delivery" / "own.changes"
+
+
+def _own_changes(engine: Engine, operation: str, request: Any, value: Any) -> Iterator[OwnChange]:
+    match operation:
+        case "memory.add" | "memory.add_batch":
+            added = [value] if operation == "memory.add" else value.memories
+            yield OwnChange(what="added", step="hide", ids=tuple(each.memory for each in added if not each.existed))
+        case "memory.supersede":
+            yield OwnChange(what="replaced a memory by", step="hide", ids=(value.memory,))
+        case "memory.delete" | "memory.restore" if value.changed:
+            is_hidden = operation == "memory.delete"
+            what, step = ("hid", "show") if is_hidden else ("showed again", "hide")
+            yield OwnChange(what=what, step=step, ids=(value.memory or value.id,))
+        case "memory.edit" if value.changed:
+            from lorelog.ingest.redaction.redact import redact
+
+            texts = {"before": request.before, "after": request.text.replace("\r\n", "\n").strip("\n")}
+            if any(redact(text, engine.defaults.capture.patterns).kinds for text in texts.values()):
+                texts = {}  # a secret is not kept a second time
+            yield OwnChange(what="edited", step="edit" if texts else "", ids=(value.memory,), **texts)
+        case "review.decide":
+            yield from _own_decisions(engine, value.decisions)
+        case "import":
+            yield OwnChange(what="imported", step="import", ids=(value,))
+
+
+def _own_decisions(engine: Engine, decisions: Iterable[Any]) -> Iterator[OwnChange]:
+    """Yield one change for all decisions that are taken back in the same way."""
+    entries = ReviewLog(engine.place.tenant_folder).entries()
+    groups: dict[tuple[str, str], list[str]] = {}
+    for decision in decisions:
+        entry, step, memory = entries.get(decision.id), "", decision.result
+        if decision.kind == "statement":
+            step = "hide" if decision.outcome == FILED else "wait"
+        elif decision.kind == "proposal" and decision.outcome == "refused":
+            step = "wait"
+        elif decision.kind == "proposal" and entry and entry.arguments:
+            step = _AGREED.get(entry.label, "")
+        elif decision.kind not in ("guard", "rest") and memory:
+            step = "show" if memory == decision.id else "hide"
+        is_memory = step in ("hide", "show")
+        groups.setdefault((decision.outcome, step), []).append(memory if is_memory else decision.id)
+    for (what, step), ids in groups.items():
+        yield OwnChange(what=what, step=step, ids=tuple(ids))
+
+
+def take_back(engine: Engine, change: OwnChange) -> None:
+    """Take a change back that is not an import. Raise LorelogError if that is not possible any more."""
+    memories, log = engine.memories(), ReviewLog(engine.place.tenant_folder)
+    for identity in reversed(change.ids):
+        if change.step == "wait":
+            entry = log.entries()[identity]
+            outcome = WAITING if entry.outcome == REFUSED else UNDECIDED
+            log.add([replace(entry, outcome=outcome, at=datetime.now(UTC).isoformat(timespec="seconds"))])
+        elif change.step == "edit":
+            memories.edit(identity, change.after, change.before, keep_secrets=True)
+        else:
+            (memories.delete if change.step == "hide" else memories.restore)(identity)

@@ -7,8 +7,10 @@ Approving it makes the call as the person; refusing it is remembered, so that no
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, to_builtins
@@ -21,7 +23,7 @@ from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.light.delivery_files import text_key
+from lorelog.light.delivery_files import DeliveryFiles, text_key
 from lorelog.operations.guard import (
     RESTING,
     GuardEnableRequest,
@@ -38,7 +40,7 @@ from lorelog.services.review.filing import CLOSED, FILED, PERSON, REFUSED, WAITI
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
 from lorelog.services.standing.inbox import Inbox, InboxItem
-from lorelog.services.standing.memories import plain_text, read_words
+from lorelog.services.standing.memories import plain_text, read_words, replace_if_changed
 from lorelog.services.standing.rules import read_standing_memories
 
 if TYPE_CHECKING:
@@ -138,16 +140,9 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     What you said in conversations and nobody has filed yet, rules that a judge or an agent proposes, summaries, text from imports
     and repositories, guards of agents, guards that your rules suggest, and rules that nobody broke for long.
     """
-    projects, today = engine.log_projects(all_projects=request.all_projects), datetime.now().astimezone().date()
+    projects = engine.log_projects(all_projects=request.all_projects)
     reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
-    items = [
-        *map(_proposal_item, reviewer.log.waiting()),
-        *guard_items(engine, all_projects=request.all_projects),
-        *resting_items(engine),
-        *_inbox(engine).items(projects, today),
-    ]
-    state = engine.judge_state(call.environment, projects)
-    counts = Counter({STATEMENT: state.open}) + Counter(item.kind for item in items)
+    items, state, counts = count_inbox(engine, call.environment, all_projects=request.all_projects)
     if request.kind in ("", STATEMENT):
         items += _statement_items(reviewer.statements(projects, request.limit))
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
@@ -161,6 +156,29 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         judge=state,
         guide=guide,
     )
+
+
+def count_inbox(
+    engine: Engine, environment: Mapping[str, str], *, all_projects: bool = False
+) -> tuple[list[InboxItem], JudgeState, Counter[str]]:
+    """Return what waits but for statements, the state of the judge, and how many items there are of each kind.
+
+    The number of a project's items is also written to a file, for status lines.
+    """
+    projects, today = engine.log_projects(all_projects=all_projects), datetime.now().astimezone().date()
+    items = [
+        *map(_proposal_item, ReviewLog(engine.place.tenant_folder).waiting()),
+        *guard_items(engine, all_projects=all_projects),
+        *resting_items(engine),
+        *_inbox(engine).items(projects, today),
+    ]
+    state = engine.judge_state(environment, projects)
+    counts = Counter({STATEMENT: state.open}) + Counter(item.kind for item in items)
+    if not all_projects:
+        file = DeliveryFiles(str(engine.place.tenant_folder), engine.place.project.id).inbox
+        with suppress(OSError):
+            replace_if_changed(Path(file), str(counts.total()).encode())
+    return items, state, counts
 
 
 @OPERATIONS.declare(
@@ -184,6 +202,7 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
     said = [verdict for verdict in request.verdicts if verdict.kind == STATEMENT]
     decisions = [*_file_statements(engine, said, call)] if said else []
     decisions += [_decide_one(engine, verdict, call) for verdict in request.verdicts if verdict.kind != STATEMENT]
+    count_inbox(engine, call.environment)
     return ReviewDecideReply(decisions=tuple(decisions))
 
 

@@ -5,6 +5,7 @@ They read and change the files as `lorelog config` does, with the same checks: b
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from lorelog.core.errors import ConfigError, LorelogError
@@ -16,6 +17,7 @@ from lorelog.wiring import (
     change_setting,
     check_embedder,
     format_setting,
+    open_engine,
     resolve_location,
     setting_declarations,
     settings_at,
@@ -120,8 +122,9 @@ def model_notes(location: Location) -> tuple[str, ...]:
         check_embedder(location, settings_at(location))
     except LorelogError as error:
         notes.append(f"{error.message}; {error.hint}" if error.hint else error.message)
-    if (location.home / "cache").exists():
-        notes.append("what is indexed needs new vectors: 'lorelog index --reembed' makes them")
+    with suppress(LorelogError), open_engine(location) as engine:
+        if engine.embedder is not None and not engine.store.serves_model():
+            notes.append("what is indexed needs new vectors: 'lorelog index --reembed' makes them")
     return tuple(notes)
 
 

@@ -29,7 +29,7 @@ class Engines:
         self._place = (tenant, directory)
         return self
 
-    def run_background_work(self, go_on: Callable[[], bool]) -> None:
+    def run_background_work(self, go_on: Callable[[], bool], finish: object) -> None:
         assert go_on()
         self.settled.append(self._place)
         if self.faults:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from lorelog.light import daemon_client as client
 from lorelog.light import daemon_connection as liveness
 from lorelog.light.daemon_connection import DaemonAddress, ask_within, create_folders
 from lorelog.light.daemon_control import stop
+from lorelog.surfaces.daemon.instance import InstanceLock
 
 
 @pytest.fixture
@@ -120,6 +123,38 @@ def test_a_withdrawn_request_cannot_be_confirmed() -> None:
     with ours, theirs:
         theirs.send(b'{"working": 0}\n')
         assert client._withdraw(ours) is True
+
+
+@pytest.mark.parametrize("op", ["memory.search", "daemon.status"])
+def test_a_daemon_that_is_busy_is_followed(home: Path, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
+    """One that answers no ping while its process works is waited for, which is said, and is not marked."""
+    monkeypatch.setattr(client, "_STATUS_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(client, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(liveness, "PING_S", 0.2)
+    address = DaemonAddress(str(home))
+    lock, reports = InstanceLock(address), list[str]()
+    with lock.listen() as listener:
+        os.utime(address.pid, (0, 0))  # it was started a while ago
+        listener.setblocking(True)
+
+        def work() -> None:
+            taken, _ = listener.accept()
+            until = time.monotonic() + 1.5
+            while time.monotonic() < until:
+                pass
+            taken.sendall(b'{"ok": true, "result": {"n": 1}}\n')
+            taken.close()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        reply = client.call_daemon(
+            op, {}, directory="/", home=str(home), progress=lambda *told: reports.append(told[0])
+        )
+        worker.join()
+    lock.release()
+    assert reply == {"n": 1}
+    assert set(reports) == {"waiting for the daemon, which is busy"}
+    assert not Path(address.unresponsive_marker).exists()
 
 
 @pytest.mark.parametrize(("op", "error"), [("memory.add", ReplyLost), ("memory.search", DaemonUnresponsive)])

@@ -102,6 +102,9 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
     if host == "claude":  # some files of the bundle are for other hosts
         folder = root / "skills" / NAME
         files = {path: files[path] for path in files if "codex" not in path and path != "plugin.json"}
+        settings = root / "settings.json"
+        if context.statusline or str(settings) in read_receipt(context.home, host).files:
+            shared = (_statusline(settings, context.command),)
     elif host == "opencode":
         folder, files["plugins/lorelog.ts"] = root, files.pop("lorelog.ts")
         del files["package.json"]
@@ -176,6 +179,30 @@ def _json_server(file: Path, servers: str, server: Mapping[str, Any]) -> SharedF
         remove=remove,
         contains_ours=lambda text: config_edit.get(text, path) == server,
         manual_text=lambda: json.dumps({servers: {NAME: server}}),
+        empty_text="{}\n",
+    )
+
+
+def _statusline(file: Path, command: str) -> SharedFile:
+    """Return Claude Code's settings with our status line. One of the user's own is never replaced."""
+    path, line = ("statusLine",), {"type": "command", "command": f"{shlex.quote(command)} status --short"}
+
+    def add(text: str) -> str:
+        if config_edit.get(text, path) is not None:
+            raise ConfigError("it has a statusLine of yours, which is kept")
+        return config_edit.put(text, path, line)
+
+    def remove(text: str) -> str:
+        shown = config_edit.get(text, path)
+        words = str(shown.get("command", "")) if isinstance(shown, dict) else ""
+        return _drop_key(text, path) if COMMAND in words and words.endswith(" status --short") else text
+
+    return SharedFile(
+        path=file,
+        add=add,
+        remove=remove,
+        contains_ours=lambda text: config_edit.get(text, path) == line,
+        manual_text=lambda: f"the output of '{line['command']}' in your own status line",
         empty_text="{}\n",
     )
 

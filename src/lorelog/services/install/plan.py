@@ -148,6 +148,8 @@ class InstallContext(Struct, frozen=True):
     command: str
     environment: Mapping[str, str]
     approve: bool = False
+    statusline: bool = False
+    """Whether Claude Code's status line shall be ours."""
 
 
 class OwnFile(Struct, frozen=True):

@@ -24,6 +24,7 @@ from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, Hit
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.files import read_text
 from lorelog.ingest.outline import section_bounds
+from lorelog.light.delivery_files import STANDING_TYPES
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.roots import Root
@@ -80,8 +81,17 @@ def list_memories(
 ) -> ListReply:
     """Return matching memories, newest first; a section that was split into pieces is one memory.
 
-    Superseded and expired ones are included only if the options say so.
+    Superseded and expired ones are included only if the options say so. By type, what was said in a conversation counts once it is filed.
     """
+    from lorelog.services.standing.memories import is_captured, may_stand
+
+    def is_open(stored: StoredChunk) -> bool:
+        chunk = stored.chunk
+        return (
+            bool(filters.types) and chunk.type in STANDING_TYPES and is_captured(chunk.anchor) and not may_stand(chunk)
+        )
+
+    notes: tuple[str, ...] = ()
     if options.due:  # the longest due first
         due = (
             stored
@@ -97,15 +107,18 @@ def list_memories(
             shown = [
                 stored
                 for stored in memories
-                if not lifecycle.is_record(stored) and not lifecycle.hides(stored, options)
+                if not (lifecycle.is_record(stored) or lifecycle.hides(stored, options) or is_open(stored))
             ]
+            notes = (
+                ("statements that nobody filed are left out: lorelog review",) if any(map(is_open, memories)) else ()
+            )
             if len(shown) > limit or len(memories) < fetched:
                 break
             fetched = 2 * fetched + limit + 1 - len(shown)
     states = {
         stored.id: state for stored in shown[:limit] if (state := lifecycle.shown_state(stored)) != NO_LIFECYCLE_STATE
     }
-    return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, lifecycles=states)
+    return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, lifecycles=states, notes=notes)
 
 
 def explain_filters(store: Store, filters: Filters) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class ProjectMemories(Struct, frozen=True):
             return list_documents(self.scope.store, scoped, limit, self.scope.lifecycle_index())
         reply = list_memories(self.scope.store, scoped, limit, self.scope.lifecycle_index(), options or ListOptions())
         if not reply.memories:
-            return replace(reply, notes=explain_filters(self.scope.store, scoped))
+            return replace(reply, notes=(*reply.notes, *explain_filters(self.scope.store, scoped)))
         ownership = self.scope.ownership()
         return replace(
             reply, memories=tuple(ownership.with_shown_anchor(memory, self.scope.store) for memory in reply.memories)

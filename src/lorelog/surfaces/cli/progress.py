@@ -25,6 +25,7 @@ _BAR_AFTER_S = 0.4
 _LINE_INTERVAL_S = 30.0
 _MIN_ESTIMATE_S = 10.0
 """A shorter time is not announced; the bar shows it."""
+_MIN_MEASURED_S, _MIN_STEPS = 10, 100
 _STAGE_LABELS = {"words": "reading", "vectors": "embedding", "compact": "summarizing", "code": "reading code"}
 
 
@@ -43,23 +44,27 @@ class WaitNotice:
 
 
 class TimeEstimate:
-    """Time left of one stage, from its second step on. The first step includes loading the model, so it does not count."""
+    """Time left of one stage, from 100 measured steps on, or 10 in 10 s; if another worker goes on, at the old rate until its 100th.
+
+    The first report of a worker is not measured: it includes loading the model.
+    """
 
     def __init__(self) -> None:
         self._start: int | None = None
         self._first: tuple[float, int] | None = None
+        self._step_s, self._is_carried = 0.0, False
 
     def seconds_left(self, done: int, total: int, now: float) -> float | None:
         """Return the seconds left after a report, or None if they are not known yet."""
-        if self._start is None or done < self._start:
-            self._start, self._first = done, None
+        if self._start is None or done < self._start or (self._first and done < self._first[1]):
+            self._start, self._first, self._is_carried = done, None, self._step_s > 0
         if self._first is None:
             self._first = (now, done) if done > self._start else None
-            return None
-        at, first = self._first
-        if done <= first or total < done:
-            return None
-        return (total - done) * (now - at) / (done - first)
+        else:
+            elapsed_s, steps = now - self._first[0], done - self._first[1]
+            if steps >= _MIN_STEPS or (elapsed_s >= _MIN_MEASURED_S <= steps and not self._is_carried):
+                self._step_s = elapsed_s / steps
+        return (total - done) * self._step_s if self._step_s and total >= done else None
 
 
 class ProgressLines:

@@ -261,6 +261,8 @@ class BackgroundIndexThread(TenantThread):
 
     def _index_tenant(self, tenant: str, directory: str) -> bool:
         """Index what a tenant has written since the last pass. Return False if its index is locked."""
+        from lorelog.operations.review import count_inbox
+
         stamp = self._stamp(tenant, directory)
         if stamp is None or stamp == self._indexed.get(tenant) or self._stopped.is_set():
             return True
@@ -271,7 +273,7 @@ class BackgroundIndexThread(TenantThread):
             return not self._stopped.is_set()
 
         try:
-            self._engine_at(tenant, directory).run_background_work(may_continue)
+            self._engine_at(tenant, directory).run_background_work(may_continue, lambda engine: count_inbox(engine, {}))
         except StoreBusy:
             return False
         except Exception as error:
@@ -509,9 +511,8 @@ class Daemon:
         elif self._is_check_due(now):
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
-            self._unload_thread = _start_thread(
-                self._unload_idle_models, self._resources, self._settings, name="lorelog-rest"
-            )
+            arguments = (self._resources, self._settings)
+            self._unload_thread = _start_thread(self._unload_idle_models, *arguments, name="lorelog-rest")
 
     def _is_check_due(self, now: float) -> bool:
         """Return whether to look for memory to give back: now and then, after it grew, and once in a pause."""
@@ -536,10 +537,7 @@ class Daemon:
             self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
             self._drain_thread.start()
 
-        steps: dict[str, Callable[[DaemonSettings], None]] = {
-            "settle": self._start_indexing,
-            "drain": start_draining,
-        }
+        steps: dict[str, Callable[[DaemonSettings], None]] = {"settle": self._start_indexing, "drain": start_draining}
         if settings.watch.enabled:
             steps |= {"watch": self._start_watching, "code": self._start_code_indexing}
         if settings.daemon.http:

@@ -29,6 +29,7 @@ COMMANDS_BY_GROUP = {
         "list": "List memories or documents, newest first",
         "why": "Find earlier occurrences of an error and their fixes",
         "delete": "Hide a memory from search (its file is kept)",
+        "undo": "Take back the last thing that you did",
         "forget": "Erase text permanently and verify that it is gone",
         "restore": "Restore a deleted memory, or a backup",
         "transcript": "Show the conversation that a memory came from",
@@ -109,7 +110,7 @@ GLOBAL_OPTIONS = ("--project", "--tenant", "--daemon")
 
 _MODULES = {
     "search": ("search", "list", "duplicates"),
-    "changes": ("add", "supersede", "delete", "restore", "expire", "feedback", "forget", "compact"),
+    "changes": ("add", "supersede", "delete", "restore", "expire", "feedback", "undo", "forget", "compact"),
     "show": ("show", "transcript", "open"),
     "records": ("task", "decide", "verify", "brief", "ledger", "wiki", "identity"),
     "code": ("code", "debug", "why"),
@@ -171,7 +172,6 @@ _OTHER_NAMES = {
     **dict.fromkeys(("info", "cost"), "status"),
     "ls": "list",
     "edit": "open",
-    "undo": "restore",
     "purge": "forget",
     "roots": "index --list",
     "man": "docs",

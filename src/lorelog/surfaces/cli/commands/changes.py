@@ -1,16 +1,17 @@
-"""Commands that change what is remembered: add, supersede, delete, restore, expire, feedback, forget and compact."""
+"""Commands that change what is remembered: add, supersede, delete, restore, expire, feedback, undo, forget and compact."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
+from lorelog.core.errors import LorelogError, NotFound, StoreBusy, UsageError, plural
 from lorelog.surfaces.cli.arguments import expand_path, read_text
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
     confirm,
+    open_own_engine,
     print_json,
     print_note,
     print_notes,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from lorelog.operations.lifecycle import OwnChange
     from lorelog.operations.operation import Json
 
 ARGUMENTS = {
@@ -40,6 +42,7 @@ ARGUMENTS = {
         "--verify RECEIPT": "search again for what was forgotten ('last': the newest)",
         "--list": "list the receipts",
     },
+    "undo": {"--dry-run": "list the last things that you did, and take nothing back", "shared": "json project tenant"},
     "compact": {"settings": ""},
 }
 """Arguments of the shell alone: see `arguments.add_options`."""
@@ -288,6 +291,78 @@ def _show_restored(reply: Json, args: argparse.Namespace) -> None:
         print_note("'lorelog restore --undo' puts changed files back")
 
 
+_MAX_CHANGES_SHOWN = 10
+_TAKEN_BACK = {
+    "hide": "hidden now; 'lorelog restore ID' shows it again",
+    "show": "shown again",
+    "edit": "its earlier text is back",
+    "wait": "waits again in the inbox",
+}
+"""What a step of `operations.lifecycle` has done."""
+
+
+def run_undo(args: argparse.Namespace) -> int:
+    """Take back the last thing that you did in this project, and say what it was.
+
+    What you added is hidden, what you hid is shown again, an edited section gets its earlier text unless it was changed since, what you
+    refused or closed in the inbox waits again, and an import is removed. The same command again takes back what you did before that.
+    What agents did is not yours. What was forgotten, and dates, settings and guards that you changed, are not taken back.
+
+    examples:
+      lorelog undo
+      lorelog undo --dry-run       list what you did last, newest first
+    """
+    from lorelog.core.policy import check_shell
+    from lorelog.operations.lifecycle import read_own_changes, take_back, write_own_changes
+
+    check_shell("pause", os.environ, "take back what a person did")  # as that, it is for a terminal only
+    with open_own_engine(args) as engine:
+        place, changes = engine.place, read_own_changes(engine.place)
+        own = [change for change in changes if change.project == place.project.id][: -_MAX_CHANGES_SHOWN - 1 : -1]
+        if not own:
+            hint = "'lorelog restore ID' shows a deleted memory, 'lorelog import' lists imports"
+            raise NotFound("nothing is noted that you did in this project", hint=hint)
+        if args.dry_run:
+            reply = {"changes": [_describe_change(args, change) for change in own]}
+            return print_reply(args, reply, lambda *_: print("\n".join(map(_format_change, reply["changes"]))))
+        last, described = own[0], _describe_change(args, own[0])
+        write_own_changes(place, [change for change in changes if change is not last])
+        if not last.step:
+            hint = "its earlier state is not kept; 'lorelog undo' again takes back what you did before"
+            raise LorelogError(f"this cannot be taken back: {_format_change(described)}", hint=hint)
+        try:
+            if last.step != "import":
+                take_back(engine, last)
+        except StoreBusy:
+            write_own_changes(place, changes)
+            raise
+    if last.step == "import":
+        from lorelog.surfaces.cli.commands.transfer import undo_import
+
+        return undo_import(args, last.ids[0])
+    if last.step == "show":
+        described = _describe_change(args, last)
+    return print_reply(
+        args, described, lambda *_: print(f"Took back: {_format_change(described)}: {_TAKEN_BACK[last.step]}.")
+    )
+
+
+def _describe_change(args: argparse.Namespace, change: OwnChange) -> Json:
+    memories = [
+        _describe_memory(args, identity[:13]) if change.step in ("hide", "show", "edit") else identity
+        for identity in change.ids
+    ]
+    return {"at": change.at, "what": change.what, "step": change.step, "ids": list(change.ids), "of": memories}
+
+
+def _format_change(change: Json) -> str:
+    from lorelog.surfaces.cli.record_text import format_time
+
+    more = len(change["of"]) - _MAX_DIFFERENT_SHOWN
+    shown = ", ".join(change["of"][:_MAX_DIFFERENT_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    return one_line(f"{format_time(change['at'])}  {change['what']} {shown}")
+
+
 _MAX_ENTRIES_SHOWN = 20
 _SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary", "records": "record", "turns": "turn"}
 
@@ -318,7 +393,11 @@ def run_forget(args: argparse.Namespace) -> int:
     if args.match == "-":
         args.match = sys.stdin.read().strip()
     if args.dry_run or not args.yes:
-        preview = call_command(args, dry_run=True, receipt=args.verify or "")
+        try:
+            preview = call_command(args, dry_run=True, receipt=args.verify or "")
+        except NotFound as error:
+            hint = f'by its words: lorelog forget --match "{one_line(" ".join(args.ids))}"'
+            raise NotFound(error.message, hint=hint if args.ids else error.hint) from None
         (print_json if args.json else _show_preview)(preview)
         if args.dry_run:
             return 0

@@ -325,7 +325,8 @@ def _show_why(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print what is known about an error."""
     print(stylize(_format_error(reply["asked"]), "bold"))
     if not reply["seen"]:
-        print("Not seen before.")
+        is_known = any(reply[name] for name in ("turns", "decisions", "tasks", "memories"))
+        print("Not traced as an error; mentioned here:" if is_known else "Not seen before.")
     for error in reply["seen"]:
         first = f"first {_format_timestamp(error['first_ms'])}, " if error["times"] > 1 else ""
         similar = "" if error["match"] == "exact" else f"  ({error['match']}: {_format_error(error)})"

@@ -53,6 +53,7 @@ ARGUMENTS = {
         "hosts HOST*": "claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
         "--yes": "do not ask before installing into all found hosts",
         "--approve": "openclaw: also allow the plugin to read conversations, which capture requires",
+        "--statusline": "claude: also show 'lorelog status --short' in its status line",
         **_DRY_RUN,
     },
     "hosts status": {
@@ -196,7 +197,7 @@ def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def run_hosts_install(args: argparse.Namespace) -> int:
     """Install into the named hosts, or into all that are found. With several, a failure does not stop the others."""
-    context = install_context(approve=args.approve)
+    context = install_context(args)
     named = tuple(dict.fromkeys(map(parse_any_host, args.hosts)))
     available = [host for host in ALL_TITLES if install_status.is_host_available(host, context)]
     hosts = named or available
@@ -278,7 +279,7 @@ def _confirm_found(hosts: Sequence[str], args: argparse.Namespace) -> bool:
 
 def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
     """Install into one host or uninstall from it, unless --dry-run is given; return what changed, or would."""
-    context = install_context(approve=getattr(args, "approve", False))
+    context = install_context(args)
     installing = args.verb == "install"
     native = install_status.native_install(host, context)
     by = f"in {ALL_TITLES[host]} by its own installer ({native})"
@@ -362,6 +363,9 @@ def run_hosts_status(args: argparse.Namespace) -> int:
         print_table(rows)
         if not args.host and all(status.installed == "missing" for status in statuses):
             print_note("lorelog is not installed in any of them: lorelog hosts install")
+        shown = {status.title for status in statuses}
+        if not args.host and (absent := [title for title in ALL_TITLES.values() if title not in shown]):
+            print_note(f"not found on this machine: {', '.join(absent)}")
         if documented := [status.title for status in statuses if status.untested]:
             print_note(f"{BY_THE_BOOK}: {', '.join(documented)}; their sessions are not captured")
         for status in statuses:
@@ -431,11 +435,11 @@ def host_statuses(
     return [install_status.host_status(host, context, stats.get(host, unknown), versions=versions) for host in hosts]
 
 
-def install_context(*, approve: bool = False) -> plan.InstallContext:
-    """Return what an installation from this process depends on."""
-    environment = dict(os.environ)
-    home = Path(find_address().home)
-    return plan.InstallContext(Path.home(), home, resolve_command(environment), environment, approve)
+def install_context(args: argparse.Namespace | None = None) -> plan.InstallContext:
+    """Return what an installation from this process, with these options, depends on."""
+    environment, home = dict(os.environ), Path(find_address().home)
+    choices = (getattr(args, name, False) for name in ("approve", "statusline"))
+    return plan.InstallContext(Path.home(), home, resolve_command(environment), environment, *choices)
 
 
 def _format_age(moment: str) -> str:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from lorelog.operations.operation import Json
 
 ARGUMENTS = {
-    "status overview": {"": "show everything on one screen (default)", "shared": "json project tenant daemon"},
+    "status overview": {
+        "": "show everything on one screen (default)",
+        "--short": "one line for status lines: what agents were shown here today, and what waits for you",
+        "shared": "json project tenant daemon",
+    },
     "status index": {"settings": ""},
     "doctor": {
         "--daemon-only": "check only the daemon, in detail",
@@ -44,6 +48,7 @@ change. Nothing is started, and no model is loaded.
 
 examples:
   lorelog status
+  lorelog status --short                one line, for the status line of an agent or a shell
   lorelog status index
   lorelog status cost --since 30d --by model
   lorelog status --json
@@ -60,8 +65,35 @@ _LABEL_WIDTH = 11
 
 def run_status_overview(args: argparse.Namespace) -> int:
     """Print the screen; problems on it are not a failure of the command."""
-    print_reply(args, _collect(args), _show_screen)
+    if args.short:
+        print_reply(args, _read_day(args), _show_day)
+    else:
+        print_reply(args, _collect(args), _show_screen)
     return 0
+
+
+def _read_day(args: argparse.Namespace) -> Json:
+    """Return what was shown today and what waits, from the files of hooks: no operation is called."""
+    import os
+    from pathlib import Path
+    from time import strftime
+
+    from lorelog.light.delivery_files import DeliveryFiles, read_start
+    from lorelog.services.usage.history import DeliveryFilter, list_deliveries
+    from lorelog.surfaces.hook.settings import locate_journals
+
+    tenant = {"LORELOG_SCOPE_TENANT": args.tenant} if args.tenant else {}
+    place = locate_journals(find_address().home, args.project or os.getcwd(), {**os.environ, **tenant})
+    files = DeliveryFiles(os.path.dirname(place.deletions), place.project)
+    today = DeliveryFilter(projects=(place.project,), since=strftime("%Y-%m-%d"))
+    shown, waiting = list_deliveries(Path(files.log), today), read_start(files.inbox, 20).decode("ascii", "replace")
+    memories, tokens = sum(len(each.memories) for each in shown), sum(each.tokens for each in shown)
+    return {"memories": memories, "tokens": tokens, "inbox": int(waiting) if waiting.isdecimal() else 0}
+
+
+def _show_day(day: Json, args: argparse.Namespace) -> None:
+    waiting = f" · {day['inbox']:,} to review" if day["inbox"] else ""
+    print(f"lorelog: {plural(day['memories'], 'memory')} shown, {day['tokens']:,} tokens{waiting}")
 
 
 def _collect(args: argparse.Namespace) -> dict[str, Any]:
@@ -86,6 +118,7 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
         "daemon": part("daemon", _read_daemon),
         "hosts": part("hosts", _read_hosts),
         "captured": part("captures", _read_captured),
+        "inbox": part("inbox", lambda call: call("review.list", limit=1)["total_count"]),
         "delivered": part("deliveries", _read_delivered),
         "cost": part("cost", _read_cost),
     }
@@ -206,6 +239,8 @@ def _format_parts(status: Json) -> Iterator[tuple[str, str]]:
             captured["edited"] and f"; you changed {captured['edited']} in your editor: still yours? (lorelog review)"
         )
         yield "standing", f"{standing} of yours{edited or ''}"
+    waiting = status["inbox"]
+    yield "inbox", f"{waiting:,} to review: lorelog review" if waiting else unknown if waiting is None else "empty"
     yield from _format_spending(status["delivered"], status["cost"], unknown)
 
 

@@ -13,10 +13,12 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from lorelog.code.git import run_git
+from lorelog.core.caller import detect_agent
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
 from lorelog.core.paths import leads_out
 from lorelog.core.policy import check_shell
 from lorelog.ingest.importers.source import SOURCE_MODULES, ImportSource, MachinePlaces, detect_source, open_source
+from lorelog.operations.lifecycle import note_own_change
 from lorelog.services.imports.batches import ChangedSetting
 from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportSummary, ImportTarget
 from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
@@ -169,7 +171,7 @@ def run_import(args: argparse.Namespace) -> int:
       lorelog import mine.jsonl --restore
     """
     if args.undo:
-        return _undo_import(args)
+        return undo_import(args, args.undo)
     if not args.source:
         return _list_sources(args)
     source, paths = _resolve(args)
@@ -257,6 +259,8 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
                 return 1
         summary = importer.run(replace(target, dry_run=False), source.read(path))
         changed = _apply_settings(args, engine, summary) if args.settings else []
+        if not detect_agent(os.environ):
+            note_own_change(engine, "import", target, summary.batch)
     if args.json:
         print_json({**to_builtins(summary), "changed_settings": changed})
     else:
@@ -343,10 +347,11 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
     return messages
 
 
-def _undo_import(args: argparse.Namespace) -> int:
+def undo_import(args: argparse.Namespace, undone: str) -> int:
+    """Take an import back, and say what was removed and what stays."""
     with open_own_engine(args) as engine:
         importer = engine.importer()
-        batch, report = importer.undo(args.undo)
+        batch, report = importer.undo(undone)
         kept = _undo_settings(args, batch.settings, report.settings)
         if len(kept) != len(batch.settings):
             batch.settings = kept
