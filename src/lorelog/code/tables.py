@@ -229,7 +229,6 @@ class _FileEntry(Struct, frozen=True):
 
     @property
     def absolute(self) -> str:
-        """Return the absolute path of the file."""
         return f"{self.root.rstrip('/')}/{self.path}"
 
 
@@ -358,7 +357,6 @@ class CodeTables:
         return [definition.symbol for definition in self.definitions_in(root, path)]
 
     def definitions_in(self, root: str, path: str) -> list[StoredDefinition]:
-        """Return the definitions of a file in file order."""
         return self._definitions("symbols s", "s.id >= ? AND s.id < ? ORDER BY s.id", self._id_range(root, path))
 
     def uses(self, name: str, roots: Sequence[str] | None = None) -> list[StoredUse]:
@@ -384,7 +382,6 @@ class CodeTables:
         ]
 
     def imports_of(self, root: str, path: str) -> list[ImportStatement]:
-        """Return the imports of a file in file order."""
         query = f"{_SELECT_IMPORTS} WHERE i.id >= ? AND i.id < ? ORDER BY i.id"
         return [ImportStatement(*row[:5]) for row in self._rows(query, self._id_range(root, path))]
 

@@ -102,7 +102,6 @@ class RateLimiter:
             self._allowed = max(1, self._allowed // 2)
 
     def recover(self) -> None:
-        """Raise the concurrency by one."""
         with self._changed:
             self._allowed = min(self._max, self._allowed + 1)
             self._changed.notify_all()

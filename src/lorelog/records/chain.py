@@ -51,7 +51,6 @@ class Segments(Struct, frozen=True):
 
     @property
     def open_path(self) -> Path:
-        """The file that is written to."""
         return self.folder / "ledger.jsonl"
 
     def sealed_path(self, number: int) -> Path:
@@ -179,7 +178,6 @@ class LedgerLine(Struct, frozen=True):
 
     @property
     def seq(self) -> int:
-        """The record number in the line."""
         return int(self.values["seq"])
 
     @property

@@ -481,7 +481,6 @@ def latest_with_field(tables: RecordTables, task: str, name: str, kinds: Sequenc
 def build_resume(
     tables: RecordTables, trust_of: TrustLookup, task: Task, *, query: str = "", limit: int = 10
 ) -> TaskResume:
-    """Return the state of a task."""
     kinds = ("decision", "revision", *sorted(IMPLICIT_DECISION_KINDS))
     settled = _without_outdated_replies(tables, tables.find(RecordQuery(kinds=kinds, task=task.id, in_force=True)))
     items = library_items(DigestRole.DECISIONS, settled, revised_kinds(tables, settled))

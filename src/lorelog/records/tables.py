@@ -81,7 +81,6 @@ _SUBJECT_FIELDS = {"entity": "entity_refs", "dataset": "dataset_refs"}
 
 
 def insert_record(db: sqlite3.Connection, record: Record) -> None:
-    """Add a record to all tables."""
     row = list(_GET_COLUMNS(record))
     row[_FIELDS_INDEX] = _ENCODE_JSON(dict(record.fields))
     place = db.execute(_INSERT, row).lastrowid or 0
@@ -106,7 +105,6 @@ def insert_record(db: sqlite3.Connection, record: Record) -> None:
 
 
 def row_to_record(row: tuple[object, ...]) -> Record:
-    """Return the record of a row of `COLUMNS`."""
     values = dict(zip(COLUMNS, row, strict=True))
     claim = values["supports_claim"]
     values |= {
@@ -365,7 +363,6 @@ class RecordTables:
         return self._meta("generation") or ""
 
     def get(self, record: str) -> Record | None:
-        """Return a record by its id."""
         return next(iter(self._records("WHERE r.id = ? ORDER BY r.place LIMIT 1", (record,))), None)
 
     def with_id_prefix(self, start: str, limit: int = 10) -> list[Record]:

@@ -186,7 +186,6 @@ class TimeHint(Struct, frozen=True):
         return TIME_WEIGHT * self.preference(date)
 
     def part(self, date: str) -> ScorePart:
-        """Return the score part for explanations."""
         return ScorePart("time", self.value(date), f"{self.description}; this is of {date[:10] or 'no date'}")
 
 

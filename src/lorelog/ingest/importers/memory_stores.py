@@ -47,7 +47,6 @@ class Mem0Source(ImportSource):
     in_project = ("mem0-export-*.md",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path is one of its three forms."""
         head = export_files.file_head(path)
         if head.startswith(json_files.SQLITE_MAGIC.decode()):
             return "history" in export_files.database_tables(path) and (
@@ -62,7 +61,6 @@ class Mem0Source(ImportSource):
         )
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the memories."""
         head = export_files.file_head(path)
         if head.startswith(json_files.SQLITE_MAGIC.decode()):
             yield from _read_history(path)
@@ -166,7 +164,6 @@ class McpMemorySource(ImportSource):
     in_home = ("memory.json*", f".npm/_npx/*/{_INSTALLED}/memory.json*")
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a file begins with an entity or a relation."""
         if path.name.startswith("memory.json") and path.suffix not in {".json", ".jsonl"}:  # a copy
             return False
         head = export_files.file_head(path)[:400].replace(" ", "")
@@ -234,7 +231,6 @@ class ClaudeMemSource(ImportSource):
     in_home = (".claude-mem/claude-mem.db",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path is its folder, its database or its export."""
         if (path / "claude-mem.db").is_file():
             return True
         if {"observations", "sdk_sessions"} <= export_files.database_tables(path):
@@ -357,7 +353,6 @@ class MemdSource(ImportSource):
     in_home = (".memd/data",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a file is OMF or a batch file, or a folder is memd's."""
         if path.is_dir():
             return ".memd" in path.parts[-2:]
         head = export_files.file_head(path)[:2_000]
@@ -366,7 +361,6 @@ class MemdSource(ImportSource):
         return '"omf"' in head or ('"tool"' in head and '"memory.' in head) or '"chunk_id"' in head
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield memories."""
         if path.is_dir():
             raise SourceError(
                 f"{path} holds memd's own files",

@@ -56,11 +56,9 @@ class ObsidianSource(ImportSource):
                     yield path
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a folder is a vault."""
         return (path / ".obsidian").is_dir()
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the notes."""
         names: dict[str, list[str]] = {}
         for file in note_files.walk_files(path):
             if isinstance(file, Path):
@@ -115,12 +113,10 @@ class BasicMemorySource(ImportSource):
     in_home = ("basic-memory",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a folder has notes with permalinks."""
         notes = islice(note_files.read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
         return any(isinstance(note, note_files.MarkdownNote) and note.matter.get("permalink") for note in notes)
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the notes."""
         return note_files.read_entries(note_files.read_notes(path), _read_basic_note)
 
 
@@ -174,7 +170,6 @@ class OkfSource(ImportSource):
         )
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the concepts."""
         notes = note_files.read_notes(path)
         kept = (note for note in notes if isinstance(note, SkippedItem) or note.path.name not in _RESERVED)
         return note_files.read_entries(kept, lambda note: (_read_concept(note),))
@@ -268,7 +263,6 @@ class RulesSource(ImportSource):
         return path.is_dir() and (path.name == "rules" or any(_files_of(path)))
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the sections of a file, of all files in a folder of rules, or of a project."""
         of_project = [] if path.is_file() else list(_files_of(path))
         files = of_project or note_files.walk_files(path, _SUFFIXES, hidden=True)
         # A path in an agent's folder of the home belongs to the user.

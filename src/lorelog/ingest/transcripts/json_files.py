@@ -347,7 +347,6 @@ def open_database(path: str) -> Iterator[sqlite3.Connection]:
 
 
 def table_columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
-    """Return the columns of each table and view."""
     columns: dict[str, frozenset[str]] = {}
     query = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')"
     for table, column in connection.execute(query):

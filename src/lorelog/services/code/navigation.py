@@ -114,7 +114,6 @@ class SymbolQuery(Struct, frozen=True):
 
     @property
     def qualified_name(self) -> str:
-        """Return the name with its container."""
         return f"{self.container}.{self.name}" if self.container else self.name
 
 
@@ -347,7 +346,6 @@ class CodeNavigator:
         )
 
     def find_imports(self, module: str, options: CodeQueryOptions) -> CodeReply:
-        """Find the imports of a module, or of a name from a module."""
         importers = [
             importer
             for root in self._roots

@@ -255,7 +255,6 @@ class TypeResolver:
         ]
 
     def enclosing_class(self, scope: NameScope) -> ResolvedDefinitions:
-        """Return the innermost class around a scope."""
         around = scope.around
         if around is None:
             return None
@@ -306,11 +305,9 @@ class TypeResolver:
         return self._code.cached(("members", definition_key(cls), name), find)
 
     def member_definitions(self, classes: ResolvedDefinitions, name: str) -> tuple[StoredDefinition, ...]:
-        """Return the definitions of a member in all of some classes."""
         return tuple(member for cls in classes or () for member in self.members(cls, name))
 
     def resolve_type(self, annotation: str, scope: NameScope, depth: int = _MAX_DEPTH) -> ResolvedDefinitions:
-        """Resolve an annotation to classes."""
         names = type_names(annotation)
         if not names or depth <= 0:
             return None if depth <= 0 or not annotation.strip() else ()

@@ -202,8 +202,6 @@ class ReferenceResolver:
         return bool(target.symbol.container) and definition_key(cls) in self._ancestors_of(target)
 
     def _ancestors_of(self, member: StoredDefinition) -> set[DefinitionKey]:
-        """Return the class of a member and its ancestors."""
-
         def find() -> set[DefinitionKey]:
             holders = self._holders(member)
             return {definition_key(above) for cls in holders for above in self._types.linearized_bases(cls)}

@@ -90,7 +90,6 @@ class QuoteFrame(Struct, frozen=True):
         return f'<{tag} id="{source.id}"{day}>\n{_FRAME_TAG.sub("‹", source.text)}\n</{tag}>'
 
     def quote_lines(self, lines: Sequence[str]) -> str:
-        """Return summary lines between tags."""
         tag = f"lines-{self.mark}"
         return f"<{tag}>\n{_FRAME_TAG.sub('‹', chr(10).join(lines))}\n</{tag}>"
 
@@ -99,7 +98,6 @@ class QuoteFrame(Struct, frozen=True):
         return prompt.rstrip() + _PROMPT_RULES.format(tag=f"source-{self.mark}", lines=lines, example=example)
 
     def merge_prompt(self, lines: int, example: str) -> str:
-        """Return the system prompt for merging summaries."""
         return MERGE_PROMPT + _PROMPT_RULES.format(tag=f"lines-{self.mark}", lines=lines, example=example)
 
 
@@ -131,7 +129,6 @@ class SummaryPlan(Struct, frozen=True):
     """Per answer: a small context window leaves little room for it."""
 
     def reports(self) -> tuple[CompactBatch, ...]:
-        """Return the batches with their maximum cost."""
         reports: list[CompactBatch] = []
         for batch in self.batches:
             cost = 0 if self.llm is None else self.llm.max_cost(*self.question(batch))

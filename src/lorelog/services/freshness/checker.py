@@ -241,7 +241,6 @@ class FreshnessChecker:
 
 
 def claim_of(chunk: Hit | Chunk, project: str) -> FreshnessClaim:
-    """Return the claim of a hit or a chunk of a project."""
     anchor = chunk.anchor
     return FreshnessClaim(
         text=chunk.content,

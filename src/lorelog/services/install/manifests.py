@@ -55,7 +55,6 @@ def resolve_command(environment: Mapping[str, str]) -> str:
 
 
 def _find_program() -> Path | None:
-    """Return the executable of this lorelog."""
     started = Path(sys.argv[0])
     beside = Path(sys.executable).parent / COMMAND
     candidates = [started.absolute()] if started.name == COMMAND else []

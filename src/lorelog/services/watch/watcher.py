@@ -98,7 +98,6 @@ class FileEventSource:
         return False
 
     def close(self) -> None:
-        """Stop watching."""
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             listener.stop()

@@ -56,7 +56,6 @@ def newest_space(owner: str, names: Iterable[str]) -> str:
 
 
 def next_space(owner: str, names: Iterable[str]) -> str:
-    """Return an unused space name for a model."""
     own = [name for name in names if space_owner(name) == owner]
     return f"{owner}{_NUMBER_SEPARATOR}{1 + max(map(_space_number, own))}" if own else owner
 

@@ -317,8 +317,6 @@ class CollectionQuery(Struct, frozen=True, kw_only=True):
 
 
 class Collections:
-    """The collections at one address."""
-
     def __init__(self, remote: MilvusConnection) -> None:
         self._remote = remote
 

@@ -136,11 +136,9 @@ class StateFiles:
         return self._folder / name / "current.json"
 
     def push_file(self, space: str) -> Path:
-        """Return the state file of a push in progress."""
         return self.file(space).with_name("pushing.json")
 
     def address_hash(self) -> str:
-        """Return the address as stored in state files."""
         return hashlib.sha256(self._uri.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def others(self, space: str) -> Iterator[tuple[Path, MilvusState]]:
