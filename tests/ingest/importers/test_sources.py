@@ -72,32 +72,6 @@ def test_claude_mem(tmp_path: Path) -> None:
     assert not list(path.parent.glob("*-wal"))
 
 
-def test_a_claude_mem_export(tmp_path: Path) -> None:
-    """The JSON of claude-mem's export script reads like its database."""
-    rows = [
-        {
-            "id": 1,
-            "memory_session_id": "m",
-            "project": "app",
-            "type": "decision",
-            "title": "T",
-            "narrative": "N",
-            "facts": '["f"]',
-        }
-    ]
-    document = {
-        "exportedAt": "x",
-        "exportedAtEpoch": 1,
-        "observations": rows,
-        "sessions": [{"memory_session_id": "m", "content_session_id": "c"}],
-        "summaries": [],
-        "prompts": [{}],
-    }
-    path = write(tmp_path / "export.json", json.dumps(document))
-    (entry,) = entries(read("claude-mem", path))
-    assert (entry.text, entry.anchor) == ("**T**\n\nN\n\n- f", (("session", "c"),))
-
-
 def test_mem0_json(tmp_path: Path) -> None:
     """The reply of mem0's `get_all` becomes memories with category, date and author."""
     first, second = entries(read("mem0", FIXTURES / "mem0.json"))
