@@ -291,7 +291,6 @@ _MAX_CANDIDATES = 20_000
 
 
 def digest_of(content: bytes) -> str:
-    """Return the digest that identifies the content of a file."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 
