@@ -248,7 +248,6 @@ class SessionOptions(Struct, frozen=True):
     """What a session is shown without asking."""
 
     budget: int = 600
-    prompt_budget: int = 200
     hits: int = 2
     hits_relevance: float = 0.1
 

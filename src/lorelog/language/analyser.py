@@ -77,7 +77,6 @@ _ODD_LETTERS = str.maketrans(
 
 
 def find_tokens(text: str) -> list[str]:
-    """Return the raw tokens of a text in order."""
     return _pattern_for(text).findall(text)
 
 

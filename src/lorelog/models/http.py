@@ -407,7 +407,6 @@ def nested_object(reply: object, *names: str) -> dict[str, Any]:
 
 
 def sum_counts(usage: Mapping[str, Any], *names: str) -> int:
-    """Return the sum of the counts that are present and valid."""
     values = (usage.get(name) for name in names)
     return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)
 

@@ -88,7 +88,6 @@ class Segments(Struct, frozen=True):
         return None
 
     def raw_lines(self) -> Iterator[bytes]:
-        """Yield the complete lines of all segments."""
         for number in range(1, self.last_sealed() + 2):
             file = self.open(number)
             if file is not None:
@@ -272,7 +271,6 @@ def redact_line(line: LedgerLine, raw: bytes) -> tuple[bytes, LineRedaction]:
 
 
 def hash_line(line: bytes) -> str:
-    """Return the hash by which the next line refers to this one."""
     return hashlib.sha256(line).hexdigest()
 
 

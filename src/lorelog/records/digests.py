@@ -132,7 +132,6 @@ class DigestScope(Struct, frozen=True):
 
     @property
     def scope(self) -> str:
-        """The scope in the digest's id."""
         return "tenant" if self.projects is None else f"project:{self.projects[0]}"
 
 
@@ -231,7 +230,6 @@ def attach_trust(items: Sequence[DigestItem], trust_of: TrustLookup) -> list[Dig
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text without stop words."""
     return frozenset(word for word in _WORD.findall(text.casefold()) if word not in lexicon("function_words"))
 
 

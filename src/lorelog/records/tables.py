@@ -271,7 +271,6 @@ class RecordContentFilter(Struct, frozen=True):
 
 
 def where_conditions(query: RecordQuery) -> tuple[str, list[object]]:
-    """Return the SQL condition of a query and its values."""
     conditions: dict[str, object] = {
         "r.task = ?": query.task,
         "r.thread = ?": query.thread,
@@ -464,7 +463,6 @@ class RecordTables:
         return {task.id: task for task in self._tasks(f"WHERE id IN {_VALUES}", (_json_list(ids),))}
 
     def tasks_with_id_prefix(self, start: str, limit: int = 10) -> list[Task]:
-        """Return tasks by the start of their ids, in the order of ids."""
         return self._tasks("WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (start, start + _AFTER_ANY_ID, limit))
 
     def tasks(self, projects: Sequence[str] | None = None, limit: int = 100) -> list[Task]:
@@ -482,7 +480,6 @@ class RecordTables:
         return self._tasks(f"{where} ORDER BY place DESC LIMIT ?", [*values, limit]), int(count)
 
     def runs(self, task: str, limit: int = 100) -> list[ToolRun]:
-        """Return the runs of a task, newest first."""
         sql = f"SELECT {_RUN_COLUMNS} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?"
         return [ToolRun(*row) for row in self._rows(sql, (task, limit))]
 

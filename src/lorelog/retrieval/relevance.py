@@ -80,7 +80,6 @@ class EncoderCalibration(Struct, frozen=True):
 
 
 def calibration_of(model: str) -> EncoderCalibration:
-    """Return the numbers of an encoder, given as `provider/model`."""
     known = load_calibrations()
     return known.get(model) or known[UNMEASURED]
 

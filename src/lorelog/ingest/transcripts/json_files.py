@@ -85,7 +85,6 @@ def open_stream(path: str) -> Iterator[IO[bytes]]:
 
 
 def is_compressed(path: str) -> bool:
-    """Return True if a regular file is compressed."""
     with open_regular_file(path) as plain:
         magic = plain.read(len(_ZSTD))
     return magic.startswith(_GZIP) or magic == _ZSTD

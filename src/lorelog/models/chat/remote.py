@@ -247,7 +247,6 @@ _ADAPTERS = {"openai": _OPENAI_ADAPTER, "anthropic": _ANTHROPIC_ADAPTER, "gemini
 
 
 def open_vendor_model(options: LanguageOptions) -> RemoteLanguageModel:
-    """Return the model of a vendor or of a server that is compatible with it."""
     adapter = _ADAPTERS[options.provider]
     if options.provider == "anthropic":
         options = replace(options, base_url=options.base_url.rstrip("/").removesuffix("/v1"))

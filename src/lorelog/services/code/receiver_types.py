@@ -248,7 +248,6 @@ class TypeResolver:
         return tuple(near) or (tuple(candidates) if len(candidates) == 1 else None)
 
     def definitions_at(self, qualified: str, path: str) -> list[StoredDefinition]:
-        """Return the definitions of a file with this qualified name."""
         container, _, name = qualified.rpartition(".")
         return [
             definition for definition in self._code.defined_at(name, path) if definition.symbol.container == container

@@ -195,7 +195,6 @@ class Keyring:
         return self._known
 
     def identities(self) -> list[KeyIdentity]:
-        """Return all identities, sorted by name."""
         names = {writer_identity(trusted.name): trusted.name for trusted in reversed(self.trusted_keys())}
         identities = {folded: KeyIdentity(name, self.keys_of(name)) for folded, name in names.items()}
         for path in sorted(self.folder.glob("*.key")):

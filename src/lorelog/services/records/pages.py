@@ -190,7 +190,6 @@ class RecordPages(Struct, frozen=True):
         return Path(os.path.realpath(self.workspace.cache_folder / RECORD_PAGES))
 
     def holds(self, path: str) -> bool:
-        """Return True for a page, or a folder of pages."""
         return is_below(path, str(self.folder))
 
     def projection(self) -> RecordProjection | None:

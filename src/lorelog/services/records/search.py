@@ -121,7 +121,6 @@ class TaskScores(Struct, frozen=True):
 
 @cache
 def word_analyser() -> WordAnalyser:
-    """Return the analyser that the index uses."""
     from lorelog.language.analyser import WordAnalyser
 
     return WordAnalyser()

@@ -132,7 +132,6 @@ class _EventListener:
 
 
 def outermost_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths that are not inside others."""
     kept: list[str] = []
     for path in sorted(set(paths), key=lambda path: (len(path), path)):
         if not any(is_below(path, outer) for outer in kept):

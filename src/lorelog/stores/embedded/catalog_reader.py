@@ -176,7 +176,6 @@ class CatalogReader:
         )
 
     def document_counts(self) -> dict[str, int]:
-        """Return the number of documents by project."""
         return dict(self.database.execute("SELECT project, documents FROM document_counts WHERE documents"))
 
     def tags(self, prefix: str, filters: Filters) -> dict[str, int]:

@@ -325,7 +325,6 @@ class Collections:
         return self._remote.call(lambda client: _ensure_collection(client, name, width))
 
     def send(self, name: str, rows: list[Row]) -> None:
-        """Upsert rows by key."""
         self._remote.call(lambda client: client.upsert(name, rows, timeout=TIMEOUT_S))
 
     def delete(self, name: str, keys: Sequence[str]) -> None:

@@ -475,7 +475,6 @@ class MilvusLanes:
             self._save(replace(state, registry=self._registry.name, told={"parts": parts, "revision": revision}))
 
     def _describe(self, catalog: CatalogReader, state: MilvusState) -> PeerIndex:
-        """Return the description that the index publishes."""
         projects: dict[str, SharedProject] = {}
         for project, (chunks, waiting) in catalog.project_counts().items():
             name = state.names.get(project)

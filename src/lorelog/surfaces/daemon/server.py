@@ -203,7 +203,6 @@ class DaemonServer:
         self.waker.close()
 
     def connection_count(self) -> int:
-        """Return the number of open connections."""
         return len(self._connections)
 
     def send(self, connection: ClientConnection, response: dict[str, Any] | bytes) -> None:
