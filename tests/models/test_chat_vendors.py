@@ -245,7 +245,7 @@ def test_a_cut_answer_loses_its_last_line(vendor: ChatVendor, serve: Serve) -> N
     """A truncated completion loses its unfinished line; an empty one is returned with its cost."""
     _, model = serve(vendor, vendor.cut("- one\n- two is unfin"), vendor.reply(""))
 
-    assert model.complete("s", "t", 9) == Completion("- one", 11, 7, is_cut=True)
+    assert model.complete("s", "t", 9) == Completion("- one", 11, 7)
     assert model.complete("s", "t", 9) == Completion("", 11, 7)
 
 

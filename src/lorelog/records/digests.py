@@ -172,17 +172,13 @@ class TaskResume(Struct, frozen=True, kw_only=True):
     decisions: tuple[DigestItem, ...]
 
 
-def digest_id(role: DigestRole, scope: str) -> str:
-    return f"digest-{role}-{hashlib.sha256(f'{role}:{scope}'.encode()).hexdigest()[:16]}"
-
-
 def make_digest(role: DigestRole, scope: str, name: str, lines: Iterable[DigestLine]) -> Digest:
     """Return a digest of the lines that cite at least one record; `name` is the task or project in its title."""
     title = f"{DIGEST_TITLES[role]}: {name}"
     kept = tuple(line for line in lines if line.cites and line.text)
     content = [str(role), scope, title, [[line.section, line.text, list(line.cites), line.tainted] for line in kept]]
     return Digest(
-        id=digest_id(role, scope),
+        id=f"digest-{role}-{hashlib.sha256(f'{role}:{scope}'.encode()).hexdigest()[:16]}",
         role=role,
         scope=scope,
         title=title,

@@ -297,7 +297,8 @@ class MilvusLanes:
     def catch_up(self, database: sqlite3.Connection) -> int:
         """Apply the log, or push all rows again; return how far they have followed."""
         applied, state = self.applied(database), self._state()
-        dimension = self._dimension(database)
+        row = database.execute("SELECT dimension FROM spaces WHERE name = ?", (self._owner.space,)).fetchone()
+        dimension = int(row[0]) if row else 0
         if applied is None or state is None or state.dimension != dimension or self._is_renamed(state):
             return self._push_all(database, dimension)
         try:
@@ -573,7 +574,3 @@ class MilvusLanes:
         with translate_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             change_log.write_state(path, state)
-
-    def _dimension(self, database: sqlite3.Connection) -> int:
-        row = database.execute("SELECT dimension FROM spaces WHERE name = ?", (self._owner.space,)).fetchone()
-        return int(row[0]) if row else 0
