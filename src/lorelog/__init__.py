@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         ListReply,
         SupersedeReply,
     )
-    from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, ScorePart, SearchReply, TrustFilter
+    from lorelog.core.query import Explanation, Fusion, Hit, Lane, ScorePart, SearchReply, TrustFilter
     from lorelog.operations.measures import StatsReply
     from lorelog.services.watch.watcher import WatchPass
     from lorelog.surfaces.python.async_client import AsyncLorelog
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "core.document": "Anchor Chunk Document StoredChunk",
     "core.memory": "AddReply CompactReply DeleteReply DuplicatesReply ExpandReply ExpiryReply FeedbackReply FileProblem GetReply HealthReply IndexReport ListReply SupersedeReply",
-    "core.query": "Explanation Filters Fusion Hit Lane ScorePart SearchReply TrustFilter",
+    "core.query": "Explanation Fusion Hit Lane ScorePart SearchReply TrustFilter",
     "operations.measures": "StatsReply",
     "services.watch.watcher": "WatchPass",
     "surfaces.python.async_client": "AsyncLorelog",
@@ -90,7 +90,6 @@ __all__ = [
     "FeedbackReply",
     "FileProblem",
     "FileWatch",
-    "Filters",
     "Forbidden",
     "Fusion",
     "GetReply",

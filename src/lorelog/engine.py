@@ -72,7 +72,6 @@ class Engine(ProjectScope):
         return pipeline.search(query, self.with_scope(options or self.defaults.search, all_projects=all_projects))
 
     def memories(self) -> ProjectMemories:
-        """Return the memories as seen from this project."""
         from lorelog.services.pipeline.memories import ProjectMemories
 
         return ProjectMemories(self, self.code)
@@ -127,7 +126,6 @@ class Engine(ProjectScope):
         )
 
     def lifecycle(self) -> MemoryLifecycle:
-        """Return the operations on existing memories."""
         from lorelog.services.memories.lifecycle import MemoryLifecycle
 
         self.place.create()

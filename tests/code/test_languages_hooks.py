@@ -174,17 +174,6 @@ def test_variance_and_bare_call_signatures_do_not_break_a_file() -> None:
     ]
 
 
-def test_types_of_flow_are_read_in_javascript() -> None:
-    """A file with `@flow` has types, and syntax that differs from TypeScript is ignored."""
-    extracted = read(
-        "javascript",
-        "/** @flow strict */\nimport typeof T from './t';\nexport type Props = {|\n  +title: ?string,\n  ...\n|};\n"
-        "class View extends React.Component<Props> {\n  go(x: ?number): void {\n    run((x: any));\n  }\n}\n",
-    )
-    assert (extracted.language, extracted.broken) == ("javascript", 0)
-    assert names(extracted) == ["Props", "Props.title", "View", "View.go"]
-
-
 BROKEN = """export const before = 1
 export type Odd
   = { <A>(a: A): (@ b: } ((((

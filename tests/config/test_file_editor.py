@@ -232,16 +232,13 @@ def test_initial_text(tmp_path: Path, project: bool) -> None:  # noqa: FBT001
 
 
 def test_initial_file_never_overwrites(tmp_path: Path) -> None:
-    """`config init` does not overwrite a file without `overwrite`."""
+    """`config init` does not overwrite a file."""
     path = tmp_path / USER_FILE
     path.write_text("[search]\nk = 7\n")
 
     with pytest.raises(ConfigError, match="already exists"):
         write_initial_file(path, project=False)
     assert path.read_text() == "[search]\nk = 7\n"
-
-    write_initial_file(path, project=False, overwrite=True)
-    assert path.read_text() == render_initial_file(project=False)
 
 
 def test_setting_after_init(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.docs.pages import read, rows
-from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request
+from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer
 from tests.models.fake_docker import FakeDocker
 from tests.models.vendors import Rig
 
@@ -245,7 +245,7 @@ def test_a_cut_answer_loses_its_last_line(vendor: ChatVendor, serve: Serve) -> N
     """A truncated completion loses its unfinished line; an empty one is returned with its cost."""
     _, model = serve(vendor, vendor.cut("- one\n- two is unfin"), vendor.reply(""))
 
-    assert model.complete("s", "t", 9) == Completion("- one", 11, 7, is_cut=True)
+    assert model.complete("s", "t", 9) == Completion("- one", 11, 7)
     assert model.complete("s", "t", 9) == Completion("", 11, 7)
 
 
@@ -277,17 +277,6 @@ def test_a_status_is_not_an_answer(vendor: ChatVendor, status: int, serve: Serve
     assert len(server.requests) == 1
     if status == 401:
         assert CHAT_PROVIDERS[vendor.name].key_variables[0] in raised.value.hint
-
-
-def test_a_limited_rate_is_waited_for_within_the_time(serve: Serve) -> None:
-    """A Retry-After beyond the time limit is not waited for, and the hint says what helps here."""
-    server, model = serve(OPENAI, refusing(OPENAI, 429, Retry_After="600"))
-
-    with pytest.raises(ModelUnavailable, match="429") as raised:
-        model.complete("s", "t", 9)
-
-    assert "batch" not in raised.value.hint
-    assert len(server.requests) == 1
 
 
 LOST: dict[str, tuple[list[Answer], str]] = {
@@ -460,18 +449,3 @@ def test_ollama_is_started_where_that_is_allowed(tmp_path: Path, monkeypatch: py
         assert docker.verbs().count("run") == 2
     finally:
         docker.kill()
-
-
-def test_threads_may_share_a_model(serve: Serve) -> None:
-    """Concurrent calls each get their own reply."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    def echo(request: Request) -> Answer:
-        said = str(request.body).partition("number ")[2][:2]
-        return Answer(body=OPENAI.reply(f"no {said}"))
-
-    _, model = serve(OPENAI, echo)
-    with ThreadPoolExecutor(4) as pool:
-        replies = list(pool.map(lambda number: model.complete("s", f"number {number}", 9).text, range(10, 22)))
-
-    assert replies == [f"no {number}" for number in range(10, 22)]

@@ -142,14 +142,6 @@ def test_a_matryoshka_model_is_cut_here_where_the_server_is_not_asked(name: str,
     assert not {"dimensions", "output_dimension"} & server.requests[0].body.keys()
 
 
-def test_more_than_there_is_cannot_be_kept(rig: Rig) -> None:
-    """A model with fewer dimensions than should be kept is a fault that names both."""
-    vendor = VENDORS["ollama"]
-    embedder = rig.open(vendor, rig.serve(vendor.answering([3.0, 4.0, 12.0])), dimensions=4)
-    with pytest.raises(ModelFault, match="3 dimensions, fewer than the 4 to keep"):
-        embedder.embed_query("q")
-
-
 def test_a_server_that_ignores_the_length_is_found_out(rig: Rig) -> None:
     """With an unknown model the dimensions are requested, and vectors of another length are rejected."""
     vendor = VENDORS["openai"]

@@ -142,17 +142,6 @@ def test_the_words_in_front_are_the_models_own_or_its_familys(
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_matryoshka_model_is_cut() -> None:
-    """Vectors are truncated to the first numbers and normalized."""
-    embedder = opened("known/nomic-embed-text-v1.5", dimensions=2)
-    prefix = float(len("search_document: "))
-    length = (9 + prefix**2) ** 0.5
-    assert unpacked(embedder.embed_documents(["one"]).vectors[0]) == pytest.approx([3 / length, prefix / length])
-    with pytest.raises(ModelFault, match="3 dimensions, fewer than the 4 to keep"):
-        opened("known/nomic-embed-text-v1.5", dimensions=4).embed_query("q")
-
-
-@pytest.mark.usefixtures("installed")
 def test_a_model_that_cannot_be_loaded_is_unavailable_in_one_line_once() -> None:
     """A missing model is reported in one line with its setting, and loading is not tried again."""
     embedder = opened("other/model")

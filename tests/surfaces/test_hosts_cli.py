@@ -124,23 +124,6 @@ def test_without_a_name_the_agents_found_here_are_installed(
     assert done.out.endswith("Restart open sessions to pick this up.\n")
 
 
-def test_documented_hosts_are_offered_and_marked(shell: Shell, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that nobody has run is offered with the others, and installing and status say that it was not run."""
-    monkeypatch.setenv("PATH", "/nowhere")
-    write(user / ".cursor" / "mcp.json", "{}\n")
-    done = shell("hosts", "install", "--yes")
-    assert done.out.startswith("Found: Codex; set up as documented, not tested: Cursor.\n")
-    assert "Cursor is set up as documented, not tested with the program (Cursor's pages" in done.err
-    shown = shell("hosts", "status")
-    assert "Cursor       yes    current    -" in shown.out
-    assert "Zed" not in shown.out
-    assert "set up as documented, not tested: Cursor; their sessions are not captured" in shown.err
-    refused = shell("backfill", "cursor")
-    assert (refused.status, "sessions of Cursor are not captured" in refused.err) == (2, True)
-    shell("hosts", "uninstall", "cursor")
-    assert tree(user / ".cursor") == {str(user / ".cursor" / "mcp.json"): b"{}\n"}
-
-
 def test_what_the_host_installed_itself_is_not_installed_again(shell: Shell, user: Path) -> None:
     """If the host's own installer has installed lorelog, `install` says so and changes nothing."""
     write(user / ".codex" / "config.toml", '[plugins."lorelog@lorelog"]\nenabled = true\n')

@@ -76,7 +76,7 @@ LINKED_IMPORTS = [
         (".serena/memories", "memory", "rules"),
     ),
     *((".memsearch/memory", "memory", "memsearch"), (".memsearch", "", "memsearch"), (".loop", "", "loop")),
-    *((".claude", "", "rules"), ("knowledge", "", "okf"), ("memory.json", "memory.json", "mcp-memory")),
+    *((".claude", "", "rules"), ("memory.json", "memory.json", "mcp-memory")),
     *(("mem0-export-1.md", "mem0-export-1.md", "mem0"), ("agent.af", "agent.af", "letta")),
 ]
 """Links in a project, what they lead to in the private directory, and the source that would read them."""
@@ -90,7 +90,6 @@ def test_an_import_follows_no_link_out_of_the_project(
     """A link out of the project, also in the middle of a path, is left out whether found or named, and its target's name is shown."""
     for name in ("rules/a.md", "team/work/memory/a.md"):
         write(private / name, DIARY)
-    write(private / "index.md", "---\nokf_version: 0.2\ntype: fact\n---\n" + DIARY)
     write(private / "memory.json", json.dumps({"type": "entity", "name": "diary", "observations": [DIARY]}))
     write(private / "mem0-export-1.md", f"---\nid: 1\n---\n{DIARY}\n")
     write(private / "agent.af", json.dumps({"blocks": [{"label": "x", "value": DIARY}]}))

@@ -13,7 +13,7 @@ import pytest
 from tests.surfaces.conftest import write
 
 import lorelog
-from lorelog import AsyncLorelog, Filters, Lorelog, LorelogError, UsageError, WatchPass
+from lorelog import AsyncLorelog, Lorelog, LorelogError, UsageError, WatchPass
 from lorelog.core import errors
 from lorelog.operations.catalogue import all_operations
 
@@ -51,9 +51,8 @@ def test_wrong_settings_are_refused_at_once(tmp_path: Path) -> None:
     [
         (lambda memory: memory.search("x", lane="nope"), "lane"),
         (lambda memory: memory.search("x", since="someday"), "someday"),
-        (lambda memory: memory.search("x", filters=["decision"]), "filters"),
-        (lambda memory: memory.search("x", filters={"typ": "decision"}), "typ"),
-        (lambda memory: memory.search("x", types="fact", filters={"types": "fact"}), "types is given twice"),
+        (lambda memory: memory.search("x", typ="decision"), "typ"),
+        (lambda memory: memory.search("x", project=".", projects=["."]), "project and projects"),
         (lambda memory: memory.search("x", project=5), "project"),
         (lambda memory: memory.search(b"x"), "query must be text"),
         (lambda memory: memory.index(5), "paths"),
@@ -95,12 +94,8 @@ def test_one_tag_is_one_tag(tmp_path: Path) -> None:
         memory.add_batch([{"text": "alpha swims", "tags": "redis"}])
         memory.supersede(added, "alpha sleeps", tags="redis")
 
-        for tagged in (
-            memory.list(Filters(tags="redis")),  # type: ignore[arg-type]
-            memory.list(tags="redis"),
-            memory.list({"tags": ["redis"]}),
-        ):
-            assert [memory.chunk.tags for memory in tagged] == [("redis",), ("redis",)]
+        for tags in ("redis", ["redis"]):
+            assert [memory.chunk.tags for memory in memory.list(tags=tags)] == [("redis",), ("redis",)]
 
 
 def test_hits_are_accepted_where_an_id_is(tmp_path: Path) -> None:
@@ -122,14 +117,12 @@ def test_hits_are_accepted_where_an_id_is(tmp_path: Path) -> None:
 
 
 def test_days_may_be_dates(tmp_path: Path) -> None:
-    """Filters and expiry days accept dates and times, as values of their own, in `Filters` and in dictionaries."""
+    """Filters and expiry days accept dates and times."""
     with Lorelog(tmp_path, settings=FAKE) as memory:
         added = memory.add("alpha", expires=date(2999, 1, 1))
-        filters = Filters(since=date(2000, 1, 1))  # type: ignore[arg-type]
 
-        assert memory.list(filters)[0].id == added.id
         assert len(memory.list(since=datetime(2000, 1, 1, 12, tzinfo=UTC), until=date(2999, 1, 1))) == 1
-        assert not memory.list({"until": date(2000, 1, 1)})
+        assert not memory.list(until=date(2000, 1, 1))
         assert memory.set_expiry(added, expires=date(2998, 1, 1)).expires == "2998-01-01"
         assert memory.set_expiry(added, expires=None).expires == ""
 

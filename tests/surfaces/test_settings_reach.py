@@ -317,9 +317,9 @@ def _cached(*questions: str) -> CacheCounters:
         return engine.caches.counters()
 
 
-def _repeats(otters: OtterProject, *questions: str) -> object:
+def _repeats(otters: OtterProject) -> object:
     otters.index("notes")
-    return _cached(*questions or ("otter", " otter  ", "otter")).exact
+    return _cached("otter", " otter  ", "otter").exact
 
 
 def _session_headings(otters: OtterProject) -> object:
@@ -378,7 +378,6 @@ def _answers_to_npm(otters: OtterProject) -> object:
 _THREE: dict[str, SettingValue] = {"session.hits": 3}
 SHOWN = [
     SettingEffect("cache.answers", False, _repeats, 2, 0),
-    SettingEffect("cache.answers_entries", 1, lambda otters: _repeats(otters, "otter", "number", "otter"), 1, 0),
     SettingEffect("capture.enabled", False, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.skip", True, lambda otters: "We take Redis" in otters.capture(), True, False),
     SettingEffect("capture.session_headings", True, _session_headings, 0, 2),

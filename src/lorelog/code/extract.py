@@ -55,11 +55,8 @@ def extract(source: bytes, language: str) -> FileExtract:
     """Extract a source file. `source` is UTF-8, as `decode_source` returns it; other bytes are accepted."""
     if language not in LANGUAGES_BY_NAME:
         return FileExtract(language, (), (), (), SourceText(source).lines)
-    grammar = language
-    if language == "javascript" and b"@flow" in source[:2_000]:
-        grammar = "tsx"  # TypeScript's grammar knows most of the types in Flow files
     # Loaded first: compiling the query of a large language takes a second that is not the file's.
-    parser_language, query, hooks = load_grammar(grammar), load_query(grammar), load_hooks(grammar)
+    parser_language, query, hooks = load_grammar(language), load_query(language), load_hooks(language)
     parser = _BoundedParser(source)
     root, text, left_out = parser.parse(parser_language).root_node, SourceText(source), 0
     if language == "python":
@@ -180,7 +177,6 @@ def _parse_limit(source: bytes) -> int:
 
 
 def _first_error_line(root: Node) -> int:
-    """Return the first line that could not be parsed."""
     node = root
     while True:
         wrong = next((child for child in node.children if child.has_error or child.is_missing), None)

@@ -82,7 +82,6 @@ class Similarity:
         self._letters = frozenset(self._plain)
 
     def score(self, name: str) -> float:
-        """Return the similarity of a name."""
         if name == self._text:
             return 1.0
         folded = name.casefold()

@@ -97,7 +97,6 @@ def parse_file(root: str, request: ParseRequest) -> ParsedFile:
 
 
 def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: FileExtract) -> ParsedFile:
-    """Convert the extract of a file to rows."""
     symbols = extract.symbols[:MAX_PER_FILE]
     imports = tuple(
         (module, module_tail(module), name, alias, line, column)
@@ -288,7 +287,6 @@ class ParserPool:
                 yield result
 
     def workers(self) -> list[subprocess.Popen[bytes]]:
-        """Return the running processes."""
         return [worker.process for worker in self._workers if worker.process is not None]
 
     def _run_worker(self) -> None:

@@ -1,7 +1,7 @@
 """Decode source files to UTF-8 for the parsers, and convert parser positions to lines and columns.
 
 Unlike notes, source code in another encoding is accepted: names are nearly always ASCII, and a comment in Latin-1 is
-not a reason to lose the symbols of a file. The assumed encoding is reported.
+not a reason to lose the symbols of a file.
 
 Parsers count columns in bytes. In ASCII files that is the same as characters; otherwise a table for each line is made
 on first use, so that a line of a million characters costs once and not once per name.
@@ -45,48 +45,46 @@ class DecodedSource(Struct, frozen=True):
 
     source: bytes
     """UTF-8 without byte order mark; empty if the file is refused."""
-    encoding: str = "utf-8"
-    """The original encoding; `latin-1` if no other fits."""
     refusal: str = ""
     """Why the file is refused: `binary`, `minified` or `too large`; empty if it is not."""
 
 
-def decode_source(data: bytes, language: str = "", max_bytes: int = MAX_SOURCE_BYTES) -> DecodedSource:
+def decode_source(data: bytes, language: str = "") -> DecodedSource:
     """Decode a file to UTF-8, or refuse it. Never raises."""
-    if len(data) > max_bytes:
-        return DecodedSource(b"", refusal="too large")
-    source, encoding = _decode(data, language)
+    if len(data) > MAX_SOURCE_BYTES:
+        return DecodedSource(b"", "too large")
+    source = _decode(data, language)
     if source is None:
-        return DecodedSource(b"", encoding, "binary")
+        return DecodedSource(b"", "binary")
     if b"\r" in source and b"\n" not in source:  # classic Mac OS line endings, which parsers do not know
         source = source.replace(b"\r", b"\n")
     if _is_minified(source):
-        return DecodedSource(b"", encoding, "minified")
-    return DecodedSource(source, encoding)
+        return DecodedSource(b"", "minified")
+    return DecodedSource(source)
 
 
-def _decode(data: bytes, language: str) -> tuple[bytes | None, str]:
-    """Return the text in UTF-8, or None for binary data, and the original encoding."""
+def _decode(data: bytes, language: str) -> bytes | None:
+    """Return the text in UTF-8, read as Latin-1 if no other encoding fits; None for binary data."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return _to_utf8(data[len(mark) :], encoding), encoding
+            return _to_utf8(data[len(mark) :], encoding)
     head = data[:_BINARY_CHECK_BYTES]
     if b"\0" in head:
         encoding = _guess_utf16(head)
-        return (_to_utf8(data, encoding), encoding) if encoding else (None, "")
+        return _to_utf8(data, encoding) if encoding else None
     cookie = _ENCODING_COOKIE.match(data) if language == "python" else None
     if cookie is not None:
         with suppress(LookupError, ValueError):
             charset = codecs.lookup(cookie[1].decode("ascii", "replace")).name
             recoded = _to_utf8(data, charset) if charset not in _NOT_CHARSETS else None
             if recoded is not None:
-                return recoded, charset
+                return recoded
     recoded = _to_utf8(data, "utf-8")
     if recoded is not None:
-        return recoded, "utf-8"
+        return recoded
     if len(head.translate(None, _CONTROL)) < len(head) * 0.95:
-        return None, ""
-    return data.decode("latin-1").encode(), "latin-1"
+        return None
+    return data.decode("latin-1").encode()
 
 
 def _to_utf8(data: bytes, encoding: str) -> bytes | None:

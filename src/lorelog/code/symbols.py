@@ -53,8 +53,6 @@ _TYPE_ARGUMENTS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 
 
 class QueryMatches(Struct):
-    """The captures of a query."""
-
     definitions: dict[int, SymbolCandidate] = field(default_factory=dict)
     """By the start byte of the name."""
     containers: list[SymbolCandidate] = field(default_factory=list)
@@ -69,7 +67,6 @@ class QueryMatches(Struct):
 
 
 def run_query(query: Query, root: Node, source: SourceText, hooks: LanguageHooks) -> QueryMatches:
-    """Run a language's query on a tree."""
     from tree_sitter import QueryCursor
 
     matches = QueryMatches()

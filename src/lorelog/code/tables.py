@@ -229,7 +229,6 @@ class _FileEntry(Struct, frozen=True):
 
     @property
     def absolute(self) -> str:
-        """Return the absolute path of the file."""
         return f"{self.root.rstrip('/')}/{self.path}"
 
 
@@ -292,7 +291,6 @@ _MAX_CANDIDATES = 20_000
 
 
 def digest_of(content: bytes) -> str:
-    """Return the digest that identifies the content of a file."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -358,7 +356,6 @@ class CodeTables:
         return [definition.symbol for definition in self.definitions_in(root, path)]
 
     def definitions_in(self, root: str, path: str) -> list[StoredDefinition]:
-        """Return the definitions of a file in file order."""
         return self._definitions("symbols s", "s.id >= ? AND s.id < ? ORDER BY s.id", self._id_range(root, path))
 
     def uses(self, name: str, roots: Sequence[str] | None = None) -> list[StoredUse]:
@@ -384,7 +381,6 @@ class CodeTables:
         ]
 
     def imports_of(self, root: str, path: str) -> list[ImportStatement]:
-        """Return the imports of a file in file order."""
         query = f"{_SELECT_IMPORTS} WHERE i.id >= ? AND i.id < ? ORDER BY i.id"
         return [ImportStatement(*row[:5]) for row in self._rows(query, self._id_range(root, path))]
 

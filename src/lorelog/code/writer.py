@@ -64,7 +64,6 @@ class CodeWriter:
             self._db, self.note = open_writable(path)
 
     def close(self) -> None:
-        """Commit and close the file."""
         try:
             self.commit()
         finally:
@@ -88,7 +87,6 @@ class CodeWriter:
             )
 
     def files_at(self, root: int, path: str) -> list[IndexedFile]:
-        """Return a file, or all files of a folder."""
         where = "root = ?1 AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0'))"
         with self._translated_errors():
             rows = self._db.execute(f"{_SELECT_FILES} WHERE {where} ORDER BY path", (root, path))

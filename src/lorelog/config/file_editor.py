@@ -89,9 +89,9 @@ def render_initial_file(*, project: bool) -> str:
     return "\n".join(blocks)
 
 
-def write_initial_file(path: Path, *, project: bool, overwrite: bool = False) -> None:
-    """Write the initial file. Raise ConfigError if one exists, unless `overwrite`."""
-    if not overwrite and os.path.lexists(path):
+def write_initial_file(path: Path, *, project: bool) -> None:
+    """Write the initial file. Raise ConfigError if one exists."""
+    if os.path.lexists(path):
         raise ConfigError(f"{path} already exists", hint="use `lorelog config set` to change a setting")
     sections: Table = {setting.section: {} for setting in _allowed_settings(project=project)}
     _replace_verified(path, render_initial_file(project=project), sections, private=not project)

@@ -578,12 +578,6 @@ SETTINGS: tuple[Setting, ...] = (
         "Cache replies and reuse them for the same query until the next write or the next day. This helps "
         "long-running programs (Python, servers); a single command asks once.",
     ),
-    Setting(
-        "cache.answers_entries",
-        512,
-        "Maximum number of cached replies, with sixteen times as many hits in all; the least recently used is evicted.",
-        limits=(1, 100_000),
-    ),
     # A long-running process that listens and watches is the user's choice, too.
     Setting(
         "daemon.warm",
@@ -601,13 +595,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "daemon.model_idle_s",
         600.0,
-        "Seconds without embedding after which the daemon unloads the model; the next query loads it again.",
+        "Seconds without embedding after which the daemon unloads the model; without any call, it also restarts to give "
+        "back its memory.",
         limits=(1, 31_536_000),
-    ),
-    Setting(
-        "daemon.idle_restart",
-        True,
-        "Whether the daemon restarts itself after `daemon.model_idle_s` without a call, to give back its memory.",
     ),
     Setting("daemon.http", False, "Whether the daemon also serves HTTP, like `lorelog serve`."),
     Setting("watch.enabled", True, "Whether the daemon watches the indexed roots and indexes changes."),

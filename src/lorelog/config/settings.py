@@ -120,7 +120,6 @@ def coerce_value(setting: Setting, raw: object, place: str) -> SettingValue:
 
 
 def parse_value(setting: Setting, text: str, place: str = "") -> SettingValue:
-    """Return the validated value of a text."""
     if setting.kind is SettingKind.TEXT:
         return coerce_value(setting, text, place)
     text = text.strip()
@@ -217,7 +216,6 @@ class Settings(Struct, frozen=True):
             yield ChosenValue(setting.key, self.value(setting.key), self.origin(setting.key))
 
     def text(self, key: str) -> str:
-        """Return the value of a setting that is a text."""
         return cast("str", self.value(key))
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -225,7 +223,6 @@ class Settings(Struct, frozen=True):
         return cast("tuple[str, ...]", self.value(key))
 
     def options(self, kind: type[OptionsType]) -> OptionsType:
-        """Return the options of a section that has settings for all of them."""
         return self._fill(kind, _PLAIN_SECTIONS[kind])
 
     def tenant(self) -> str:

@@ -231,7 +231,6 @@ class ExpandReply(Serializable, Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Id of the chunk."""
         return self.chunk.id
 
 

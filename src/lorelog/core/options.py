@@ -184,6 +184,7 @@ class CacheOptions(Struct, frozen=True):
 
     answers: bool = True
     answers_entries: int = 512
+    """Not a setting."""
 
 
 WARM_MODES = ("auto", "off", "required")
@@ -200,9 +201,7 @@ class DaemonOptions(Struct, frozen=True):
     idle_s: float = 1800.0
     """Seconds without a call until it exits; 0 never exits."""
     model_idle_s: float = 600.0
-    """Seconds without embedding until it unloads the model."""
-    idle_restart: bool = True
-    """Whether it restarts after as long without a call, to give back its memory."""
+    """Seconds without embedding until it unloads the model, and without any call until it restarts."""
     http: bool = False
     """Whether it also serves HTTP."""
 
@@ -249,7 +248,6 @@ class SessionOptions(Struct, frozen=True):
     """What a session is shown without asking."""
 
     budget: int = 600
-    prompt_budget: int = 200
     hits: int = 2
     hits_relevance: float = 0.1
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 
-def is_below(path: str, directory: str, separator: str = os.sep) -> bool:
+def is_below(path: str, directory: str) -> bool:
     """Return True if a path is a directory or inside it; `/a/bc` is not inside `/a/b`. Both are real paths."""
-    return path == directory or path.startswith(directory.rstrip(separator) + separator)
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
 def leads_out(path: str | os.PathLike[str], directory: str | os.PathLike[str]) -> str:

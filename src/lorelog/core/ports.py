@@ -91,8 +91,6 @@ class Completion(Struct, frozen=True):
     text: str
     tokens_in: int = 0
     tokens_out: int = 0
-    is_cut: bool = False
-    """True if the token limit ended it; the unfinished last line is not in `text`."""
 
 
 class LanguageModel(Protocol):

@@ -109,7 +109,6 @@ class Record(RecordContent, frozen=True):
         return value if isinstance(value, str) else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a field that is a list of texts."""
         value = self.fields.get(name)
         return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 

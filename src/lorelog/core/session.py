@@ -41,7 +41,6 @@ class StackTrace(Struct, frozen=True):
 
     @property
     def root(self) -> StackTrace:
-        """The root cause."""
         return self.causes[-1] if self.causes else self
 
 

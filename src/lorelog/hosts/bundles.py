@@ -69,7 +69,6 @@ _OPENCLAW_TOOLS_HINT = "If the tools memory_search, memory_get and memory_transc
 
 
 def bundle_files(host: str, command: str = COMMAND) -> dict[str, bytes]:
-    """Return the files of a host's bundle by path."""
     writers: dict[str, Callable[[str], dict[str, str]]] = {
         "claude": _claude_files,
         "codex": _claude_files,
@@ -124,7 +123,6 @@ def mcp_server(command: str = COMMAND) -> dict[str, Any]:
 
 
 def skill_files(host: str, command: str = COMMAND, folder: str = "skills") -> dict[str, str]:
-    """Return the skill files of a host by path."""
     allowed = (
         f"allowed-tools: {_allowed_tools(command, ('review list', 'review decide'))}\n" if host == "claude" else ""
     )

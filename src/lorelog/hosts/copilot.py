@@ -47,7 +47,6 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool call in the form of `hosts.tool_calls`."""
     from lorelog.hosts.tool_calls import build_call, names_exit_code
 
     result, error = payload.get("toolResult"), payload.get("error")

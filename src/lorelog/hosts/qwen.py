@@ -31,6 +31,5 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool call in the form of `hosts.tool_calls`."""
     call = claude.read_tool_call(payload)
     return call | {"id": text_field(payload, "tool_call_id") or call["id"]}

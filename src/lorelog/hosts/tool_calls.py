@@ -58,7 +58,6 @@ _FAILURE_MARKS = (
 def build_call(
     tool: str, inputs: object, *, call_id: str = "", output: object = "", failed: bool = False
 ) -> dict[str, Any]:
-    """Return a tool call in the common form."""
     fields: Mapping[str, Any] = inputs if isinstance(inputs, dict) else {}
     command = _command(fields)
     texts = (fields.get(name) for name in _PATCH_FIELDS)

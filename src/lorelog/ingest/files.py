@@ -272,7 +272,6 @@ class _Scanner:
                     self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", hint)
 
     def _follow(self, path: str) -> None:
-        """Record a link to a file."""
         try:
             real = os.path.realpath(path, strict=True)
             if stat.S_ISREG(Path(real).stat().st_mode):

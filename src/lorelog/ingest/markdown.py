@@ -443,7 +443,6 @@ class _ChunkFactory(Struct, frozen=True):
 def _build_chunks(
     factory: _ChunkFactory, sections: list[Section], base: PartialDatetime, fallback_date: str
 ) -> tuple[tuple[Chunk, ...], list[PartialDatetime]]:
-    """Return the chunks, and the date and time of each section."""
     outline, outer = factory.outline, factory.start.outer
     anchors = _collect_anchors(outline, sections, len(outer))
     datetimes = [PartialDatetime(heading.day, heading.time) for heading in outer]
@@ -504,5 +503,4 @@ def _visible_text(outline: Outline, piece: SectionPiece) -> str:
 
 
 def _title(sections: list[Section], max_level: int = 6) -> str:
-    """Return the first title of a level."""
     return next((section.title for section in sections if section.title and section.level <= max_level), "")

@@ -445,7 +445,6 @@ def section_bounds(text: str, source: str, line: int, level: int) -> tuple[int, 
 
 
 def outline_section_bounds(outline: Outline, line: int, level: int) -> tuple[int, int]:
-    """Return the same bounds from an outline."""
     lines, headings = outline.lines, outline.headings
     at = min(max(line - 1, 0), len(lines) - 1)
     first = max((heading.first for heading in headings if heading.first <= at and heading.level <= level), default=0)

@@ -77,7 +77,6 @@ _ODD_LETTERS = str.maketrans(
 
 
 def find_tokens(text: str) -> list[str]:
-    """Return the raw tokens of a text in order."""
     return _pattern_for(text).findall(text)
 
 
@@ -398,7 +397,6 @@ class WordAnalyser:
             yield TokenSpan(start, end, self._memory[text[start:end]])
 
     def matching_spans(self, text: str, wanted: frozenset[str]) -> Iterator[TokenSpan]:
-        """Yield the `spans` that have a wanted word."""
         # Most pieces do not match: those are rejected in C.
         pieces = text.split(" ")
         matching = map(not_, map(wanted.isdisjoint, map(self._pieces.__getitem__, pieces)))

@@ -225,7 +225,6 @@ def connect(address: DaemonAddress) -> bare_socket:
 
 
 def is_listening(address: DaemonAddress) -> bool:
-    """Return whether a daemon accepts connections at an address."""
     try:
         connect(address).close()
     except DaemonNotRunning:

@@ -76,7 +76,6 @@ class DeliveryFiles:
 
 
 def late_answer(tenant_folder: str, host: str, session: str) -> str:
-    """Return the file in which the daemon leaves an answer for a session."""
     return os.path.join(cache_folder(tenant_folder), "delivery", f"{short_digest(f'{host} {session}')}.late")
 
 
@@ -230,7 +229,6 @@ def entry_digest(entry: RecentEntry) -> str:
 
 
 def parse_entries(text: str, day: str) -> list[RecentEntry]:
-    """Return the entries of a journal in order."""
     entries = [RecentEntry(day, "")]
     inside = fence = ""
     for line in text.replace("\r\n", "\n").split("\n"):

@@ -84,7 +84,6 @@ def resolve_pointer_file(file: str, prefix: str, base: str) -> str:
 
 
 def is_repository(directory: str) -> bool:
-    """Return whether Git would accept a directory as a repository."""
     return bool(_check_git_dir(directory))
 
 

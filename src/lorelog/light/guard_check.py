@@ -218,7 +218,6 @@ def _longest_literal(pattern: str) -> str:
 
 
 def snapshot_path(file: str) -> str:
-    """Return the path of the derived file of a log."""
     return os.path.join(cache_folder(os.path.dirname(file)), "delivery", "guards.json")
 
 

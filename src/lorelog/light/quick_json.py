@@ -59,7 +59,6 @@ def read_objects(data: bytes) -> list[dict[str, Any]]:
 
 
 def dumps(value: Any, *, ensure_ascii: bool = True) -> str:
-    """Return a value as JSON on one line, as `json.dumps` does."""
     if _make_encoder is not None:
         try:
             quote = _quote_ascii if ensure_ascii else _quote

@@ -93,7 +93,6 @@ def with_verb(words: list[str]) -> list[str]:
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program without its folder."""
     return word.rpartition("/")[2]
 
 

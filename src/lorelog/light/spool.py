@@ -78,7 +78,6 @@ def count_waiting(home: str) -> tuple[int, float]:
 
 
 def is_event_name(name: str) -> bool:
-    """Return whether a file of the spool is a complete event."""
     return name.endswith(".json") and not name.startswith(".")
 
 

@@ -47,7 +47,6 @@ def matches_text(pattern: str, text: str) -> bool:
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Return True if a pattern has a wildcard."""
     return "*" in pattern or "?" in pattern
 
 

@@ -102,7 +102,6 @@ class RateLimiter:
             self._allowed = max(1, self._allowed // 2)
 
     def recover(self) -> None:
-        """Raise the concurrency by one."""
         with self._changed:
             self._allowed = min(self._max, self._allowed + 1)
             self._changed.notify_all()
@@ -408,7 +407,6 @@ def nested_object(reply: object, *names: str) -> dict[str, Any]:
 
 
 def sum_counts(usage: Mapping[str, Any], *names: str) -> int:
-    """Return the sum of the counts that are present and valid."""
     values = (usage.get(name) for name in names)
     return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)
 

@@ -51,7 +51,6 @@ class Segments(Struct, frozen=True):
 
     @property
     def open_path(self) -> Path:
-        """The file that is written to."""
         return self.folder / "ledger.jsonl"
 
     def sealed_path(self, number: int) -> Path:
@@ -89,7 +88,6 @@ class Segments(Struct, frozen=True):
         return None
 
     def raw_lines(self) -> Iterator[bytes]:
-        """Yield the complete lines of all segments."""
         for number in range(1, self.last_sealed() + 2):
             file = self.open(number)
             if file is not None:
@@ -179,7 +177,6 @@ class LedgerLine(Struct, frozen=True):
 
     @property
     def seq(self) -> int:
-        """The record number in the line."""
         return int(self.values["seq"])
 
     @property
@@ -274,7 +271,6 @@ def redact_line(line: LedgerLine, raw: bytes) -> tuple[bytes, LineRedaction]:
 
 
 def hash_line(line: bytes) -> str:
-    """Return the hash by which the next line refers to this one."""
     return hashlib.sha256(line).hexdigest()
 
 

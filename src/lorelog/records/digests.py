@@ -132,7 +132,6 @@ class DigestScope(Struct, frozen=True):
 
     @property
     def scope(self) -> str:
-        """The scope in the digest's id."""
         return "tenant" if self.projects is None else f"project:{self.projects[0]}"
 
 
@@ -173,17 +172,13 @@ class TaskResume(Struct, frozen=True, kw_only=True):
     decisions: tuple[DigestItem, ...]
 
 
-def digest_id(role: DigestRole, scope: str) -> str:
-    return f"digest-{role}-{hashlib.sha256(f'{role}:{scope}'.encode()).hexdigest()[:16]}"
-
-
 def make_digest(role: DigestRole, scope: str, name: str, lines: Iterable[DigestLine]) -> Digest:
     """Return a digest of the lines that cite at least one record; `name` is the task or project in its title."""
     title = f"{DIGEST_TITLES[role]}: {name}"
     kept = tuple(line for line in lines if line.cites and line.text)
     content = [str(role), scope, title, [[line.section, line.text, list(line.cites), line.tainted] for line in kept]]
     return Digest(
-        id=digest_id(role, scope),
+        id=f"digest-{role}-{hashlib.sha256(f'{role}:{scope}'.encode()).hexdigest()[:16]}",
         role=role,
         scope=scope,
         title=title,
@@ -231,7 +226,6 @@ def attach_trust(items: Sequence[DigestItem], trust_of: TrustLookup) -> list[Dig
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text without stop words."""
     return frozenset(word for word in _WORD.findall(text.casefold()) if word not in lexicon("function_words"))
 
 
@@ -481,7 +475,6 @@ def latest_with_field(tables: RecordTables, task: str, name: str, kinds: Sequenc
 def build_resume(
     tables: RecordTables, trust_of: TrustLookup, task: Task, *, query: str = "", limit: int = 10
 ) -> TaskResume:
-    """Return the state of a task."""
     kinds = ("decision", "revision", *sorted(IMPLICIT_DECISION_KINDS))
     settled = _without_outdated_replies(tables, tables.find(RecordQuery(kinds=kinds, task=task.id, in_force=True)))
     items = library_items(DigestRole.DECISIONS, settled, revised_kinds(tables, settled))

@@ -91,7 +91,6 @@ class Ledger:
         return self._redacting.exists()
 
     def complete_redactions(self) -> None:
-        """Finish an interrupted redaction."""
         if self.has_pending_redactions():
             with self._translate_errors(), self._exclusive_lock() as lock:
                 self._complete_redactions(lock)
@@ -372,7 +371,6 @@ class Ledger:
 
 
 def utc_time(timespec: str = "milliseconds") -> str:
-    """Return the time now, as records have it."""
     return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 

@@ -81,7 +81,6 @@ _SUBJECT_FIELDS = {"entity": "entity_refs", "dataset": "dataset_refs"}
 
 
 def insert_record(db: sqlite3.Connection, record: Record) -> None:
-    """Add a record to all tables."""
     row = list(_GET_COLUMNS(record))
     row[_FIELDS_INDEX] = _ENCODE_JSON(dict(record.fields))
     place = db.execute(_INSERT, row).lastrowid or 0
@@ -106,7 +105,6 @@ def insert_record(db: sqlite3.Connection, record: Record) -> None:
 
 
 def row_to_record(row: tuple[object, ...]) -> Record:
-    """Return the record of a row of `COLUMNS`."""
     values = dict(zip(COLUMNS, row, strict=True))
     claim = values["supports_claim"]
     values |= {
@@ -273,7 +271,6 @@ class RecordContentFilter(Struct, frozen=True):
 
 
 def where_conditions(query: RecordQuery) -> tuple[str, list[object]]:
-    """Return the SQL condition of a query and its values."""
     conditions: dict[str, object] = {
         "r.task = ?": query.task,
         "r.thread = ?": query.thread,
@@ -365,7 +362,6 @@ class RecordTables:
         return self._meta("generation") or ""
 
     def get(self, record: str) -> Record | None:
-        """Return a record by its id."""
         return next(iter(self._records("WHERE r.id = ? ORDER BY r.place LIMIT 1", (record,))), None)
 
     def with_id_prefix(self, start: str, limit: int = 10) -> list[Record]:
@@ -467,7 +463,6 @@ class RecordTables:
         return {task.id: task for task in self._tasks(f"WHERE id IN {_VALUES}", (_json_list(ids),))}
 
     def tasks_with_id_prefix(self, start: str, limit: int = 10) -> list[Task]:
-        """Return tasks by the start of their ids, in the order of ids."""
         return self._tasks("WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (start, start + _AFTER_ANY_ID, limit))
 
     def tasks(self, projects: Sequence[str] | None = None, limit: int = 100) -> list[Task]:
@@ -485,7 +480,6 @@ class RecordTables:
         return self._tasks(f"{where} ORDER BY place DESC LIMIT ?", [*values, limit]), int(count)
 
     def runs(self, task: str, limit: int = 100) -> list[ToolRun]:
-        """Return the runs of a task, newest first."""
         sql = f"SELECT {_RUN_COLUMNS} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?"
         return [ToolRun(*row) for row in self._rows(sql, (task, limit))]
 

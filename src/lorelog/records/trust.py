@@ -183,7 +183,6 @@ def assess_records(records: Iterable[Record], signer: SigningKeyLookup = no_sign
 
 
 def source_ids(record: Record) -> tuple[str, ...]:
-    """Return the ids of the records from which a record derives."""
     ids = (record.reply_to, record.supersedes, *record.texts("related_artifact_ids"))
     return tuple(dict.fromkeys(identity for identity in ids if identity and identity != record.id))
 

@@ -118,7 +118,6 @@ class AnswerCache:
         return _MEAN_HITS_PER_ANSWER * self._options.answers_entries
 
     def clear(self) -> None:
-        """Drop all replies."""
         with self._lock:
             self._answers.clear()
             self._hits = 0
@@ -178,14 +177,12 @@ class Caches(NamedTuple):
 
     @classmethod
     def from_options(cls, options: CacheOptions) -> Caches:
-        """Return the caches that the options enable."""
         return cls(
             AnswerCache(options) if options.answers else None,
             CostCache() if options.answers else None,
         )
 
     def counters(self) -> CacheCounters:
-        """Return the counters of the replies."""
         return self.answers.counters() if self.answers is not None else CacheCounters()
 
 

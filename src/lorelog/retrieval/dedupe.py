@@ -145,7 +145,6 @@ def _are_near_duplicates(words: list[str], others: list[str]) -> bool:
 
 
 def word_shingles(words: list[str]) -> set[tuple[str, str, str]]:
-    """Return the three-word shingles."""
     return set(zip(words, words[1:], words[2:], strict=False))
 
 

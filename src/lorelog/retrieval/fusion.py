@@ -92,7 +92,6 @@ class LaneWeights(Struct, frozen=True):
 
 
 def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None = None) -> LaneWeights:
-    """Return the weights for a query."""
     numbers = numbers or calibration_of(UNMEASURED).lanes
     exact, others = _split_exact_words(query[:_MAX_QUERY_CHARS])
     words = len(exact) + sum(word.lower() not in STOP_WORDS for word in others)
@@ -283,12 +282,10 @@ class FusedCandidate:
         self._explain = explain
 
     def parts(self) -> tuple[ScorePart, ...]:
-        """Return the parts of its score."""
         return self._explain(self.key)
 
     @property
     def explanation(self) -> Explanation:
-        """The parts as an explanation."""
         return Explanation(self.parts())
 
     def plus(self, value: float, parts: PartsFunction) -> FusedCandidate:
@@ -328,7 +325,6 @@ class FusedRanking(Sequence[FusedCandidate]):
         return FusedCandidate(self._keys[index], self._scores[index], self._explain)
 
     def first_keys(self, count: int) -> list[ChunkKey]:
-        """Return the keys of the best candidates."""
         return self._keys[:count]
 
     def plus_first(
@@ -449,7 +445,6 @@ class _LexicalShare:
         return [(score / best) ** power if (score := get(key, 0.0)) > 0.0 else 0.0 for key in keys]
 
     def neighbour_share(self, key: ChunkKey) -> float:
-        """Return the neighbours' addition."""
         score = self.supported.get(key, 0.0)
         return self.weight * ((score / self._best) ** self._power - self.ratio(key)) if score > 0.0 else 0.0
 

@@ -72,7 +72,6 @@ def hit_points(scores: Sequence[float]) -> list[int]:
 
 
 def form_value(points: int, form: HitForm) -> int:
-    """Return the value of a form of a hit with these points."""
     if form is HitForm.SECTION:
         return points
     return points * 3 // 5 if form is HitForm.CHUNK else points // 5

@@ -55,8 +55,6 @@ RELEVANCE_FEATURES = tuple("base terms coverage proximity part_words keywords ch
 
 
 class EncoderCalibration(Struct, frozen=True):
-    """The numbers of one encoder."""
-
     centre: tuple[float, ...] = ()
     """Mean vector of texts about anything; empty if the encoder was not measured."""
     spread: float = 0.0
@@ -82,7 +80,6 @@ class EncoderCalibration(Struct, frozen=True):
 
 
 def calibration_of(model: str) -> EncoderCalibration:
-    """Return the numbers of an encoder, given as `provider/model`."""
     known = load_calibrations()
     return known.get(model) or known[UNMEASURED]
 

@@ -119,7 +119,6 @@ def blend(query: str, first: Sequence[float], texts: Sequence[str], cross: Seque
 
 
 def _rerank_weight(query: str, texts: Sequence[str]) -> tuple[float, str]:
-    """Return the weight for a query and its candidates, with the reason."""
     if not texts:
         return 0.0, ""
     code, exact, unread = median(map(code_share, texts)), code_share(query), non_latin_share(query[:_MAX_CHARS_READ])

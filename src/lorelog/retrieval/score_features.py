@@ -54,11 +54,9 @@ class ReadingWeights(Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """Their sum."""
         return float(sum(astuple(self)))
 
     def scaled(self, factor: float) -> ReadingWeights:
-        """Return all weights times a factor."""
         return ReadingWeights(*(weight * factor for weight in astuple(self)))
 
 
@@ -77,7 +75,6 @@ class MatchFeatures(Struct, frozen=True):
     part_words: float
 
     def score(self, weights: ReadingWeights = WORDS_READING_WEIGHTS) -> float:
-        """Return the addition to the score."""
         matched = weights.coverage * self.coverage + weights.phrase * self.phrase
         return matched + weights.proximity * self.proximity + weights.part_words * self.part_words
 
@@ -217,12 +214,10 @@ def entry_mix(shares: Sequence[float]) -> float:
 
 
 def entry_score(size: int, weight: float = ENTRY_WEIGHT) -> float:
-    """Return the addition to the score for an entry of this size."""
     return weight * entry_share(size)
 
 
 def explain_entry(size: int, weight: float = ENTRY_WEIGHT) -> tuple[ScorePart, ...]:
-    """Return that as named parts."""
     note = (
         "an entry of its own"
         if size == 1
@@ -251,11 +246,9 @@ class QuoteMatch(Struct, frozen=True):
 
     @property
     def score(self) -> float:
-        """The addition to the score."""
         return QUOTED_WEIGHT * self.matched / self.total
 
     def parts(self) -> tuple[ScorePart, ...]:
-        """Return that as named parts."""
         phrases = "quoted phrase is" if self.total == 1 else "quoted phrases are"
         return (ScorePart("quoted", self.score, f"{self.matched} of {self.total} {phrases} here word for word"),)
 

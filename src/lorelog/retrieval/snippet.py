@@ -69,7 +69,6 @@ def cut_snippet(
 
 
 def _split_heading(text: str) -> tuple[str, str]:
-    """Return the heading on one line, and the rest."""
     text = text.strip()
     first, _, rest = text.partition("\n")
     heading = first.lstrip("#")

@@ -6,7 +6,7 @@ falls off smoothly, and one without a date is in between. Precision goes before 
 right answer down: a name of a month or day counts only with context that a time has (a preposition, a year, a capital
 letter). A time to come (`next week`) has no notes yet and is not read. Filters (`--since`, `--until`) are parsed elsewhere.
 
-English and German only. Events, offsets from another date and seasons were tried and cut (docs/decisions/retrieval.md).
+English and German only. Events, offsets from another date, seasons and quarters were tried and cut (docs/decisions/retrieval.md).
 Weeks begin on Monday. A step out of the calendar raises OverflowError or ValueError, which means that no time is named.
 """
 
@@ -71,7 +71,6 @@ _UNITS = {
         "day": "day days tag tage tagen",
         "week": "week weeks woche wochen",
         "month": "month months monat monate monaten",
-        "quarter": "quarter quarters quartal quartalen",
         "year": "year years jahr jahre jahren",
         "weekend": "weekend wochenende",
     }.items()
@@ -186,7 +185,6 @@ class TimeHint(Struct, frozen=True):
         return TIME_WEIGHT * self.preference(date)
 
     def part(self, date: str) -> ScorePart:
-        """Return the score part for explanations."""
         return ScorePart("time", self.value(date), f"{self.description}; this is of {date[:10] or 'no date'}")
 
 
@@ -213,7 +211,7 @@ def _months(year: int, month: int, count: int = 1) -> DayInterval:
 
 
 def _unit_days(day: dt.date, unit: str) -> DayInterval:
-    """Return the calendar week, weekend, month, quarter or year that contains a day, or the day itself."""
+    """Return the calendar week, weekend, month or year that contains a day, or the day itself."""
     monday = day - dt.timedelta(day.weekday())
     if unit == "week":
         return monday, monday + dt.timedelta(6)
@@ -221,7 +219,7 @@ def _unit_days(day: dt.date, unit: str) -> DayInterval:
         return monday + dt.timedelta(5), monday + dt.timedelta(6)
     if unit == "day":
         return day, day
-    count = {"month": 1, "quarter": 3, "year": 12}[unit]
+    count = {"month": 1, "year": 12}[unit]
     return _months(day.year, (day.month - 1) // count * count + 1, count)
 
 
@@ -229,7 +227,7 @@ def _add_units(day: dt.date, unit: str, count: int) -> dt.date:
     """Return the day `count` units later; the 31st becomes the last day of a shorter month."""
     if unit in {"day", "week", "weekend"}:
         return day + dt.timedelta(count * (1 if unit == "day" else 7))
-    months = day.year * 12 + day.month - 1 + count * {"month": 1, "quarter": 3, "year": 12}[unit]
+    months = day.year * 12 + day.month - 1 + count * {"month": 1, "year": 12}[unit]
     first, last = _months(months // 12, months % 12 + 1)
     return min(first + dt.timedelta(day.day - 1), last)
 
@@ -276,9 +274,9 @@ class _Context(NamedTuple):
             raise ValueError(text)
         return int(text)
 
-    def latest_month(self, month: int, count: int = 1) -> DayInterval:
-        days = _months(self.near.year, month, count)
-        return days if days[0] <= self.near else _months(self.near.year - 1, month, count)
+    def latest_month(self, month: int) -> DayInterval:
+        days = _months(self.near.year, month)
+        return days if days[0] <= self.near else _months(self.near.year - 1, month)
 
 
 Reading = tuple[DayInterval, int, bool] | None
@@ -324,14 +322,6 @@ def _read_year(match: re.Match[str], context: _Context) -> Reading:
     return None if is_count else (_months(context.year(match[2]), 1, 12), _EXACT if is_led else 0, False)
 
 
-def _read_quarter(match: re.Match[str], context: _Context) -> Reading:
-    month = int(match[1]) * 3 - 2
-    if year := context.year(match["year"]):
-        return _months(year, month, 3), _EXACT, False
-    is_led = context.may_be_led or context.article or (not context.before and context.after)
-    return (context.latest_month(month, 3), _RELATIVE, True) if is_led and match[0][0] == "Q" else None
-
-
 def _read_weekday(match: re.Match[str], context: _Context) -> Reading:
     is_last = bool(match[2]) or not context.after
     word = context.before.rpartition(" ")[2] if not context.before.endswith(" ") else context.before.split()[-1]
@@ -373,12 +363,12 @@ def _read_ago(match: re.Match[str], context: _Context) -> Reading:
         return (_add_units(context.today, unit, -high), context.today), _RELATIVE, False
     ends = sorted(_add_units(context.today, unit, -count) for count in (low, high))
     # People count days exactly for about a week, and otherwise to half the unit they name.
-    fuzz = dt.timedelta({"day": high // 7, "week": 3, "month": 15, "quarter": 45, "year": 182}[unit])
+    fuzz = dt.timedelta({"day": high // 7, "week": 3, "month": 15, "year": 182}[unit])
     return (ends[0] - fuzz, ends[1] + fuzz), _RELATIVE, False
 
 
 def _read_shifted(match: re.Match[str], context: _Context) -> Reading:
-    """Parse `last week`, `past 3 days`, `this quarter`, `last Monday`, `last March`."""
+    """Parse `last week`, `past 3 days`, `this year`, `last Monday`, `last March`."""
     how, today, unit = match[1].lower(), context.today, _UNITS.get((match["unit"] or "").lower())
     is_now = how.startswith(("this", "current", "diese"))
     if unit is None:
@@ -420,7 +410,6 @@ def _rules() -> tuple[tuple[re.Pattern[str], Rule], ...]:
     others = (
         (r"(\d{4})[-/](\d\d)(?:[-/](\d\d)(?:T[\d:.]+Z?)?)?", _read_iso),
         (r"(year |jahre? )?(\d{4})", _read_year),
-        (rf"q([1-4]){_YEAR_AFTER}", _read_quarter),
         (rf"({_WEEKDAY})(?:(['’]s)|(?: (?:{_DAY_PART}))?)", _read_weekday),
         (rf"(?:(last|this) (?:{_DAY_PART})|(?P<day>day before )?({_any_of(_DAY_WORDS)}))", _read_day_word),
         (r"(?:recently|lately|kürzlich|neulich)", _read_recently),

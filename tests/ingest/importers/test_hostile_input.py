@@ -59,7 +59,7 @@ def test_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
     ("name", "linked"),
     [
         *(("chatgpt", "conversations.json"), ("claude-ai", "conversations.json"), ("claude-mem", "claude-mem.db")),
-        *(("loop", ".loop/config.json"), ("loop", ".loop/team/work/memory"), ("okf", "a.md"), ("basic-memory", "a.md")),
+        *(("loop", ".loop/config.json"), ("loop", ".loop/team/work/memory"), ("basic-memory", "a.md")),
         *(("memsearch", ".memsearch/config.toml"), ("memsearch", ".memsearch/USER.md"), ("rules", "GEMINI.md")),
     ],
 )

@@ -72,32 +72,6 @@ def test_claude_mem(tmp_path: Path) -> None:
     assert not list(path.parent.glob("*-wal"))
 
 
-def test_a_claude_mem_export(tmp_path: Path) -> None:
-    """The JSON of claude-mem's export script reads like its database."""
-    rows = [
-        {
-            "id": 1,
-            "memory_session_id": "m",
-            "project": "app",
-            "type": "decision",
-            "title": "T",
-            "narrative": "N",
-            "facts": '["f"]',
-        }
-    ]
-    document = {
-        "exportedAt": "x",
-        "exportedAtEpoch": 1,
-        "observations": rows,
-        "sessions": [{"memory_session_id": "m", "content_session_id": "c"}],
-        "summaries": [],
-        "prompts": [{}],
-    }
-    path = write(tmp_path / "export.json", json.dumps(document))
-    (entry,) = entries(read("claude-mem", path))
-    assert (entry.text, entry.anchor) == ("**T**\n\nN\n\n- f", (("session", "c"),))
-
-
 def test_mem0_json(tmp_path: Path) -> None:
     """The reply of mem0's `get_all` becomes memories with category, date and author."""
     first, second = entries(read("mem0", FIXTURES / "mem0.json"))
@@ -423,33 +397,6 @@ def test_letta(tmp_path: Path) -> None:
     assert turn.text == "**Ada**\n\nUser: Hi\n\nAssistant: Hello"
     assert turn.archive
     assert skipped(items) == ["the block is empty"]
-
-
-def test_okf(tmp_path: Path) -> None:
-    """Concepts of an OKF bundle keep type, date, sources and author; claims of verification are tags; deprecated ones stay out."""
-    bundle = tmp_path / "okf"
-    write(bundle / "index.md", '---\nokf_version: "0.2"\n---\n\n# All\n')
-    write(
-        bundle / "tables" / "orders.md",
-        "---\ntype: BigQuery Table\ntitle: Orders\ndescription: One row per order.\ntags: [sales]\nresource: https://example.com/t\n"
-        "generated: { by: reference_agent/gemini, at: 2025-05-28T14:30:00Z }\nverified:\n  - { by: human:mara, at: 2025-06-01T00:00:00Z }\n"
-        "  - by: process:nightly\n    at: 2025-06-02T00:00:00Z\nsources:\n  - id: s\n    resource: https://example.com/s\n    title: Schema\n---\n\n# Schema\n\nA table.\n",
-    )
-    write(
-        bundle / "old.md", "---\ntype: Note\nstatus: deprecated\nverified: { by: human:x, at: 2025-01-01 }\n---\nOld.\n"
-    )
-    write(bundle / "plain.md", "No front matter.\n")
-    assert open_source("okf").accepts(bundle)
-    items = read("okf", bundle)
-    (entry,) = entries(items)
-    assert entry.type == "bigquery-table"
-    assert entry.tags == ("sales", "verified-by:human:mara", "verified-by:process:nightly")
-    assert entry.author == "reference_agent/gemini"
-    assert (
-        entry.text
-        == "**Orders**\n\nOne row per order.\n\n# Schema\n\nA table.\n\nResource: https://example.com/t\n\nSource: Schema https://example.com/s"
-    )
-    assert skipped(items) == ["it is deprecated", "its front matter has no type"]
 
 
 def test_unknown_source() -> None:

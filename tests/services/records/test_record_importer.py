@@ -26,7 +26,6 @@ from lorelog.ingest.importers.source import ImportedEntry
 from lorelog.light.session_start import OPEN_TASKS_FILE, read_open_tasks
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import (
-    FORMATS,
     ImportOptions,
     ImportReport,
     RecordImporter,
@@ -37,6 +36,7 @@ from lorelog.services.records.record_importer import (
 from lorelog.services.records.store import RecordStore
 
 BACKUP = ImportOptions(restore=True)
+FORMATS = ("jsonl", "omf")
 AT = "2026-03-05T14:30:00.000Z"
 ROOT = Path(__file__).parents[4]
 

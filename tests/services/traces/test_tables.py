@@ -78,17 +78,6 @@ def test_calls_are_found_by_tool_session_time_and_failure(tables: TraceTables) -
     assert tables.calls(TraceFilter(limit=1))[1] == 3
 
 
-def test_errors_are_found_by_signature_type_function_file_and_words(tables: TraceTables) -> None:
-    """Each error filter finds its error only."""
-    tables.add(errors=[error("a"), error("b", "pkg.OtherError", 10)])
-    assert marks(tables.errors(TraceFilter(signature="KeyError"))) == ["a"]
-    assert marks(tables.errors(TraceFilter(signature=error("a").signature))) == ["a"]
-    assert marks(tables.errors(TraceFilter(signature="OtherError"))) == ["b"]
-    assert marks(tables.errors(TraceFilter(function="LOAD"))) == ["b", "a"]
-    assert marks(tables.errors(TraceFilter(file="db.py", words="keyerror"))) == ["a"]
-    assert marks(tables.errors(TraceFilter(function="nothing%"))) == []
-
-
 def test_the_same_error_is_one_group(tables: TraceTables) -> None:
     """Groups have counts, first and last time and sessions; the last seen comes first."""
     tables.add(errors=[error("a"), error("b", at=5), error("c", "TypeError", 3)])

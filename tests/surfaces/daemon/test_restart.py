@@ -126,18 +126,6 @@ def test_turns_spooled_during_a_restart_are_captured_once(idle_daemon: Warm, tmp
 
 
 @pytest.mark.slow
-def test_no_restart_if_it_is_switched_off(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `daemon.idle_restart` off, an idle daemon closes its files and stays as it is."""
-    monkeypatch.setenv("LORELOG_DAEMON_MODEL_IDLE_S", "1")
-    monkeypatch.setenv("LORELOG_DAEMON_IDLE_RESTART", "false")
-    warm.ask("memory.stats")
-    pid = current_pid(warm)
-    eventually(lambda: warm.status()["idle_s"] > 4, "it is idle for several times the limit")
-
-    assert current_pid(warm) == pid
-
-
-@pytest.mark.slow
 def test_a_restarted_daemon_is_stopped(idle_daemon: Warm) -> None:
     """`daemon stop` stops a daemon that has just taken over, and leaves no file behind."""
     wait_for_restart(idle_daemon, current_pid(idle_daemon))

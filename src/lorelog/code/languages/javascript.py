@@ -1,4 +1,4 @@
-"""JavaScript and TypeScript: exports, definitions by assignment, the range of a definition, and Flow types."""
+"""JavaScript and TypeScript: exports, definitions by assignment, and the range of a definition."""
 
 from __future__ import annotations
 
@@ -29,20 +29,6 @@ _SIGNATURES = re.compile(
 )
 _HEAD = re.compile(rb"(?:export\s+)?(?:declare\s+)?(const|let|var|function|class|interface|type)\s+[\w$]+")
 _TAILS = {b"function": b"(){}", b"class": b"{}", b"interface": b"{}", b"type": b"=0"}
-_FLOW = tuple(
-    re.compile(source, re.MULTILINE)
-    for source in (
-        rb"([:<|(,=&]\s*)(\?)(?=[\w$({\[<'*])",  # ?Type
-        rb"(\{)(\|)",  # {| exact |}
-        rb"()(\|)(?=\})",
-        rb"(^[ \t]*|[{,]\s*)([+-])(?=[\w$]+\??\s*:|\[)",  # +readonly: Type
-        rb"([,{|;]\s*)(\.\.\.)(?=\s*\})",  # {…, ...}
-        rb"(^[ \t]*(?:export[ \t]+)?)(opaque)(?=[ \t]+type)",
-        rb"(import[ \t]+type)(of)(?=[ \t])",
-        rb"([=(,:?&|!\[]\s*\([\w$.\[\]]+)(:\s*[\w$.<>]+)(?=\)(?!\s*(?:=>|\{|:)))",  # (value: Type)
-    )
-)
-"""Syntax of Flow that TypeScript does not have; blanked out if the file has errors."""
 _QUOTES = "\"'`"
 
 
@@ -59,9 +45,6 @@ class JavaScriptHooks(LanguageHooks):
 
     def repair(self, data: bytes) -> bytes:
         """Blank out variance (`<in out T>`), and end members before a line `<T>(…)`, which the grammar joins."""
-        if b"@flow" in data[:2_000]:
-            for pattern in _FLOW:
-                data = pattern.sub(lambda match: match[1] + b" " * len(match[2]), data)
         data = _VARIANCE.sub(lambda match: match[1] + b" " * len(match[2]), data)
         return _SIGNATURES.sub(lambda match: match[1] + match[2][:-1] + b";<", data)
 

@@ -146,7 +146,6 @@ def _docstring_text(node: Node | None, source: SourceText) -> str:
 
 
 def _visibility(name: str, *, in_class: bool) -> str:
-    """Return the visibility of a name by its underscores."""
     if not name.startswith("_") or (name.startswith("__") and name.endswith("__") and len(name) > 4):
         return "public"
     return "protected" if in_class and not name.startswith("__") else "private"

@@ -72,7 +72,6 @@ class PythonScope(Struct, eq=False):
     """Names that `is_local` was asked for."""
 
     def inside(self, kind: ScopeKind) -> PythonScope:
-        """Return a new scope inside of this one."""
         return PythonScope(kind, self, self.symbol, self.container, self.depth)
 
     def is_local(self, name: str) -> bool:

@@ -98,7 +98,6 @@ class ChatGptSource(ImportSource):
     in_home = ("Downloads/*.zip",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path has conversations with a `mapping`."""
         return _has_conversations(path, "mapping")
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
@@ -182,7 +181,6 @@ class ClaudeAiSource(ImportSource):
     in_home = ("Downloads/data-*batch-*.zip",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path has conversations with `chat_messages`."""
         return _has_conversations(path, "chat_messages")
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
@@ -256,7 +254,6 @@ class LettaSource(ImportSource):
     in_home = ("Downloads/*.af",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path is an agent file."""
         return path.suffix == ".af" and export_files.file_head(path).startswith("{")
 
     def read(self, path: Path) -> Iterator[ImportedItem]:

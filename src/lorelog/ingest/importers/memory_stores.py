@@ -47,7 +47,6 @@ class Mem0Source(ImportSource):
     in_project = ("mem0-export-*.md",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path is one of its three forms."""
         head = export_files.file_head(path)
         if head.startswith(json_files.SQLITE_MAGIC.decode()):
             return "history" in export_files.database_tables(path) and (
@@ -62,7 +61,6 @@ class Mem0Source(ImportSource):
         )
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the memories."""
         head = export_files.file_head(path)
         if head.startswith(json_files.SQLITE_MAGIC.decode()):
             yield from _read_history(path)
@@ -166,7 +164,6 @@ class McpMemorySource(ImportSource):
     in_home = ("memory.json*", f".npm/_npx/*/{_INSTALLED}/memory.json*")
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a file begins with an entity or a relation."""
         if path.name.startswith("memory.json") and path.suffix not in {".json", ".jsonl"}:  # a copy
             return False
         head = export_files.file_head(path)[:400].replace(" ", "")
@@ -215,13 +212,12 @@ class McpMemorySource(ImportSource):
 _TYPES = {"bugfix": "lesson", "discovery": "fact", "change": "fact", "refactor": "fact", "feature": "fact"}
 _SENSITIVE_TYPES = frozenset({"sensitive"})
 _TABLES = {"observations": "observation", "session_summaries": "session summary"}
-_CLAUDE_MEM_ARRAYS = {"observations": "observations", "summaries": "session_summaries", "sessions": "", "prompts": ""}
 _SUMMARY_PARTS = ("request", "investigated", "learned", "completed", "next_steps", "notes")
 _MAX_FILES = 20
 
 
 class ClaudeMemSource(ImportSource):
-    """claude-mem: its SQLite database, or the JSON that its export script writes.
+    """claude-mem: its SQLite database.
 
     Columns vary by version, so only those that are there are read. Observations are memories: they were written by a model, and keep
     its name as author. Session summaries are archive material. Prompts are left out: `lorelog backfill` reads the conversations
@@ -234,13 +230,9 @@ class ClaudeMemSource(ImportSource):
     in_home = (".claude-mem/claude-mem.db",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path is its folder, its database or its export."""
         if (path / "claude-mem.db").is_file():
             return True
-        if {"observations", "sdk_sessions"} <= export_files.database_tables(path):
-            return True
-        head = export_files.file_head(path)
-        return head.startswith("{") and '"exportedAtEpoch"' in head
+        return {"observations", "sdk_sessions"} <= export_files.database_tables(path)
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield observations and session summaries."""
@@ -248,10 +240,7 @@ class ClaudeMemSource(ImportSource):
         if problem := link_problem(path, folder):
             yield SkippedItem(path.name, problem)
             return
-        if export_files.file_head(path).startswith("{"):
-            yield from _read_export(path)
-        else:
-            yield from _read_database(path)
+        yield from _read_database(path)
 
 
 def _read_database(path: Path) -> Iterator[ImportedItem]:
@@ -276,20 +265,6 @@ def _rows(connection: sqlite3.Connection, table: str, columns: frozenset[str]) -
     order = "created_at_epoch, id" if {"created_at_epoch", "id"} <= columns else "rowid"
     for values in connection.execute(f'SELECT {chosen} FROM "{table}" ORDER BY {order}'):  # noqa: S608  (names of its own schema)
         yield dict(zip(names, values, strict=True))
-
-
-def _read_export(path: Path) -> Iterator[ImportedItem]:
-    # Sessions follow the observations that name them, and the file may be large: it is read twice.
-    sessions = {
-        value["memory_session_id"]: text_of(value.get("content_session_id"))
-        for name, value in export_files.read_named_arrays(path, _CLAUDE_MEM_ARRAYS)
-        if name == "sessions" and isinstance(value, dict) and text_of(value.get("memory_session_id"))
-    }
-    for name, value in export_files.read_named_arrays(path, _CLAUDE_MEM_ARRAYS):
-        if isinstance(value, SkippedItem):
-            yield value
-        elif isinstance(value, dict) and _CLAUDE_MEM_ARRAYS[name]:
-            yield _read_row(value, _TABLES[_CLAUDE_MEM_ARRAYS[name]], sessions)
 
 
 def _read_row(row: Mapping[str, Any], kind: str, sessions: Mapping[str, str]) -> ImportedItem:
@@ -357,7 +332,6 @@ class MemdSource(ImportSource):
     in_home = (".memd/data",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a file is OMF or a batch file, or a folder is memd's."""
         if path.is_dir():
             return ".memd" in path.parts[-2:]
         head = export_files.file_head(path)[:2_000]
@@ -366,7 +340,6 @@ class MemdSource(ImportSource):
         return '"omf"' in head or ('"tool"' in head and '"memory.' in head) or '"chunk_id"' in head
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield memories."""
         if path.is_dir():
             raise SourceError(
                 f"{path} holds memd's own files",

@@ -1,4 +1,4 @@
-"""Folders of Markdown notes as sources: Obsidian vaults, basic-memory, OKF bundles, and instruction files of agents."""
+"""Folders of Markdown notes as sources: Obsidian vaults, basic-memory, and instruction files of agents."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from pathlib import Path
 
 from lorelog.ingest.importers import notes as note_files
 from lorelog.ingest.importers.source import (
-    ImportedEntry,
     ImportedItem,
     ImportSource,
     MachinePlaces,
     SkippedItem,
     clean_tags,
     clean_type,
-    link_problem,
-    list_of,
-    object_of,
-    parse_time,
     text_of,
 )
 from lorelog.ingest.metadata import find_day
@@ -56,11 +51,9 @@ class ObsidianSource(ImportSource):
                     yield path
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a folder is a vault."""
         return (path / ".obsidian").is_dir()
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the notes."""
         names: dict[str, list[str]] = {}
         for file in note_files.walk_files(path):
             if isinstance(file, Path):
@@ -115,12 +108,10 @@ class BasicMemorySource(ImportSource):
     in_home = ("basic-memory",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a folder has notes with permalinks."""
         notes = islice(note_files.read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
         return any(isinstance(note, note_files.MarkdownNote) and note.matter.get("permalink") for note in notes)
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the notes."""
         return note_files.read_entries(note_files.read_notes(path), _read_basic_note)
 
 
@@ -141,86 +132,6 @@ def _read_basic_note(note: note_files.MarkdownNote) -> Iterator[ImportedItem]:
             ),
             key=f"{text_of(note.matter.get('permalink')) or note.name}#{heading}",
         )
-
-
-_RESERVED = frozenset({"index.md", "log.md"})
-
-
-class OkfSource(ImportSource):
-    """Bundles of the Open Knowledge Format, version 0.2: folders of Markdown whose front matter says who wrote and who verified a concept.
-
-    Who verified it there proves nothing here: the claims are kept as tags, and the entry's trust is computed like any other's.
-    Deprecated concepts and `index.md` and `log.md`, which are about the bundle, are left out. A date in `stale_after` is named in a tag. From the specification.
-    """
-
-    name = "okf"
-    title = "OKF bundle"
-    is_personal = False
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield bundles in the project that declare their version."""
-        for path in (places.project, places.project / "okf", places.project / "knowledge"):
-            if _declares_version(path):
-                yield path
-
-    def accepts(self, path: Path) -> bool:
-        """Return whether a folder declares OKF's version, or its first files have types and `generated` or `verified`."""
-        notes = islice(note_files.read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
-        return _declares_version(path) or any(
-            isinstance(note, note_files.MarkdownNote)
-            and note.matter.get("type")
-            and {"generated", "verified"} & note.matter.keys()
-            for note in notes
-        )
-
-    def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the concepts."""
-        notes = note_files.read_notes(path)
-        kept = (note for note in notes if isinstance(note, SkippedItem) or note.path.name not in _RESERVED)
-        return note_files.read_entries(kept, lambda note: (_read_concept(note),))
-
-
-def _declares_version(path: Path) -> bool:
-    try:
-        with (path / "index.md").open("rb") as stream:
-            return not link_problem(path / "index.md", path) and b"okf_version" in stream.read(1_000)
-    except OSError:
-        return False
-
-
-def _read_concept(note: note_files.MarkdownNote) -> ImportedItem:
-    matter = note.matter
-    if not text_of(matter.get("type")):
-        return SkippedItem(note.name, "its front matter has no type")
-    if text_of(matter.get("status")) == "deprecated":
-        return SkippedItem(note.name, "it is deprecated")
-    generated, verified = object_of(matter.get("generated")), matter.get("verified")
-    events = [verified] if isinstance(verified, dict) else list_of(verified)
-    title, about = text_of(matter.get("title")), text_of(matter.get("description"))
-    head = "\n\n".join(filter(None, (f"**{title}**" if title and title not in note.text[:300] else "", about)))
-    stale = text_of(matter.get("stale_after"))
-    known = text_of(object_of(matter.get("lorelog")).get("memory"))
-    text = note.text if known or not head or (about and about in note.text) else f"{head}\n\n{note.text}"
-    # What it is about and comes from, as lines of text: nothing else would keep it.
-    origins = [f"Resource: {resource}"] if (resource := text_of(matter.get("resource"))) else []
-    sources = [object_of(source) for source in list_of(matter.get("sources"))]
-    named = [(text_of(source.get("title")), text_of(source.get("resource"))) for source in sources]
-    origins += [f"Source: {title} {address}".replace("  ", " ") for title, address in named if address]
-    return ImportedEntry(
-        text=text if known else "\n\n".join(filter(None, (text, *origins))),
-        kind="concept",
-        place=note.name,
-        type=clean_type(matter.get("type")).lower(),
-        tags=clean_tags(
-            *note_files.matter_list(matter.get("tags")),
-            *(f"verified-by:{actor}" for event in events if (actor := text_of(object_of(event).get("by")))),
-            f"stale-after:{stale}" if stale else "",
-        ),
-        at=parse_time(generated.get("at")) or parse_time(matter.get("timestamp")) or note.at,
-        author=text_of(generated.get("by")),
-        key=note.name,
-        known_id=known,
-    )
 
 
 _PROJECT_FILES = (
@@ -268,7 +179,6 @@ class RulesSource(ImportSource):
         return path.is_dir() and (path.name == "rules" or any(_files_of(path)))
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield the sections of a file, of all files in a folder of rules, or of a project."""
         of_project = [] if path.is_file() else list(_files_of(path))
         files = of_project or note_files.walk_files(path, _SUFFIXES, hidden=True)
         # A path in an agent's folder of the home belongs to the user.

@@ -146,7 +146,6 @@ def read_entries(
 
 
 def make_entry(note: MarkdownNote, heading: str, text: str, *, kind: str = "note", **fields: Any) -> ImportedEntry:
-    """Return a section of a note as an entry."""
     place = f"{note.name}, {heading}" if heading else note.name
     defaults = {"type": "note", "at": note.at, "key": f"{note.name}#{heading}"}
     return ImportedEntry(text=text, kind=kind, place=place, **(defaults | fields))

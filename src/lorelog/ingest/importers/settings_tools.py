@@ -63,13 +63,11 @@ class MemsearchSource(ImportSource):
     in_home = (".memsearch/config.toml",)
 
     def accepts(self, path: Path) -> bool:
-        """Return whether a path is its folder or its settings."""
         if path.is_file():
             return (path.parent.name == ".memsearch" and path.suffix == ".toml") or path.name == ".memsearch.toml"
         return ".memsearch" in path.parts[-2:] or (path / ".memsearch").is_dir()
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield journal entries, profiles and settings."""
         if path.is_file() and path.suffix == ".toml":
             yield from _read_memsearch_settings(path)
             return
@@ -205,7 +203,6 @@ class LoopSource(ImportSource):
         )
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        """Yield notes and settings."""
         folder = path.parent if path.name == _CONFIG else path if path.name == ".loop" else path / ".loop"
         base = folder.parent
         if link := link_problem(folder, base) or link_problem(folder / _CONFIG, base):

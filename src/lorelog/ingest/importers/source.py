@@ -126,11 +126,10 @@ SOURCE_MODULES = {
     "rules": "note_folders:RulesSource",
     "obsidian": "note_folders:ObsidianSource",
     "letta": "chats:LettaSource",
-    "okf": "note_folders:OkfSource",
 }
 """Names of sources, and the module and class that reads each."""
 _DETECTION_ORDER = (
-    *("claude-mem", "mem0", "chatgpt", "claude-ai", "letta", "mcp-memory", "memd", "okf"),
+    *("claude-mem", "mem0", "chatgpt", "claude-ai", "letta", "mcp-memory", "memd"),
     *("obsidian", "basic-memory", "memsearch", "loop", "rules"),
 )
 

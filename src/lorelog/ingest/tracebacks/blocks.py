@@ -53,7 +53,6 @@ class ErrorLines:
             yield line
 
     def take(self, line: LogLine, body: str | None = None) -> None:
-        """Add a line to the error."""
         self.taken.append((line.number, line.body if body is None else body))
 
     def take_matches(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:

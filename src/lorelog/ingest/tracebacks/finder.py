@@ -161,7 +161,6 @@ class _TraceFinder:
         return self._parsed[number]
 
     def _read_block(self, line: LogLine) -> LocatedTrace | None:
-        """Read the error that a line begins."""
         is_late = line.body.lstrip().startswith(("at ", "Caused by"))
         found = find_reader(line.body, self._lines_before(line) if is_late else (), self._section)
         if found is None:

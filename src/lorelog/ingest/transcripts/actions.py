@@ -72,7 +72,6 @@ def parse_arguments(arguments: object) -> object:
 
 
 def parse_action(name: str, arguments: object) -> ToolAction:
-    """Return the action of a call with these arguments."""
     arguments = parse_arguments(arguments)
     if isinstance(arguments, str):
         patched = _patched_files(arguments)

@@ -85,7 +85,6 @@ def open_stream(path: str) -> Iterator[IO[bytes]]:
 
 
 def is_compressed(path: str) -> bool:
-    """Return True if a regular file is compressed."""
     with open_regular_file(path) as plain:
         magic = plain.read(len(_ZSTD))
     return magic.startswith(_GZIP) or magic == _ZSTD
@@ -347,7 +346,6 @@ def open_database(path: str) -> Iterator[sqlite3.Connection]:
 
 
 def table_columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
-    """Return the columns of each table and view."""
     columns: dict[str, frozenset[str]] = {}
     query = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')"
     for table, column in connection.execute(query):

@@ -37,7 +37,6 @@ def is_opencode(tables: TableColumns) -> bool:
 
 
 def read_export(members: Iterator[tuple[str, Any]], stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    """Yield the turns of an exported session."""
     state = _OpencodeReader(stats)
     for name, value in members:
         if name == "info":
@@ -64,7 +63,6 @@ def newest_session(connection: sqlite3.Connection, tables: TableColumns) -> tupl
 
 
 def find_session(connection: sqlite3.Connection, tables: TableColumns, message: str) -> str:
-    """Return the session of a message, or an empty text."""
     for table in ("message", "session_message"):
         if {"id", "session_id"} <= tables.get(table, frozenset()):
             query = f"SELECT session_id FROM {table} WHERE id = ? LIMIT 1"  # noqa: S608
@@ -76,7 +74,6 @@ def find_session(connection: sqlite3.Connection, tables: TableColumns, message: 
 def read_rows(
     connection: sqlite3.Connection, tables: TableColumns, session: str, stats: TranscriptStats
 ) -> Iterator[TurnBuilder]:
-    """Yield the turns of a session in a database."""
     stats.session = session
     state = _OpencodeReader(stats)
     children = connection.execute(f"SELECT ? IN ({_children(tables)})", (session,))

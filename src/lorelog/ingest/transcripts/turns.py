@@ -175,7 +175,6 @@ class TurnBuilder:
         self.aliases.update(name for name in names if isinstance(name, str) and name)
 
     def set_start_time(self, time: object) -> None:
-        """Set the time at which the turn began."""
         self.time, self.start_time = iso_time(time), timestamp(time)
 
     def add_request(self, text: object) -> None:
@@ -200,7 +199,6 @@ class TurnBuilder:
             self.add_statement(UserStatement("plan", plan, "plan shown to the user", f"plan {self._plan_count}"))
 
     def add_text(self, text: object) -> None:
-        """Add a text by the assistant."""
         words = to_text(text)
         self.answer.add(words)
         if not words.strip():
@@ -274,7 +272,6 @@ class TurnBuilder:
         return statements
 
     def open_calls(self) -> dict[str, PendingCall]:
-        """Return the calls without a result."""
         return {call.id: call.pending for call in self.calls.values() if call.pending is not None}
 
     def _plan_text(self) -> str:
@@ -420,7 +417,6 @@ class OneTurnReader:
 
 
 def read_turns(reader: TurnReader, records: Iterable[JsonObject]) -> Iterator[TurnBuilder]:
-    """Yield the turns of all records."""
     for record in records:
         yield from reader.take(record)
     yield from reader.flush()

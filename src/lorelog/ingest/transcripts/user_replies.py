@@ -143,7 +143,6 @@ def read_reply(call: PendingCall, result: CallResult, key: str, plan: str = "") 
 
 
 def unanswered_plan(call: PendingCall, key: str, plan: str = "") -> UserStatement | None:
-    """Return the plan of a call that has no result."""
     return next(_plan_statement(call, CallResult(""), key, plan), None) if call.shows_plan else None
 
 

@@ -33,7 +33,6 @@ from lorelog.models.http import (
     GATEWAY_FAILURES,
     Credentials,
     Endpoint,
-    HttpReply,
     KeyHeader,
     MalformedReply,
     nested_object,
@@ -95,7 +94,9 @@ class RemoteLanguageModel:
         try:
             for _ in self._variants:  # until the server accepts one
                 variant = self._variants[0]
-                reply = self._post(ChatRequest(self.model, system, text, most_tokens, self._window_tokens, variant))
+                request = ChatRequest(self.model, system, text, most_tokens, self._window_tokens, variant)
+                path, body = self._adapter.path(self.model), self._adapter.body(request)
+                reply = self._endpoint.post(path, body, self._adapter.headers)
                 if reply.status not in {400, 422} or not variant or variant.encode() not in reply.body.lower():
                     break
                 self._variants = (*self._variants[1:], variant)
@@ -112,15 +113,12 @@ class RemoteLanguageModel:
         except MalformedReply as fault:
             raise ModelFault(f"{self._endpoint.host} ({self.model}) answered {fault}") from fault
 
-    def _post(self, request: ChatRequest) -> HttpReply:
-        return self._endpoint.post(self._adapter.path(self.model), self._adapter.body(request), self._adapter.headers)
-
 
 def make_completion(text: object, tokens_in: int, tokens_out: int, *, cut: bool) -> Completion:
     """Return a completion without its last, unfinished line if it was truncated. Raise MalformedReply if it has no text."""
     if not isinstance(text, str):
         raise MalformedReply("a message without text")
-    return Completion(text.rpartition("\n")[0] if cut else text, tokens_in, tokens_out, cut)
+    return Completion(text.rpartition("\n")[0] if cut else text, tokens_in, tokens_out)
 
 
 def _join_parts(parts: object) -> str:
@@ -247,7 +245,6 @@ _ADAPTERS = {"openai": _OPENAI_ADAPTER, "anthropic": _ANTHROPIC_ADAPTER, "gemini
 
 
 def open_vendor_model(options: LanguageOptions) -> RemoteLanguageModel:
-    """Return the model of a vendor or of a server that is compatible with it."""
     adapter = _ADAPTERS[options.provider]
     if options.provider == "anthropic":
         options = replace(options, base_url=options.base_url.rstrip("/").removesuffix("/v1"))

@@ -97,7 +97,6 @@ def prefixes_from_prompts(prompts: object) -> PromptPrefixes | None:
 
 
 def resolve_prefixes(options: EmbedOptions, defaults: PromptPrefixes) -> PromptPrefixes:
-    """Return the prefixes from the settings, or else the defaults."""
     return PromptPrefixes(
         defaults.query if options.query_prefix == AUTO_PROVIDER else options.query_prefix,
         defaults.document if options.document_prefix == AUTO_PROVIDER else options.document_prefix,

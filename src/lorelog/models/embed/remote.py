@@ -410,7 +410,6 @@ def truncate_vectors(vectors: Sequence[Vector], dimensions: int) -> list[Vector]
 
 
 def pack_floats(numbers: array.array[float]) -> Vector:
-    """Return 32-bit numbers as a stored vector."""
     if sys.byteorder == "big":
         numbers = numbers[:]
         numbers.byteswap()

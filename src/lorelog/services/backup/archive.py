@@ -168,7 +168,6 @@ class BackupWriter(Struct):
         )
 
     def _plan(self) -> Iterator[_PlannedFile]:
-        """Yield the files of a backup."""
         for path in self._listed_home_files():
             if self.with_keys or not _is_private_key(path):
                 yield _plan_file(path, self._home, "home", "home")
@@ -245,7 +244,6 @@ def _plan_data_file(path: Path, folder: Path, read: Callable[[], bytes] | None =
 
 
 def project_workspace(home: Path, tenant: str, project: str) -> Workspace:
-    """Return the workspace of a project by its directory."""
     return Workspace(Project(project, project, Path(project).name, git=False), home, tenant)
 
 

@@ -71,7 +71,6 @@ class MergedText(Struct, frozen=True):
 
 
 def read_entries(text: str) -> list[JournalPart]:
-    """Return the entries of a journal, in order."""
     return [part for part in split_journal(text) if part.is_entry]
 
 

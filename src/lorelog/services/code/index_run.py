@@ -515,7 +515,6 @@ class IndexedTrees:
         )
 
     def size(self) -> int:
-        """Return the size of code.db in bytes."""
         try:
             return self._tables.path.stat().st_size
         except OSError:

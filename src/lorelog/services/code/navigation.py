@@ -42,7 +42,7 @@ from lorelog.services.code.view import (
     definition_key,
 )
 
-_FILE_SUFFIX = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|scala|cs|lua|sh)$")
+_FILE_SUFFIX = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|cs|sh)$")
 _FOLDER_FILES = ("__init__", "index", "mod")
 _KIND_ORDER = {kind: number for number, kind in enumerate(SymbolKind)}
 """Functions before methods, methods before classes."""
@@ -114,7 +114,6 @@ class SymbolQuery(Struct, frozen=True):
 
     @property
     def qualified_name(self) -> str:
-        """Return the name with its container."""
         return f"{self.container}.{self.name}" if self.container else self.name
 
 
@@ -347,7 +346,6 @@ class CodeNavigator:
         )
 
     def find_imports(self, module: str, options: CodeQueryOptions) -> CodeReply:
-        """Find the imports of a module, or of a name from a module."""
         importers = [
             importer
             for root in self._roots

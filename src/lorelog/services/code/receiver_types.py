@@ -248,14 +248,12 @@ class TypeResolver:
         return tuple(near) or (tuple(candidates) if len(candidates) == 1 else None)
 
     def definitions_at(self, qualified: str, path: str) -> list[StoredDefinition]:
-        """Return the definitions of a file with this qualified name."""
         container, _, name = qualified.rpartition(".")
         return [
             definition for definition in self._code.defined_at(name, path) if definition.symbol.container == container
         ]
 
     def enclosing_class(self, scope: NameScope) -> ResolvedDefinitions:
-        """Return the innermost class around a scope."""
         around = scope.around
         if around is None:
             return None
@@ -306,11 +304,9 @@ class TypeResolver:
         return self._code.cached(("members", definition_key(cls), name), find)
 
     def member_definitions(self, classes: ResolvedDefinitions, name: str) -> tuple[StoredDefinition, ...]:
-        """Return the definitions of a member in all of some classes."""
         return tuple(member for cls in classes or () for member in self.members(cls, name))
 
     def resolve_type(self, annotation: str, scope: NameScope, depth: int = _MAX_DEPTH) -> ResolvedDefinitions:
-        """Resolve an annotation to classes."""
         names = type_names(annotation)
         if not names or depth <= 0:
             return None if depth <= 0 or not annotation.strip() else ()

@@ -156,7 +156,6 @@ class CodeView:
         return self._cache[key]  # type: ignore[return-value]
 
     def definitions(self, name: str) -> list[StoredDefinition]:
-        """Return all definitions of a name, in all files."""
         return self.cached(("definitions", name), lambda: self._tables.definitions(name, self._roots))
 
     def defined_at(self, name: str, path: str) -> list[StoredDefinition]:
@@ -166,18 +165,15 @@ class CodeView:
         return by_path.get(path, [])
 
     def symbols(self, path: str) -> list[StoredDefinition]:
-        """Return all definitions of a file."""
         return self.cached(("symbols", path), lambda: self._tables.definitions_in(self.root, path))
 
     def uses(self, name: str) -> list[StoredUse]:
-        """Return the uses of a name, in all files."""
         return self.cached(("uses", name), lambda: self._tables.uses(name, self._roots))
 
     def imports(self, path: str) -> list[ImportStatement]:
         return self.cached(("imports", path), lambda: self._tables.imports_of(self.root, path))
 
     def imported_as(self, path: str, name: str) -> list[ImportStatement]:
-        """Return the imports of a file that bind a name."""
         by_name = self.cached(("bound", path), lambda: _grouped(self.imports(path), bound_name))
         return by_name.get(name, [])
 

@@ -12,7 +12,7 @@ A line is kept if it cites its sources and claims nothing beyond them. A languag
 ones. Whether a sentence is true cannot be checked without another reader; whether its exact claims (numbers, paths, URLs, identifiers, quotations)
 are in its sources can. The check is strict: a line that an honest writer rounded, renamed or counted is dropped together with the invented ones,
 and the user is told why. Only ordinary words are not checked: every token with a character other than a letter must be in the sources, because
-nobody can list all forms of paths and identifiers. Numbers are compared in digits, by value and unit: 1,000 equals 1000, 1 min equals 60 s, and 60 ms
+nobody can list all forms of paths and identifiers. Numbers are compared in digits, with their unit: 1,000 equals 1000, 60 s equals 60 seconds, and 60 ms
 is not 60 s. Parts of hashes and the month and day of a date do not count as numbers: nearly every source has some.
 
 The answer is redacted first. Our own comments and tags are removed, because a source could make a model write anchors; so are checkboxes, which
@@ -34,7 +34,6 @@ from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
 from lorelog.core.ports import Completion, Progress
 from lorelog.language.lexicon import lexicon
-from lorelog.language.quantities import NUMBER, UNIT, parse_quantity
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.compact.sources import NearnessFunction, SummarySource, make_batches
 from lorelog.services.llm.metered import ESTIMATE_MARGIN, MeteredLlm
@@ -90,7 +89,6 @@ class QuoteFrame(Struct, frozen=True):
         return f'<{tag} id="{source.id}"{day}>\n{_FRAME_TAG.sub("‹", source.text)}\n</{tag}>'
 
     def quote_lines(self, lines: Sequence[str]) -> str:
-        """Return summary lines between tags."""
         tag = f"lines-{self.mark}"
         return f"<{tag}>\n{_FRAME_TAG.sub('‹', chr(10).join(lines))}\n</{tag}>"
 
@@ -99,7 +97,6 @@ class QuoteFrame(Struct, frozen=True):
         return prompt.rstrip() + _PROMPT_RULES.format(tag=f"source-{self.mark}", lines=lines, example=example)
 
     def merge_prompt(self, lines: int, example: str) -> str:
-        """Return the system prompt for merging summaries."""
         return MERGE_PROMPT + _PROMPT_RULES.format(tag=f"lines-{self.mark}", lines=lines, example=example)
 
 
@@ -131,7 +128,6 @@ class SummaryPlan(Struct, frozen=True):
     """Per answer: a small context window leaves little room for it."""
 
     def reports(self) -> tuple[CompactBatch, ...]:
-        """Return the batches with their maximum cost."""
         reports: list[CompactBatch] = []
         for batch in self.batches:
             cost = 0 if self.llm is None else self.llm.max_cost(*self.question(batch))
@@ -378,7 +374,31 @@ _HASH = re.compile(
     r"(?<![0-9a-f])(?=[0-9-]{0,40}[a-f])(?=[a-f-]{0,40}\d)[0-9a-f]{7,128}(?:-[0-9a-f]{4,12}){0,4}(?![0-9a-z])"
 )
 """Hashes and UUIDs."""
-_MEASURE = re.compile(rf"(?<![\w.,:-])(?P<number>{NUMBER})(?P<unit>{UNIT})", re.IGNORECASE)
+_UNITS = {
+    form: forms.split()[0]
+    for forms in (
+        *("ns nanosecond nanoseconds", "us µs microsecond microseconds", "ms millisecond milliseconds"),
+        *("s sec secs second seconds", "min mins minute minutes", "h hr hrs hour hours", "day days d", "week weeks"),
+        *(
+            "month months",
+            "year years",
+            "byte bytes b",
+            "kb",
+            "kib ki",
+            "mb",
+            "mib mi",
+            "gb",
+            "gib gi",
+            "tb",
+            "% percent",
+        ),
+    )
+    for form in forms.split()
+}
+_MEASURE = re.compile(
+    rf"(?<![\w.,:-])(?P<number>\d+(?:[.,_]\d+)*)\s?-?(?P<unit>{'|'.join(sorted(_UNITS, key=len, reverse=True))})(?!\w)",
+    re.IGNORECASE,
+)
 _NUMBERS_ONLY = re.compile(r"[-+~#$\u20ac\u00a3]*\d[\d.,:/x\u00d7-]*(?:%|st|nd|rd|th|x)?\+?", re.IGNORECASE)
 _QUOTED = re.compile(
     r"(`+)(?P<code>[^`\n]{1,400})\1"
@@ -416,7 +436,7 @@ class SourceFacts:
         dated = _DATED.sub(lambda match: f" {match[0][:4]} ", _HASH.sub(" ", self._text))
         self._numbers = set(map(_plain_number, _NUMBER.findall(dated)))
         self._checks_names = len(lexicon("foreign_words").intersection(self._folded.split())) < 3
-        self._measures = {parse_quantity(match["number"], match["unit"]) for match in _MEASURE.finditer(self._text)}
+        self._measures = set(map(_measure, _MEASURE.finditer(self._text)))
 
     def unsupported(self, line: str) -> list[str]:
         """Return the claims of a line that the texts do not contain, in order."""
@@ -435,7 +455,7 @@ class SourceFacts:
             yield match[0], _trim_url(match[0]) in self._wholes if is_url else self._contains(match[0], self._text)
         rest = _WHOLE.sub(" ", rest)
         for match in _MEASURE.finditer(rest):  # 30 ms is not 30 s, though both have 30
-            yield match[0], parse_quantity(match["number"], match["unit"]) in self._measures
+            yield match[0], _measure(match) in self._measures
         rest = _MEASURE.sub(" ", rest)
         for match in _CLAIM_TOKEN.finditer(rest):
             token = match[0].strip(".:!?*|=~^+&")
@@ -472,6 +492,10 @@ class SourceFacts:
 def _plain_number(number: str) -> str:
     whole, point, fraction = number.partition(".")
     return f"{whole}.{fraction}".rstrip("0").rstrip(".") if point and fraction.isdigit() else number
+
+
+def _measure(match: re.Match[str]) -> tuple[str, str]:
+    return _plain_number(match["number"].replace("_", "")), _UNITS[match["unit"].lower()]
 
 
 def _is_word_character(letter: str) -> bool:

@@ -183,7 +183,6 @@ def plan_removal(directory: str) -> list[InitChange]:
 
 
 def apply_changes(directory: str, changes: list[InitChange]) -> None:
-    """Write the planned changes."""
     for change in changes:
         if change.path.name == Path(SCOPE_FILE).name and change.kind != "unchanged":
             create_project_folder(directory)

@@ -105,7 +105,11 @@ def find_relevant(scope: ContextScope, task: str, k: int, *, include_hot: bool =
         options = replace(scope.record_scope.options, k=limit, filters=filters, token_budget=0, min_relevance=0.0)
         reply = scope.record_scope.search(task, options)
         notes += [note for note in reply.notes if note not in notes]
-        hits += [hit for hit in reply.hits if filters.types or _is_eligible(hit)]
+        hits += [
+            hit
+            for hit in reply.hits
+            if filters.types or hit.grounding or any(tag.startswith(TAG_PREFIX) for tag in hit.tags)
+        ]
     hits.sort(key=lambda hit: -hit.relevance)
     return RelevantContext(tuple(dedupe_hits([*hot, *hits])[:k]), len(hot), tuple(notes))
 
@@ -120,10 +124,6 @@ def dedupe_hits(hits: Iterable[Hit]) -> list[Hit]:
             kept.append(hit)
         seen |= names
     return kept
-
-
-def _is_eligible(hit: Hit) -> bool:
-    return bool(hit.grounding) or any(tag.startswith(TAG_PREFIX) for tag in hit.tags)
 
 
 def _hit_from_chunk(stored: StoredChunk) -> Hit:

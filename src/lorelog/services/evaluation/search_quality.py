@@ -183,6 +183,8 @@ def evaluate(
     if strays:
         more = f" and {len(strays) - _MAX_NAMED} more" if len(strays) > _MAX_NAMED else ""
         notes.append(f"judged, but not among the questions: {', '.join(strays[:_MAX_NAMED])}{more}")
+    for note, count in runner.notes.items():
+        notes.append(note if count == runner.searches else f"{note} (in {count:,} of {runner.searches:,} searches)")
     return EvaluateReply(
         k=request.k,
         questions=len(questions),
@@ -192,7 +194,7 @@ def evaluate(
         rankings=_make_results(values, request.k),
         problems=request.judged.problems,
         failed=len(request.judged.problems),
-        notes=(*notes, *runner.summed_notes()),
+        notes=tuple(notes),
     )
 
 
@@ -398,11 +400,6 @@ class _QuestionRunner(Struct):
     targets: _JudgedDocuments
     notes: Counter[str] = field(default_factory=Counter)
     searches: int = 0
-
-    def summed_notes(self) -> Iterator[str]:
-        """Yield the notes of the replies, with their number if not all replies have them."""
-        for note, count in self.notes.items():
-            yield note if count == self.searches else f"{note} (in {count:,} of {self.searches:,} searches)"
 
     def run(self, questions: Sequence[str], progress: Progress) -> dict[str, list[dict[str, float]]]:
         """Return the measures of every question, by ranking."""

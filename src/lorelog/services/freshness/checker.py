@@ -89,7 +89,7 @@ class FreshnessChecker:
     def __init__(self, workspace: Workspace, tables: CodeTables | None) -> None:
         self._root = workspace.project.root
         self._project = workspace.project.id
-        self._cache = MentionCache(workspace.cache_folder)
+        self.cache = MentionCache(workspace.cache_folder)
         self._tables = tables
         self._git = ProjectGit(self._root, _SEARCH_BUDGET_S)
         self._commits: dict[str, str] = {}
@@ -102,12 +102,8 @@ class FreshnessChecker:
     def code_state(self) -> tuple[str, str]:
         """Return a name of the project and tenant, and a text that changes with what is checked out and what is known of it."""
         state = CheckoutState.read(self._root)
-        name = f"{self._cache.path} {self._root}"
+        name = f"{self.cache.path} {self._root}"
         return name, f"{state.branch} {state.key} {self._tree.knows_symbols}"
-
-    def has_cache(self) -> bool:
-        """Return True if any mentions were resolved before."""
-        return self._cache.path.exists()
 
     def check(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with a verdict each; stale hits rank lower, and none is removed."""
@@ -167,7 +163,7 @@ class FreshnessChecker:
             for name, claim in claims.items()
             if claim.since
         }
-        cached = self._cache.get(keys.values())
+        cached = self.cache.get(keys.values())
         resolved: dict[str, tuple[MentionTarget, ...]] = {}
         for name, key in keys.items():
             if key in cached or key in resolved or not self._git.has_time():
@@ -175,7 +171,7 @@ class FreshnessChecker:
             with suppress(StoreError, TimeBudgetExceeded, GitUnavailable), self._git.timed():
                 resolved[key] = self._resolve_claim(claims[name])
         if resolved and self._is_settled():
-            self._cache.put(resolved)
+            self.cache.put(resolved)
         cached |= resolved
         return {name: cached[key] for name, key in keys.items() if key in cached}
 
@@ -241,7 +237,6 @@ class FreshnessChecker:
 
 
 def claim_of(chunk: Hit | Chunk, project: str) -> FreshnessClaim:
-    """Return the claim of a hit or a chunk of a project."""
     anchor = chunk.anchor
     return FreshnessClaim(
         text=chunk.content,
@@ -285,7 +280,7 @@ def check_recent(store: Store, checker: FreshnessChecker, project: str, may_cont
     """
     name, state = checker.code_state()
     last_state, mark = _CHECKED.get(name, ("", ""))
-    is_kept = state == last_state and checker.has_cache()
+    is_kept = state == last_state and checker.cache.path.exists()
     keys, mark = store.recent_keys(Filters(projects=(project,)), _MAX_RECENT, mark=mark if is_kept else "")
     for first in range(0, len(keys), _BATCH_SIZE):
         if not may_continue():

@@ -313,17 +313,14 @@ def text_digest(text: str) -> str:
 
 
 def has_word(text: str, word: str) -> bool:
-    """Return True if a text contains a word."""
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def command_files(command: str) -> tuple[str, ...]:
-    """Return the files that may define a command."""
     return _COMMAND_FILES.get(command.split(" ", maxsplit=1)[0], ("package.json",))
 
 
 def defines_command(text: str, path: str, command: str) -> bool:
-    """Return True if a file defines a command."""
     target = command.rpartition(" ")[2]
     if path.endswith(".json"):
         return re.search(rf'"{re.escape(target)}"\s*:\s*"', text) is not None

@@ -311,7 +311,6 @@ class ProcessCache(Generic[CachedValue]):
             self._values[key] = value
 
     def clear(self) -> None:
-        """Drop all values."""
         with self._lock:
             self._values.clear()
 
@@ -329,7 +328,6 @@ class MentionCache:
         self._lock = Lock()
 
     def get(self, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
-        """Return the stored targets by key."""
         unique_keys = list(dict.fromkeys(keys))
         try:
             status = self.path.stat()

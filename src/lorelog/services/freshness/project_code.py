@@ -61,7 +61,6 @@ class WorkingTree:
 
     @property
     def knows_symbols(self) -> bool:
-        """Whether its code is indexed."""
         return self._tables is not None
 
     def exists(self, path: str) -> bool:
@@ -156,7 +155,6 @@ class Snapshot:
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """The files, with the ids of their contents."""
         if self._history is None or not self.commit:
             return {}
         files = self._history.files(self.commit)
@@ -273,7 +271,6 @@ def sketch_similarity(first: frozenset[int], second: frozenset[int]) -> float:
 
 
 def lines_of(text: str, first: int, last: int) -> str:
-    """Return some lines of a text, stripped."""
     return "\n".join(line.strip() for line in text.splitlines()[first - 1 : last])
 
 
@@ -283,7 +280,6 @@ def joint_digest(symbols: Iterable[Symbol]) -> str:
 
 
 def source_of(text: str, symbol: Symbol) -> str:
-    """Return the source lines of a definition."""
     return "\n".join(text.splitlines()[symbol.span.start_line - 1 : symbol.span.end_line])
 
 
@@ -441,7 +437,6 @@ class ProjectGit:
         return self._answer(lambda history: history.files_with_now(word), (), "word", word, _time_bucket())
 
     def files(self) -> Sequence[str]:
-        """Return the files of the working tree."""
         return self._answer(lambda history: history.files_now(), (), "files", _time_bucket())
 
     def sparse_files(self) -> Collection[str]:

@@ -50,7 +50,6 @@ class GuardConditions(Serializable, Struct, frozen=True, kw_only=True):
         return [*filter(None, (self.tool, self.command, self.content)), *self.paths]
 
     def condition_fields(self) -> dict[str, Any]:
-        """Return the conditions as fields of an event."""
         return {"tool": self.tool, "paths": list(self.paths), "command": self.command, "content": self.content}
 
 
@@ -158,7 +157,6 @@ class GuardLog:
         return GuardChange(self.find(guard.id), True)
 
     def disable(self, guard: Guard, by: str) -> GuardChange:
-        """Switch a guard off."""
         self._check_may_change(guard, by)
         if guard.state != ON:
             return GuardChange(guard, False)
@@ -179,7 +177,6 @@ class GuardLog:
         return GuardChange(self.find(guard.id), True, (note,) if retires else ())
 
     def remove(self, guard: Guard, by: str) -> GuardChange:
-        """Remove a guard. Its events stay in the log."""
         self._check_may_change(guard, by)
         self._append(guard.id, by, ("remove", {}))
         return GuardChange(guard, True)

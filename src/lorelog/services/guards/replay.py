@@ -109,7 +109,6 @@ class PastCall(Struct, frozen=True, kw_only=True):
 
 
 def call_from_arguments(tool: str, arguments: object) -> PastCall:
-    """Return the call of a tool with these arguments."""
     action = parse_action(tool, arguments)
     values = as_object(parse_arguments(arguments))
     content = "" if action.command else _written_text(values, arguments)

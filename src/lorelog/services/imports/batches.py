@@ -32,8 +32,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
 
 
 class BatchEntry(Struct, frozen=True, omit_defaults=True):
-    """An entry that an import wrote."""
-
     id: str
     file: str = ""
     digest: str = ""
@@ -42,8 +40,6 @@ class BatchEntry(Struct, frozen=True, omit_defaults=True):
 
 
 class ChangedSetting(Struct, frozen=True, rename={"key": "setting"}):
-    """A setting that an import changed."""
-
     key: str
     value: str = ""
     old: str | None = None
@@ -52,8 +48,6 @@ class ChangedSetting(Struct, frozen=True, rename={"key": "setting"}):
 
 
 class ImportBatch(Struct):
-    """What an import wrote."""
-
     name: str
     source: str = ""
     path: str = ""
@@ -100,7 +94,6 @@ class BatchLists:
         batch.settings += settings
 
     def finish(self, batch: ImportBatch) -> None:
-        """Mark a batch as complete."""
         if not batch.done and (batch.entries or batch.settings):
             self._log(batch.name).append([{"done": True}])
             batch.done = True
@@ -131,7 +124,6 @@ class BatchLists:
         return batch
 
     def all(self) -> list[ImportBatch]:
-        """Return all batches, newest first."""
         batches = [self.read(path.stem) for path in self._paths()]
         return sorted(batches, key=lambda batch: batch.at, reverse=True)
 

@@ -178,7 +178,6 @@ class Importer:
         return batch, report
 
     def root(self, *, to_global: bool) -> Root:
-        """Return the journals to write to."""
         return self._context.workspace.journal_root(to_global=to_global)
 
     def names_project(self, project: str) -> bool:

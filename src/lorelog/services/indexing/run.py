@@ -59,8 +59,6 @@ class IndexCounters(Struct):
 
 
 class VectorMaker:
-    """Makes the vectors of one run."""
-
     def __init__(
         self,
         store: Store,
@@ -149,8 +147,6 @@ _WAIT_STEP_S = 0.5
 
 
 class IndexJob(Struct, frozen=True):
-    """What to index and how."""
-
     roots: tuple[Root, ...]
     known_roots: tuple[Root, ...]
     """Every root of the tenant: a file belongs to the innermost one that contains it."""

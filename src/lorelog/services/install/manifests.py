@@ -1,8 +1,7 @@
 """Which files and entries an installation into each host consists of, and the command that hosts call.
 
 Claude Code, OpenCode, Gemini CLI and Qwen Code load plugins or extensions from a folder: there we only add files of our own.
-Codex, OpenClaw and Copilot CLI need entries in their own configuration. So do the hosts that we know from their
-documentation only (`hosts/documented.py`).
+Codex, OpenClaw and Copilot CLI need entries in their own configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.errors import ConfigError
 from lorelog.hosts import host_data_folder
 from lorelog.hosts.bundles import (
     COMMAND,
@@ -26,14 +24,6 @@ from lorelog.hosts.bundles import (
     bundle_files,
     hook_groups,
     mcp_server,
-)
-from lorelog.hosts.documented import (
-    BLOCK_END,
-    BLOCK_START,
-    DOCUMENTED_HOSTS,
-    documented_path,
-    instruction_text,
-    server_entry,
 )
 from lorelog.services.install import config_edit
 from lorelog.services.install.plan import HostManifest, InstallContext, OwnFile, SharedFile, read_file, read_receipt
@@ -55,7 +45,6 @@ def resolve_command(environment: Mapping[str, str]) -> str:
 
 
 def _find_program() -> Path | None:
-    """Return the executable of this lorelog."""
     started = Path(sys.argv[0])
     beside = Path(sys.executable).parent / COMMAND
     candidates = [started.absolute()] if started.name == COMMAND else []
@@ -74,16 +63,9 @@ _ALLOW_PATH = ("plugins", "allow")
 
 def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Path:
     """Return the folder of a host's own configuration. Only OpenCode keeps its data elsewhere."""
-    if host in DOCUMENTED_HOSTS:
-        return documented_folders(host, environment, user_home)[0]
     if host == "opencode":
         return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / "opencode"
     return Path(host_data_folder(host, environment, str(user_home)))
-
-
-def documented_folders(host: str, environment: Mapping[str, str], user_home: Path) -> list[Path]:
-    folders = DOCUMENTED_HOSTS[host].folders
-    return [documented_path(folder, environment, user_home, sys.platform) for folder in folders]
 
 
 def openclaw_config(environment: Mapping[str, str], user_home: Path) -> Path:
@@ -94,8 +76,6 @@ def openclaw_config(environment: Mapping[str, str], user_home: Path) -> Path:
 
 def build_manifest(host: str, context: InstallContext) -> HostManifest:
     """Return the files and entries of an installation into a host."""
-    if host in DOCUMENTED_HOSTS:
-        return _documented_manifest(host, context)
     root = host_root(host, context.environment, context.user_home)
     files = bundle_files(host, context.command)
     shared: tuple[SharedFile, ...] = ()
@@ -204,46 +184,6 @@ def _statusline(file: Path, command: str) -> SharedFile:
         contains_ours=lambda text: config_edit.get(text, path) == line,
         manual_text=lambda: f"the output of '{line['command']}' in your own status line",
         empty_text="{}\n",
-    )
-
-
-def _documented_manifest(name: str, context: InstallContext) -> HostManifest:
-    """Return what a host's documentation asks for: our MCP server, and a skill, a rule or a block of instructions."""
-    host = DOCUMENTED_HOSTS[name]
-    # A program of the desktop may not have the shell's PATH.
-    command = shutil.which(context.command, path=context.environment.get("PATH", os.defpath)) or context.command
-    config, instructions = (
-        documented_path(template, context.environment, context.user_home, sys.platform)
-        for template in (host.config, host.instructions)
-    )
-    shared = [_json_server(config, host.servers, server_entry(host, command, context.environment))]
-    own = []
-    text = instruction_text(host, command)
-    if host.shared:
-        shared.append(_marked_block(instructions, text))
-    else:
-        own.append(OwnFile(instructions, text.encode()))
-    return HostManifest((host_root(name, context.environment, context.user_home),), tuple(own), tuple(shared))
-
-
-def _marked_block(file: Path, block: str) -> SharedFile:
-    """Return a file of the user's instructions in which the text between two marks is ours."""
-
-    def add(text: str) -> str:
-        return f"{text}\n{block}" if text else block
-
-    def remove(text: str) -> str:
-        start, end = text.find(BLOCK_START), text.find(BLOCK_END)
-        if (start < 0) != (end < 0) or end < start or text.count(BLOCK_START) > 1 or text.count(BLOCK_END) > 1:
-            raise ConfigError("its marks of lorelog do not form one block", hint="correct them by hand first")
-        if start < 0:
-            return text
-        head, tail = text[:start], text[end + len(BLOCK_END) :].removeprefix("\n")
-        bare = head.removesuffix("\n")  # the line end that we added, unless it now separates two lines of the user
-        return head + tail if tail and bare and not bare.endswith("\n") else bare + tail
-
-    return SharedFile(
-        path=file, add=add, remove=remove, contains_ours=lambda text: block in text, manual_text=lambda: block
     )
 
 

@@ -328,7 +328,6 @@ def apply_uninstall(host: str, changes: Sequence[InstallChange], context: Instal
 
 
 def effective_changes(changes: Sequence[InstallChange]) -> list[InstallChange]:
-    """Return the changes that have an effect."""
     return [change for change in changes if change.before != change.after]
 
 

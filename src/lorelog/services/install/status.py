@@ -21,13 +21,11 @@ from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import Serializable
-from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
+from lorelog.hosts import HOST_TITLES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
-from lorelog.hosts.documented import ALL_TITLES, DOCUMENTED_HOSTS
 from lorelog.services.install import config_edit
 from lorelog.services.install.manifests import (
     build_manifest,
-    documented_folders,
     find_linked_plugin,
     find_our_groups,
     host_root,
@@ -77,8 +75,6 @@ class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
     newest_session: str
     """When the host last wrote to a conversation."""
     warnings: tuple[str, ...]
-    untested: bool = False
-    """It is installed as the host's documentation asks, was not run, and captures nothing."""
 
 
 def host_status(
@@ -89,15 +85,13 @@ def host_status(
     if installed != "missing":
         last_seen = max(captures.last_event, captures.last_capture, read_receipt(context.home, host).at)
         if last_seen and newest > last_seen + MAX_SILENCE_S:
-            used = (
-                f"{ALL_TITLES[host]} was used {(newest - last_seen) / 3600:,.0f} h after the last event that reached us"
-            )
+            used = f"{HOST_TITLES[host]} was used {(newest - last_seen) / 3600:,.0f} h after the last event that reached us"
             repair = f"approve the hooks, then run: lorelog backfill {host}"
             warnings.append(f"capture has silently stopped: {used}; {repair}")
     approve = pending_approvals(host, context) if installed != "missing" else ()
     return HostStatus(
         host=host,
-        title=ALL_TITLES[host],
+        title=HOST_TITLES[host],
         found=is_host_available(host, context),
         version=_host_version(host, context) if versions else "",
         installed=installed,
@@ -107,7 +101,6 @@ def host_status(
         today=captures.today,
         newest_session=_format_time(newest),
         warnings=tuple(warnings),
-        untested=host in DOCUMENTED_HOSTS,
     )
 
 
@@ -117,15 +110,9 @@ def _format_time(seconds: float) -> str:
 
 def is_host_available(host: str, context: InstallContext) -> bool:
     """Return whether a host is on PATH or has been used here. A folder that holds only our own files does not count."""
-    programs: tuple[str, ...] = (host,)
-    folders = [host_root(host, context.environment, context.user_home)]
-    if host in DOCUMENTED_HOSTS:
-        programs = DOCUMENTED_HOSTS[host].programs
-        folders = documented_folders(host, context.environment, context.user_home)
-    if any(_which(program, context) for program in programs):
-        return True
-    receipts = [read_receipt(context.home, other) for other in ALL_TITLES]
-    return any(_is_used(folder, receipts) for folder in folders)
+    receipts = [read_receipt(context.home, other) for other in HOST_TITLES]
+    folder = host_root(host, context.environment, context.user_home)
+    return bool(_which(host, context)) or _is_used(folder, receipts)
 
 
 def _is_used(folder: Path, receipts: Sequence[InstallReceipt]) -> bool:
@@ -234,7 +221,7 @@ def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
         )
         return "native", twice
     if not ours & manifest.paths:
-        where = f"where {ALL_TITLES[host]} does not look now; 'lorelog hosts uninstall {host}' removes it"
+        where = f"where {HOST_TITLES[host]} does not look now; 'lorelog hosts uninstall {host}' removes it"
         return "missing", [f"it is installed in {path.parent}, {where}" for path in sorted(ours)[:1]]
     if not changes:
         return "current", [] if _which(context.command, context) else [
@@ -300,7 +287,7 @@ def _host_version(host: str, context: InstallContext) -> str:
     import subprocess
 
     program = _which(host, context)
-    if program is None or host in DOCUMENTED_HOSTS:  # an editor may open a window
+    if program is None:
         return ""
     try:
         done = subprocess.run(

@@ -49,7 +49,6 @@ class MeteredLlm:
         self.window_tokens = budget.window_tokens
 
     def max_cost(self, system: str, text: str, max_tokens: int) -> int:
-        """Return the maximum cost of a call in tokens."""
         prompt_tokens = ceil(ESTIMATE_MARGIN * (estimate_tokens(system) + estimate_tokens(text)))
         return prompt_tokens + max_tokens + self._model.extra_tokens
 

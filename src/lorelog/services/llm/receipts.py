@@ -192,7 +192,6 @@ class Receipts:
 
 
 def limit_key(purpose: str) -> str:
-    """Return the setting that limits a purpose."""
     return "summarize.daily_tokens" if purpose == PURPOSE_NOTE else "llm.daily_tokens"
 
 

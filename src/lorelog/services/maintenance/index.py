@@ -177,7 +177,6 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         return replace(report, notes=notes, problems=problems, failed=count_failed(problems))
 
     def watch_set(self) -> WatchScope:
-        """Return what to watch for the project."""
         self._drop_unwanted_roots()
         roots = select_project_roots(self.workspace, self.roots.all())
         return WatchScope(roots, list_awaited_paths(self.workspace), self.job(()).scan.ignore_files)
@@ -206,7 +205,6 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         return report
 
     def list_roots(self) -> Sequence[RootStatus]:
-        """Return the indexed roots of all projects of the tenant."""
         documents = Counter(document.root for document in self.store.documents())
         return [RootStatus(root, root.exists(), documents[root.path]) for root in self.roots.all()]
 

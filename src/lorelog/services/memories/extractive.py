@@ -57,7 +57,6 @@ def extract_sentences(texts: Sequence[str]) -> list[Sentence]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the words of a text without stop words."""
     return {word for word in split_words(text) if word not in lexicon("stop_words") and any(map(str.isalnum, word))}
 
 

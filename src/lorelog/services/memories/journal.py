@@ -57,7 +57,6 @@ def anchor_fields(event: HookEvent, conversation: Conversation, head: Conversati
 
 
 def serialize_entry(memory: NewMemory) -> str:
-    """Return an entry as JSON, for `parse_entry`."""
     return msgspec.json.encode(memory).decode()
 
 
@@ -164,7 +163,6 @@ def _create_folder(directory: Path, mode: int) -> None:
 
 
 def journal_path(directory: Path, day: datetime) -> Path:
-    """Return the journal of a day."""
     return directory / f"{day:%Y-%m-%d}.md"
 
 
@@ -285,7 +283,6 @@ def is_same_file(path: Path, descriptor: int) -> bool:
 
 
 def format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
-    """Return a memory as it is written to a journal."""
     cues = (quote(cue, safe=_CUE_CHARS).replace("--", "-%2D") for cue in memory.cues)  # neither `-->` nor a comma
     fields = {
         "memory": identity,

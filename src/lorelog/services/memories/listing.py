@@ -145,7 +145,6 @@ def _explain_unknown(kind: str, name: str, known: Mapping[str, int]) -> str:
 
 
 def matches_filters(filters: Filters, stored: StoredChunk) -> bool:
-    """Return whether the filters admit a chunk."""
     chunk = stored.chunk
     of_kind = (not filters.types or chunk.type in filters.types) and set(filters.tags) <= set(chunk.tags)
     return of_kind and _is_placed(filters, chunk.source, stored.project, chunk.date[:10])

@@ -86,7 +86,6 @@ class AppendLog(Generic[LineT]):
         return cast("FoldT", self._folded[1])
 
     def bad_lines(self) -> tuple[BadLine, ...]:
-        """Return the lines that cannot be read."""
         self.lines()
         return self._bad_lines
 

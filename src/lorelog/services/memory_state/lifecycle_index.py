@@ -75,12 +75,10 @@ class SummaryLinks:
         return bool(self._by_content)
 
     def summaries_of(self, stored: StoredChunk) -> list[str]:
-        """Return the ids of the summaries that cover a chunk."""
         links = self._by_content.get(stored.chunk.content_hash, ())
         return [link.summary for link in links if link.project in (stored.project, GLOBAL_PROJECT)]
 
     def contents_of(self, summary: str) -> tuple[str, ...]:
-        """Return the content hashes that a summary covers."""
         link = self._by_summary.get(summary)
         return link.covers if link is not None else ()
 
@@ -125,8 +123,6 @@ class MemoryDateTable:
         return self._file.token
 
     def dates(self) -> Mapping[str, MemoryDates]:
-        """Return the current dates."""
-
         def merge(lines: Iterable[MemoryDates]) -> dict[str, MemoryDates]:
             days: dict[str, MemoryDates] = {}
             for line in lines:
@@ -213,7 +209,6 @@ def feedback_key(stored: StoredChunk) -> str:
 
 
 def explain_penalty() -> tuple[ScorePart, ...]:
-    """Return the score part of an irrelevant judgement."""
     return (ScorePart("feedback", -IRRELEVANT_PENALTY, "judged irrelevant to this question"),)
 
 
@@ -245,13 +240,10 @@ class _TenantState:
 
 @lru_cache(maxsize=64)
 def tenant_state(folder: Path) -> _TenantState:
-    """Return the cached state of a tenant."""
     return _TenantState(folder)
 
 
 class SupersessionIndex:
-    """Which memory supersedes which."""
-
     def __init__(self, rows: Iterable[Supersession]) -> None:
         self._by_old: dict[str, list[tuple[int, Supersession]]] = {}
         for number, row in enumerate(rows):
@@ -362,7 +354,6 @@ class LifecycleIndex:
         return None if newest is stored else newest
 
     def is_record(self, stored: StoredChunk) -> bool:
-        """Return whether a chunk is from a record page, not a memory."""
         return self.is_page(stored.chunk.source)
 
     def is_page(self, source: str) -> bool:

@@ -89,7 +89,6 @@ class Tombstones:
         return [stone for stone in last.values() if not stone.deleted and identity in (stone.memory, *stone.ids)]
 
     def all(self) -> Iterable[Tombstone]:
-        """Return the current deletions."""
         return self._read().values()
 
     def damage(self) -> str:

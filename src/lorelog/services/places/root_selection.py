@@ -128,8 +128,6 @@ def select_named_roots(named: IndexTargets, workspace: Workspace, registered: Se
 
 
 class WatchScope(Struct, frozen=True):
-    """The roots to watch for a project."""
-
     roots: tuple[Root, ...]
     awaited: tuple[str, ...] = ()
     """Paths at which more roots may appear."""

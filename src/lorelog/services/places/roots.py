@@ -41,7 +41,6 @@ class Root(Serializable, Struct, frozen=True):
         return is_below(path, self.path)
 
     def exists(self) -> bool:
-        """Return whether the path exists."""
         return os.path.exists(self.path)
 
     def is_gone_file(self) -> bool:

@@ -74,13 +74,10 @@ class TrustedKey(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Short hash for people to compare; also identifies the writer."""
         return fingerprint(self.key)
 
 
 class KeyIdentity(Struct, frozen=True):
-    """A name with its keys."""
-
     name: str
     keys: tuple[TrustedKey, ...]
     """Trusted keys; empty after `forget`."""
@@ -145,7 +142,6 @@ def decode_base64url(text: str) -> bytes | None:
 
 
 def fingerprint(key: str) -> str:
-    """Return a public key's fingerprint."""
     return hashlib.sha256(decode_base64url(key) or b"").hexdigest()[:32]
 
 
@@ -199,7 +195,6 @@ class Keyring:
         return self._known
 
     def identities(self) -> list[KeyIdentity]:
-        """Return all identities, sorted by name."""
         names = {writer_identity(trusted.name): trusted.name for trusted in reversed(self.trusted_keys())}
         identities = {folded: KeyIdentity(name, self.keys_of(name)) for folded, name in names.items()}
         for path in sorted(self.folder.glob("*.key")):
@@ -283,7 +278,6 @@ class Keyring:
         return added
 
     def forget(self, name: str) -> tuple[TrustedKey, ...]:
-        """Remove the trusted keys of a name, and return them."""
         with self._exclusive():
             removed = self.keys_of(name)
             if not removed:

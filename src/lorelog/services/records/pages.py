@@ -61,7 +61,6 @@ class TrustAnnotator(Struct):
         return 0 if self.records is None else _VERIFIED_BELOW
 
     def annotate(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Return hits with their trust and supporting records."""
         ids = {hit.id: record_id for hit in hits if (record_id := self.record_id(hit))}
         ratings = self._rate(ids.values())
         rated = tuple(
@@ -188,11 +187,9 @@ class RecordPages(Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """Folder of the pages, as a real path."""
         return Path(os.path.realpath(self.workspace.cache_folder / RECORD_PAGES))
 
     def holds(self, path: str) -> bool:
-        """Return True for a page, or a folder of pages."""
         return is_below(path, str(self.folder))
 
     def projection(self) -> RecordProjection | None:

@@ -175,7 +175,6 @@ class RecordProjection:
         return ""
 
     def sources(self) -> list[str]:
-        """Return the indexed pages."""
         return [document.source for document in self._store.documents() if self.holds(document.source)]
 
     def holds(self, source: str) -> bool:

@@ -37,7 +37,6 @@ from lorelog.services.records.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
 
-FORMATS = ("jsonl", "omf")
 _BATCH_SIZE = 500
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _MAX_PROBLEMS = 100

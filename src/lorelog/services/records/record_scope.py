@@ -194,7 +194,6 @@ def _record_day(at: str) -> str:
 
 
 def ref_names(record: Record, field: str) -> tuple[str, ...]:
-    """Return the `name` of each object in a field."""
     value = record.fields.get(field)
     parts = value if isinstance(value, list) else []
     return tuple(str(part["name"]) for part in parts if isinstance(part, dict) and isinstance(part.get("name"), str))
@@ -269,7 +268,6 @@ def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int 
 
 
 def find_grounding(store: RecordStore, digest: digests.Digest) -> tuple[SupportingRecord, ...]:
-    """Return the first of the records that a digest cites."""
     ids = digest.records[: digests.MAX_CITED_RECORDS]
     grounding = {rated.record.id: rated.grounding for rated in rate_records(store, store.tables().by_ids(ids))}
     return tuple(grounding[id_] for id_ in ids if id_ in grounding)

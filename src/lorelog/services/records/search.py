@@ -89,7 +89,6 @@ class TaskHit(Struct, frozen=True):
 
     @property
     def trust(self) -> Trust:
-        """Trust of the best record."""
         return self.matches[0].rated.trust if self.matches else CANDIDATE_TRUST
 
 
@@ -102,8 +101,6 @@ class RecordSearchResult(Struct, frozen=True):
 
 
 class TaskProfile(Struct, frozen=True):
-    """A task with its records and their words."""
-
     task: Task
     records: tuple[Record, ...]
     topic_words: frozenset[str]
@@ -124,7 +121,6 @@ class TaskScores(Struct, frozen=True):
 
 @cache
 def word_analyser() -> WordAnalyser:
-    """Return the analyser that the index uses."""
     from lorelog.language.analyser import WordAnalyser
 
     return WordAnalyser()
@@ -340,7 +336,6 @@ class _RecordSearcher:
         return admitted
 
     def _load_profiles(self, task_ids: Iterable[str]) -> list[TaskProfile]:
-        """Return the profiles of existing tasks, in the given order."""
         tenant, ids = str(self._scope.workspace.tenant_folder), list(dict.fromkeys(task_ids))
         tasks = self._tables.tasks_by_ids(ids)
         profiles = list[TaskProfile]()

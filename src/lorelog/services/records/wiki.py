@@ -362,8 +362,6 @@ def _render_record(record: Record, wiki: Wiki, folder: str) -> Iterator[str]:
 
 
 class PageOnDisk(Struct, frozen=True):
-    """A page of ours on disk."""
-
     name: str
     text: str
     edited: bool
@@ -451,8 +449,6 @@ def read_pages(folder: Path) -> Iterator[PageOnDisk]:
 
 
 class LintFinding(Struct, frozen=True):
-    """A problem of the wiki or its records."""
-
     kind: str
     """missing, stale, edited, broken_citation or superseded_ground."""
     page: str

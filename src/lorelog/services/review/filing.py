@@ -87,7 +87,6 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
 
     @property
     def quotes(self) -> list[str]:
-        """What was said, each time."""
         return [source.words for source in self.sources] or [self.words]
 
     def new_memory(self, wording: str = "") -> NewMemory:

@@ -137,7 +137,6 @@ class Reviewer:
         return self._source.open_statements(projects, limit, self._decided(unasked=unasked), only)
 
     def count_open(self, projects: tuple[str, ...] | None, *, unasked: bool = False) -> Counter[str]:
-        """Return the number of open statements by project."""
         return self._source.count_open(projects, self._decided(unasked=unasked))
 
     def _decided(self, *, unasked: bool) -> set[str]:

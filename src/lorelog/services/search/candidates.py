@@ -82,8 +82,6 @@ class CandidateSet(Struct, frozen=True):
     lexical: Sequence[Candidate] = ()
     cosines: Mapping[ChunkKey, float] = field(default_factory=dict)
     mean: float = 0.0
-    deviation: float = 0.0
-    """Standard deviation of the dense candidates' cosines."""
     weights: LaneWeights | None = None
     """None if a single lane answered, or the lanes were not weighed."""
     lead: float = 0.0
@@ -115,9 +113,9 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     mean, deviation = _mean_and_deviation(list(map(_SCORE, dense)))
     lead = _lead(dense, mean, deviation)
     if options.lane is Lane.DENSE:
-        return CandidateSet(rank_single(dense, Lane.DENSE), rarity, (), cosines, mean, deviation, lead=lead)
+        return CandidateSet(rank_single(dense, Lane.DENSE), rarity, (), cosines, mean, lead=lead)
     if options.fusion is Fusion.RRF:
-        return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, deviation, lead=lead)
+        return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, lead=lead)
     standing = _find_standing(store, question, options.filters)
     missing = [key for key in dict((*lexical, *standing.lexical)) if key not in cosines]
     cosines |= store.similarities(question.vector, missing)
@@ -131,7 +129,7 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     lanes = _join(lexical, standing.lexical), _join(dense, standing.dense)
     ranked = standing.raised(fuse_convex(*lanes, cosines, mix, support), evidence.coverage)
     ranked = _weigh_entry_sizes(store, ranked, options.k, weights)
-    return CandidateSet(ranked, rarity, lexical, cosines, mean, deviation, weights, lead)
+    return CandidateSet(ranked, rarity, lexical, cosines, mean, weights, lead)
 
 
 class _Standing(Struct, frozen=True):

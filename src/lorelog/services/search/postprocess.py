@@ -37,7 +37,6 @@ _CHUNK_FIELDS = (
 
 
 def hit_of(stored: StoredChunk, **fields: Any) -> Hit:
-    """Return a chunk as a hit."""
     chunk = stored.chunk
     same = {name: getattr(chunk, name) for name in _CHUNK_FIELDS}
     return Hit(id=stored.id, project=stored.project, **same, **fields)
@@ -53,7 +52,6 @@ def growing_limits(k: int, max_limit: int = _MAX_HITS_SCANNED) -> Iterator[int]:
 
 
 def best_of_each_memory(hits: Iterable[Hit]) -> tuple[Hit, ...]:
-    """Return the first hit of each memory."""
     distinct: dict[tuple[str, ...], Hit] = {}
     for hit in hits:
         memory = hit.anchor.memory if hit.anchor is not None else ""

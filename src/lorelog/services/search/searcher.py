@@ -142,7 +142,6 @@ class HitBuilder:
         self._is_timed = False
 
     def hits(self) -> tuple[Hit, ...]:
-        """Return the hits, best first."""
         distinct = self._distinct()
         self._best_scores = sorted(map(self._plain_score, distinct), reverse=True)[:2]
         chosen = self._rank_below_sources(self._rerank(distinct))[: self._options.k]
@@ -313,7 +312,6 @@ class HitBuilder:
         return rank_below_sources(ranked, lifecycle.summary_links, lambda item: self._relevance(item.fused.key))
 
     def _relevance(self, key: ChunkKey) -> float:
-        """Return the probability that a chunk is relevant."""
         score = self._plain_scores.get(key)
         margin = score
         if score is not None and len(self._best_scores) > 1:

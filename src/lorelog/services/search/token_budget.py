@@ -77,8 +77,6 @@ def pack_hits(reply: SearchReply, budget: int, store: Store) -> SearchReply:
 
 
 class _SectionText(Struct, frozen=True):
-    """The current text of a section."""
-
     source: str
     lines: tuple[int, int]
     """The first and the last one."""

@@ -124,8 +124,6 @@ YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
 
 class CaptureContext(Struct, frozen=True, kw_only=True):
-    """Dependencies of session capture."""
-
     workspace: Workspace
     store: Store
     embedder: Embedder | None

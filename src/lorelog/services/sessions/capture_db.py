@@ -141,7 +141,6 @@ class CaptureDatabase:
         return bool(self._fetch("SELECT 1 FROM sessions WHERE host = ? AND session = ?", host, session))
 
     def capture_start(self, host: str, session: str) -> CaptureStart:
-        """Return the times from which to capture a session."""
         epochs = self._fetch("SELECT epoch FROM hosts WHERE host = ?", host)
         created = self._fetch("SELECT created FROM sessions WHERE host = ? AND session = ?", host, session)
         return CaptureStart(epochs[0][0] if epochs else 0, created[0][0] if created else 0)
@@ -175,7 +174,6 @@ class CaptureDatabase:
         return [CaptureRow(*row) for row in self._fetch(f"{_SELECT} WHERE state = 'writing' ORDER BY captured_at")]
 
     def save_rows(self, *rows: CaptureRow) -> None:
-        """Save the state of turns, all or none."""
         now = time.time()
         with self._write_transaction() as db:
             for number, row in enumerate(rows):

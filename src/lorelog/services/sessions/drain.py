@@ -33,7 +33,6 @@ _CALLER_FIELDS = frozenset({"project", "environment"})
 
 
 def capture_arguments(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `session.capture` for an event."""
     names = (attribute.name for attribute in fields(HookEvent) if attribute.name not in _CALLER_FIELDS)
     arguments = {name: event[name] for name in names if event.get(name) not in (None, "")}
     return {"moment": _DEFAULT_MOMENT, **arguments}
@@ -87,7 +86,6 @@ def read_event(path: str) -> dict[str, Any]:
 
 
 def remove_event(path: str) -> None:
-    """Remove an event that was captured."""
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:
@@ -154,7 +152,6 @@ class DrainReport(Struct, kw_only=True):
     """Seconds until the next retry; None if nothing is left."""
 
     def add_notes(self, *notes: str) -> None:
-        """Add notes, each once."""
         self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
 
     def __add__(self, other: DrainReport) -> DrainReport:

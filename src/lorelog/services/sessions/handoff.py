@@ -138,7 +138,6 @@ def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
 
 
 def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
-    """Return the boxes that are not checked, in the order of the entries."""
     boxes: dict[str, bool] = {}
     for entry in entries:
         for line in entry.raw:

@@ -60,8 +60,6 @@ _SPARE_HITS = (8, 100)
 
 
 class UserPrompt(Struct, frozen=True):
-    """A prompt and its session."""
-
     host: str
     session: str
     text: str

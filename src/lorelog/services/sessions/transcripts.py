@@ -338,11 +338,9 @@ class _TurnWindow:
 
     @property
     def turns(self) -> tuple[TranscriptTurn, ...]:
-        """The turns to show, in order."""
         return tuple(self._around if self.focus else self._last)
 
     def add(self, parsed: ParsedTurn) -> None:
-        """Process the next turn."""
         turn, rank = parsed.turn, self._rank(parsed)
         self.total += 1
         if rank > self._best or (rank and self._location.written_at):

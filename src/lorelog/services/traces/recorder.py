@@ -74,7 +74,6 @@ class TraceStore:
             self._tables = None
 
     def _append(self, text: bytes) -> int:
-        """Append to the spool, and return its size."""
         for _ in range(3):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._spool, flags, 0o600)

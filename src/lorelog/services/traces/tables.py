@@ -496,7 +496,6 @@ def command_key(command: str) -> str:
 
 
 def trace_id(*parts: str) -> str:
-    """Return a stable id for the parts."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 

@@ -68,7 +68,6 @@ class DeliveryFilter(Struct, frozen=True, kw_only=True):
     """First local ISO day."""
 
     def accepts(self, delivery: Delivery) -> bool:
-        """Return whether a delivery passes all filters."""
         return (
             (self.projects is None or delivery.project in self.projects)
             and delivery.session.startswith(self.session)
@@ -79,8 +78,6 @@ class DeliveryFilter(Struct, frozen=True, kw_only=True):
 
 
 class DaySum(Struct):
-    """Deliveries of one day."""
-
     deliveries: int = 0
     tokens: int = 0
 

@@ -174,7 +174,8 @@ class _Conversation:
                 is_similar = bool(words & set(action.command.lower().split()))
             else:
                 is_similar = bool(action.files) and not set(action.files) & set(original.files)
-            literals = in_code | _programs(action.command)
+            runs = (variant for words in split_command(action.command) for variant in command_variants(words))
+            literals = in_code | {variant[0].lower() for variant in runs}
             new = wanted.intersection(find_words(_action_text(action))) if is_similar else ()
             if any(word in literals or word.startswith("-") or "/" in word or "." in word for word in new):
                 return CONTRADICTED if is_rejection(action.error) else "changed"
@@ -208,11 +209,6 @@ def contains_id(text: str, memory: str) -> bool:
 def find_words(text: str) -> Iterator[str]:
     """Return the words of a text in lower case, without the punctuation around them; options and paths are whole words."""
     return filter(None, (word.strip(_PUNCTUATION) for word in text[:_MAX_TEXT_CHARS].lower().split()))
-
-
-def _programs(command: str) -> set[str]:
-    """Return the names of the programs that a command line runs."""
-    return {variant[0].lower() for words in split_command(command) for variant in command_variants(words)}
 
 
 def _is_target(turn: ParsedTurn, index: int, target: str) -> bool:

@@ -98,7 +98,6 @@ class FileEventSource:
         return False
 
     def close(self) -> None:
-        """Stop watching."""
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             listener.stop()
@@ -133,7 +132,6 @@ class _EventListener:
 
 
 def outermost_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths that are not inside others."""
     kept: list[str] = []
     for path in sorted(set(paths), key=lambda path: (len(path), path)):
         if not any(is_below(path, outer) for outer in kept):

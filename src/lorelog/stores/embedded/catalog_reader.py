@@ -56,7 +56,6 @@ def newest_space(owner: str, names: Iterable[str]) -> str:
 
 
 def next_space(owner: str, names: Iterable[str]) -> str:
-    """Return an unused space name for a model."""
     own = [name for name in names if space_owner(name) == owner]
     return f"{owner}{_NUMBER_SEPARATOR}{1 + max(map(_space_number, own))}" if own else owner
 
@@ -177,7 +176,6 @@ class CatalogReader:
         )
 
     def document_counts(self) -> dict[str, int]:
-        """Return the number of documents by project."""
         return dict(self.database.execute("SELECT project, documents FROM document_counts WHERE documents"))
 
     def tags(self, prefix: str, filters: Filters) -> dict[str, int]:

@@ -57,7 +57,6 @@ class ShadowVectors:
         self._catalog.set_fact("beside", chosen)
 
     def shadow_space(self) -> str:
-        """Return the space of the re-embedding in progress."""
         name = self._catalog.fact("beside")
         if not name:
             raise UsageError("no re-embedding is in progress", hint="lorelog index --reembed")
@@ -112,7 +111,6 @@ class ShadowVectors:
             self._catalog.set_fact("beside", "")
 
     def drop(self, space: str) -> int:
-        """Delete a space with all its vectors; return their number."""
         own = "(SELECT id FROM spaces WHERE name = ?)"
         dropped = self._database.execute(f"DELETE FROM vectors WHERE space IN {own}", (space,)).rowcount
         self._database.execute("DELETE FROM spaces WHERE name = ?", (space,))

@@ -287,7 +287,6 @@ def _migrate(database: sqlite3.Connection, migrations: tuple[Migration, ...]) ->
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the size of all files in a folder."""
     total = 0
     with suppress(OSError), os.scandir(folder) as entries:  # a lane may be swapped in the meantime
         for entry in entries:

@@ -94,7 +94,6 @@ class VectorMatrix:
         return len(self.rows)
 
     def __getitem__(self, lines: slice | Array) -> Array:
-        """Return vectors of lines as float32."""
         return self.vectors.read(self._slots[lines])
 
     def search(self, query: Array, admission: RowFilter | None, limit: int) -> list[Candidate]:

@@ -48,7 +48,6 @@ def document_values(document: Document, chunk_count: int) -> tuple[Any, ...]:
 
 
 def read_document(row: tuple[Any, ...]) -> Document:
-    """Return the document of a row of DOCUMENT_COLUMNS."""
     source, root, project, size, mtime_ns, inode, *rest = row
     return Document(source, root, project, FileStamp(size, mtime_ns, inode), *rest)
 
@@ -95,7 +94,6 @@ def lane_key(chunk: Chunk, project: str) -> str:
 
 
 def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
-    """Return the stored chunk of a row of CHUNK_COLUMNS."""
     (key, identity, embedded, source, project, heading, level, path, start, end, *rest) = row
     (content, content_hash, text, context, date, kind, tags, anchor, piece, date_source, title) = rest
     chunk = Chunk(  # by position: a search reads twenty, and names double the time of the call

@@ -471,7 +471,6 @@ def _train(matrix: VectorLines, lists: int) -> Array:
 
 
 def _encode(matrix: VectorLines, start: int, centres: Array) -> tuple[Array, dict[str, Array]]:
-    """Return the list of each line from `start` on, and its code."""
     import numpy as np
 
     lists, planes, lengths, products = list[Any](), list[Any](), list[Any](), list[Any]()

@@ -117,7 +117,6 @@ class VectorFile:
         return products
 
     def take(self, slots: Array) -> Array:
-        """Return copies of records."""
         records: Array = self._whole.take(slots, mode="clip").view(self._kind)
         return records
 
@@ -126,7 +125,6 @@ class VectorFile:
         return floats(self.take(slots), self.dimension)
 
     def stored_bytes(self, slots: Sequence[int]) -> list[bytes]:
-        """Return the numbers of vectors as the file has them."""
         import numpy as np
 
         return [line.tobytes() for line in self.take(np.array(slots, dtype=np.int64))["numbers"]]

@@ -317,8 +317,6 @@ class CollectionQuery(Struct, frozen=True, kw_only=True):
 
 
 class Collections:
-    """The collections at one address."""
-
     def __init__(self, remote: MilvusConnection) -> None:
         self._remote = remote
 
@@ -327,7 +325,6 @@ class Collections:
         return self._remote.call(lambda client: _ensure_collection(client, name, width))
 
     def send(self, name: str, rows: list[Row]) -> None:
-        """Upsert rows by key."""
         self._remote.call(lambda client: client.upsert(name, rows, timeout=TIMEOUT_S))
 
     def delete(self, name: str, keys: Sequence[str]) -> None:

@@ -136,11 +136,9 @@ class StateFiles:
         return self._folder / name / "current.json"
 
     def push_file(self, space: str) -> Path:
-        """Return the state file of a push in progress."""
         return self.file(space).with_name("pushing.json")
 
     def address_hash(self) -> str:
-        """Return the address as stored in state files."""
         return hashlib.sha256(self._uri.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def others(self, space: str) -> Iterator[tuple[Path, MilvusState]]:
@@ -299,7 +297,8 @@ class MilvusLanes:
     def catch_up(self, database: sqlite3.Connection) -> int:
         """Apply the log, or push all rows again; return how far they have followed."""
         applied, state = self.applied(database), self._state()
-        dimension = self._dimension(database)
+        row = database.execute("SELECT dimension FROM spaces WHERE name = ?", (self._owner.space,)).fetchone()
+        dimension = int(row[0]) if row else 0
         if applied is None or state is None or state.dimension != dimension or self._is_renamed(state):
             return self._push_all(database, dimension)
         try:
@@ -477,7 +476,6 @@ class MilvusLanes:
             self._save(replace(state, registry=self._registry.name, told={"parts": parts, "revision": revision}))
 
     def _describe(self, catalog: CatalogReader, state: MilvusState) -> PeerIndex:
-        """Return the description that the index publishes."""
         projects: dict[str, SharedProject] = {}
         for project, (chunks, waiting) in catalog.project_counts().items():
             name = state.names.get(project)
@@ -576,7 +574,3 @@ class MilvusLanes:
         with translate_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             change_log.write_state(path, state)
-
-    def _dimension(self, database: sqlite3.Connection) -> int:
-        row = database.execute("SELECT dimension FROM spaces WHERE name = ?", (self._owner.space,)).fetchone()
-        return int(row[0]) if row else 0

@@ -339,7 +339,6 @@ class PeerRegistry:
         return len(parts)
 
     def is_published(self, home: str) -> bool:
-        """Return True if the index is in the registry."""
         try:
             return bool(self.collections.read(self.name, in_values("key", [row_key(home, 0)]), ["key"]))
         except CollectionMissing:

@@ -218,28 +218,12 @@ def option_of_variable(variable: str) -> str:
 
 
 def parse_host(word: str) -> str:
-    """Return the canonical name of a host whose sessions are captured. Raise UsageError if there is none."""
+    """Return the canonical name of a host. Raise UsageError if there is none."""
     from lorelog.hosts import HOSTS, resolve_host
 
     host = resolve_host(word)
     if not host:
-        from lorelog.hosts.documented import ALL_TITLES, resolve_any_host
-
-        documented = resolve_any_host(word)
-        problem = (
-            f"sessions of {ALL_TITLES[documented]} are not captured" if documented else f"there is no host {word!r}"
-        )
-        raise UsageError(problem, hint=f"one of {', '.join(HOSTS)}")
-    return host
-
-
-def parse_any_host(word: str) -> str:
-    """Return the canonical name of a host that lorelog can be installed into. Raise UsageError if it is unknown."""
-    from lorelog.hosts.documented import ALL_TITLES, resolve_any_host
-
-    host = resolve_any_host(word)
-    if not host:
-        raise UsageError(f"there is no host {word!r}", hint=f"one of {', '.join(ALL_TITLES)}")
+        raise UsageError(f"there is no host {word!r}", hint=f"one of {', '.join(HOSTS)}")
     return host
 
 

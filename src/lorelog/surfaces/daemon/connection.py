@@ -93,7 +93,6 @@ def _digest_modules(folder: str) -> str:
 
 
 def daemon_identity() -> dict[str, Any]:
-    """Return the `daemon` field of a response."""
     return {"pid": os.getpid(), "version": VERSION, "protocol": PROTOCOL}
 
 

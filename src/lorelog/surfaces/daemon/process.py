@@ -651,13 +651,13 @@ class Daemon:
             self._rested_after = self._runner.calls
             resources.rest()
         if rests or state != self._trimmed_at:
-            trim_memory(mapped=rests)
+            trim_memory()
         self._trimmed_at, self._trimmed_bytes = state, resident_bytes()
-        self._wants_restart = quiet_s >= idle_s and self._may_restart(settings)
+        self._wants_restart = quiet_s >= idle_s and self._may_restart()
 
-    def _may_restart(self, settings: DaemonSettings) -> bool:
+    def _may_restart(self) -> bool:
         """Return whether another process would need less memory, and nothing is in use that would be lost."""
-        if not settings.daemon.idle_restart or self._http_server is not None or self._stop_thread is not None:
+        if self._http_server is not None or self._stop_thread is not None:
             return False
         if not self._runner.calls and not self._had_model:
             return False

@@ -186,7 +186,6 @@ class DaemonServer:
             self.waker.send(b"\0")
 
     def adopt(self, client: socket.socket, *, over_limit: bool) -> None:
-        """Serve a connection."""
         client.setblocking(False)
         self._connections[client.fileno()] = ClientConnection(client, over_limit=over_limit)
         self._selector.register(client, selectors.EVENT_READ)
@@ -204,7 +203,6 @@ class DaemonServer:
         self.waker.close()
 
     def connection_count(self) -> int:
-        """Return the number of open connections."""
         return len(self._connections)
 
     def send(self, connection: ClientConnection, response: dict[str, Any] | bytes) -> None:

@@ -187,7 +187,6 @@ class _StreamRun:
 
 
 def event_bytes(name: str, data: object) -> bytes:
-    """Return a server-sent event."""
     return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"
 
 

@@ -342,7 +342,6 @@ class HttpConnection(H11Protocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
         self._cancel_timer()
         super().connection_lost(exc)
 

@@ -260,7 +260,6 @@ def render_section(reply: JsonMapping) -> ToolResult:
 
 
 def render_transcript(reply: JsonMapping) -> ToolResult:
-    """Render turns of a conversation."""
     blocks = [_render_turn(turn, reply) for turn in reply["turns"]]
     head = f"{reply['host']} session {one_line(reply['session'])}, {len(reply['turns'])} of {reply['total']} turns. {NOTICE}"
     return _result("\n\n".join([head, *blocks]), reply["notes"])

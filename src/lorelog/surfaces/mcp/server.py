@@ -110,7 +110,6 @@ class SdkProgress(ProgressTracker):
         self._wake = asyncio.Event()
 
     def notify(self) -> None:
-        """Wake the sender."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake.set)
 

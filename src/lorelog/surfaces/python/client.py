@@ -41,7 +41,6 @@ from lorelog.surfaces.python.methods import (
     DaemonMode,
     Day,
     Fields,
-    FilterArgument,
     ModeT,
     Names,
     OperationMethods,
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from lorelog.surfaces.python import namespaces
     from lorelog.surfaces.python.calls import FileWatch
 
-_FILTERS = Meta(description="The filters as one value: `Filters`, or a dictionary.")
 _PROJECTS = Meta(description="Only these projects, by directory; the empty text is the global project.")
 
 
@@ -139,20 +137,15 @@ def evaluate(
 
 
 class SearchParameters(SearchRequest, frozen=True, kw_only=True):
-    """A search, with the filters as one value and projects by their directories."""
+    """A search, with projects by their directories."""
 
-    filters: Annotated[FilterArgument | None, _FILTERS] = None
     project: Annotated[PathArguments | None, _PROJECTS] = None  # type: ignore[assignment]
 
 
-class _ProjectListParameters(memory_operations.ListRequest, frozen=True, kw_only=True):
+class ListParameters(memory_operations.ListRequest, frozen=True, kw_only=True):
+    """A list, with projects by their directories."""
+
     project: Annotated[PathArguments | None, _PROJECTS] = None  # type: ignore[assignment]
-
-
-class ListParameters(_ProjectListParameters, frozen=True):
-    """A list, with the filters as one value, by position, and projects by their directories."""
-
-    filters: Annotated[FilterArgument | None, _FILTERS] = None
 
 
 class CompactParameters(lifecycle_operations.CompactRequest, frozen=True, kw_only=True):

@@ -29,10 +29,8 @@ from typing import (
 
 import msgspec
 from msgspec import UNSET, Meta
-from msgspec.structs import asdict
 
 from lorelog.core.errors import UsageError
-from lorelog.core.query import Filters
 from lorelog.core.serializable import json_form, to_json
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import operation_of
@@ -160,11 +158,11 @@ def _read_arguments(
     if len(args) > len(positional):
         raise TypeError(f"{operation.name} takes at most {len(positional)} positional argument(s)")
     values = {**dict(zip(positional, args, strict=False)), **kwargs}
-    if "filters" not in signature.parameters:
-        return values
-    filters = {name: values.pop(name) for name in FILTER_PARAMETERS if name in values}
-    filters = filter_arguments(values.pop("filters", None), **filters)
-    return {**values, **filters}
+    if operation.name in _LOOKING and values.get("project") is not None:
+        if values.get("projects") is not None:
+            raise UsageError("project and projects are both given", hint="give one of them")
+        values["projects"] = _project_ids(values.pop("project"))
+    return values
 
 
 def _describe_parameters(request: type[OperationRequest], signature: inspect.Signature) -> str:
@@ -182,24 +180,12 @@ PathArguments = PathArgument | Iterable[PathArgument]
 Names = str | Iterable[str]
 """One name or several."""
 Day = str | date
-FilterArgument = Filters | Mapping[str, Any]
 DaemonMode = Literal["auto", "off", "required"]
 
 _ID_FIELDS = frozenset({"id", "place"})
 _DAY_FIELDS = frozenset({"since", "until", "expires", "review_after"})
-_FILTER_FIELDS = {
-    "project": "projects",
-    "projects": "projects",
-    "source": "source",
-    "source_prefix": "source",
-    "since": "since",
-    "until": "until",
-    "types": "types",
-    "tags": "tags",
-}
-"""Field of a request for each name of a filter."""
-FILTER_PARAMETERS = ("types", "tags", "since", "until", "source", "project")
-"""Filters that methods have as parameters."""
+_LOOKING = frozenset({"memory.search", "memory.list"})
+"""Operations whose method takes the projects to look into as `project`."""
 
 
 def to_dict(value: object) -> Any:
@@ -229,33 +215,6 @@ def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> di
             given = (value if value.tzinfo is None else value.astimezone()).date()
         is_single = name in lists and isinstance(given, str | os.PathLike | Mapping)
         arguments[name] = [_to_json_value(name, given)] if is_single else _to_json_value(name, given)
-    return arguments
-
-
-def filter_arguments(filters: FilterArgument | None, **keywords: Any) -> dict[str, Any]:
-    """Return filters under the names of the operations, from `filters` and from keywords of their own."""
-    if filters is None:
-        given: dict[str, Any] = {}
-    elif isinstance(filters, Filters):
-        given = asdict(filters)
-    elif isinstance(filters, Mapping):
-        given = dict(filters)
-    else:
-        raise UsageError(
-            f"filters must be Filters or a dictionary (got {shorten_value(filters)})",
-            hint="Filters(types=('decision',))",
-        )
-    arguments: dict[str, Any] = {}
-    for name, value in (*given.items(), *keywords.items()):
-        if name not in _FILTER_FIELDS:
-            known = ", ".join(name for name in _FILTER_FIELDS if name not in {"projects", "source_prefix"})
-            raise UsageError(f"filters has an unknown field {str(name)[:100]!r}", hint=f"the fields are {known}")
-        if value is None or (value in ("", ()) and name not in {"project", "projects"}):
-            continue  # an empty field matches everything; the empty project is the global one
-        field = _FILTER_FIELDS[name]
-        if field in arguments:
-            raise UsageError(f"{name} is given twice", hint="give it either in filters or as a keyword")
-        arguments[field] = _project_ids(value) if name == "project" else value
     return arguments
 
 

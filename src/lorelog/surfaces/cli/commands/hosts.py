@@ -19,13 +19,12 @@ from lorelog.core.caller import detect_agent, hook_environment
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError, plural
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
-from lorelog.hosts import HOSTS
-from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
+from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import DaemonAddress, find_address
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest, resolve_command
-from lorelog.surfaces.cli.arguments import parse_any_host
+from lorelog.surfaces.cli.arguments import parse_host
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_operation,
@@ -50,7 +49,7 @@ _DRY_RUN = {"--dry-run": "show what would change, and change nothing", "shared":
 ARGUMENTS = {
     "hosts install": {
         "": "install into the agents found here, or into HOST",
-        "hosts HOST*": "claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
+        "hosts HOST*": "claude, codex, gemini … (default: all found; lorelog docs hosts has the list)",
         "--yes": "do not ask before installing into all found hosts",
         "--approve": "openclaw: also allow the plugin to read conversations, which capture requires",
         "--statusline": "claude: also show 'lorelog status --short' in its status line",
@@ -64,7 +63,7 @@ ARGUMENTS = {
     },
     "hosts uninstall": {
         "": "remove lorelog from a host and restore its files",
-        "host HOST": "claude, codex, cursor … (lorelog docs hosts)",
+        "host HOST": "claude, codex, gemini … (lorelog docs hosts)",
         **_DRY_RUN,
     },
     "hosts flush": {
@@ -91,9 +90,8 @@ HELP = {
 Install lorelog into coding agents, check the installation, or remove it.
 
 Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
-qwen (Qwen Code) and copilot (GitHub Copilot CLI). For cursor, vscode, cline, windsurf, zed and kiro, lorelog
-writes what their documentation asks for: the MCP server and instructions. These were not run, and their sessions are
-not captured.
+qwen (Qwen Code) and copilot (GitHub Copilot CLI). Cursor, VS Code and others take the MCP server and an instruction by
+hand: lorelog docs hosts.
 
 'install' without a name finds the hosts on this machine, lists them and asks once. It adds lorelog's own files and entries
 and changes nothing else: it shows changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a
@@ -118,7 +116,7 @@ _STATEMENTS_A_DAY = 50
 
 
 def run_hosts_uninstall(args: argparse.Namespace) -> int:
-    return _show_changes([_change_host(parse_any_host(args.host), args)], args)
+    return _show_changes([_change_host(parse_host(args.host), args)], args)
 
 
 def run_hosts_flush(args: argparse.Namespace) -> int:
@@ -184,7 +182,7 @@ def _drain_spool(drainer: Drainer, wait_s: float) -> DrainReport:
 
 def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the check of the installed hosts for `lorelog doctor`."""
-    statuses = [status for status in _host_statuses(args, tuple(ALL_TITLES))[0] if status.installed != "missing"]
+    statuses = [status for status in _host_statuses(args, tuple(HOST_TITLES))[0] if status.installed != "missing"]
     if not statuses:
         message = "not installed into any agent, so no session is captured"
         return [{"name": "hosts", "ok": True, "message": message, "hint": "lorelog hosts install"}]
@@ -198,15 +196,15 @@ def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
 def run_hosts_install(args: argparse.Namespace) -> int:
     """Install into the named hosts, or into all that are found. With several, a failure does not stop the others."""
     context = install_context(args)
-    named = tuple(dict.fromkeys(map(parse_any_host, args.hosts)))
-    available = [host for host in ALL_TITLES if install_status.is_host_available(host, context)]
+    named = tuple(dict.fromkeys(map(parse_host, args.hosts)))
+    available = [host for host in HOST_TITLES if install_status.is_host_available(host, context)]
     hosts = named or available
     if not named and not _confirm_found(available, args):
         print("Nothing was changed.")
         return 1
     for host in () if args.json else hosts:
         if host not in available:
-            print_note(f"{ALL_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
+            print_note(f"{HOST_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
     changes, status = [], 0
     for host in hosts:
         try:
@@ -215,7 +213,7 @@ def run_hosts_install(args: argparse.Namespace) -> int:
             if len(hosts) == 1:
                 raise
             status = 1
-            print_problem(ALL_TITLES[host], error.message, error.hint)
+            print_problem(HOST_TITLES[host], error.message, error.hint)
     _show_changes(changes, args, several=len(args.hosts) != 1)
     if not changes or args.dry_run or args.json:
         return status
@@ -223,12 +221,11 @@ def run_hosts_install(args: argparse.Namespace) -> int:
     if sessions:
         print(f"{plural(sessions, 'earlier session')} found: 'lorelog backfill' makes memories of this project's,")
         print("  'lorelog backfill --all-projects' of all.")
-    if any(change["host"] in HOSTS for change in changes):
-        print("The first new memory appears when an agent has finished a turn: lorelog list.")
+    print("The first new memory appears when an agent has finished a turn: lorelog list.")
     if any(change["files"] for change in changes):
         print("Restart open sessions to pick this up.")
     # OpenClaw's program is never asked: see `models.chat.programs`.
-    if any(change["host"] in HOSTS and change["host"] != "openclaw" for change in changes) and not args.yes:
+    if any(change["host"] != "openclaw" for change in changes) and not args.yes:
         _ask_for_judge()
     return status
 
@@ -260,11 +257,9 @@ def _confirm_found(hosts: Sequence[str], args: argparse.Namespace) -> bool:
     if not hosts:
         raise NotFound(
             "no coding agent was found on this machine",
-            hint=f"looked for {', '.join(ALL_TITLES)}; name one to install anyway, as in: lorelog hosts install claude",
+            hint=f"looked for {', '.join(HOST_TITLES)}; name one to install anyway, as in: lorelog hosts install claude",
         )
-    titles = ", ".join(ALL_TITLES[host] for host in hosts if host in HOSTS)
-    documented = ", ".join(ALL_TITLES[host] for host in hosts if host in DOCUMENTED_HOSTS)
-    titles = "; ".join(filter(None, (titles, f"{BY_THE_BOOK}: {documented}" if documented else "")))
+    titles = ", ".join(HOST_TITLES[host] for host in hosts)
     is_asked = not (args.yes or args.dry_run)
     if is_asked and (args.json or sys.stdin is None or not sys.stdin.isatty()):
         raise UsageError(
@@ -282,7 +277,7 @@ def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
     context = install_context(args)
     installing = args.verb == "install"
     native = install_status.native_install(host, context)
-    by = f"in {ALL_TITLES[host]} by its own installer ({native})"
+    by = f"in {HOST_TITLES[host]} by its own installer ({native})"
     if native and installing:
         raise ConfigError(f"lorelog is already installed {by}", hint="to install from here, uninstall it there first")
     if native and not plan.read_receipt(context.home, host).files:
@@ -308,7 +303,6 @@ def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
         "files": files,
         "approve": approvals,
         "backups": backups,
-        "untested": host in DOCUMENTED_HOSTS,
     }
 
 
@@ -325,7 +319,7 @@ def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, se
             for line in file["diff"].splitlines():
                 style = "bold" if line[:3] in {"---", "+++"} else _COLOURS.get(line[:1], "")
                 print(stylize(printable(line), style) if style else printable(line))
-        title, count = ALL_TITLES[change["host"]], plural(len(change["files"]), "file")
+        title, count = HOST_TITLES[change["host"]], plural(len(change["files"]), "file")
         backup = f" Backups are in {short_path(change['backups'])}." if change["backups"] else ""
         if not change["files"]:
             print(f"{title}: {'already installed' if args.verb == 'install' else 'lorelog is not installed'}.")
@@ -337,21 +331,12 @@ def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, se
                 print("Your memories are kept.")
         for approval in change["approve"]:
             print(f"{stylize('still to do:', 'yellow')} {one_line(approval)}")
-        if args.verb == "install" and change["untested"]:
-            documented = DOCUMENTED_HOSTS[change["host"]]
-            print_note(f"{documented.title} is {BY_THE_BOOK} with the program ({documented.source})")
-            print_note(f"sessions of {documented.title} are not captured; its agent can search and add memories")
     return 0
 
 
 def run_hosts_status(args: argparse.Namespace) -> int:
-    hosts = (parse_any_host(args.host),) if args.host else tuple(ALL_TITLES)
+    hosts = (parse_host(args.host),) if args.host else tuple(HOST_TITLES)
     statuses, spool = _host_statuses(args, hosts)
-    statuses = [  # a documented host that is not here is not worth a line
-        status
-        for status in statuses
-        if args.host or not status.untested or status.found or status.installed != "missing"
-    ]
 
     def show(reply: dict[str, Any], args: argparse.Namespace) -> None:
         rows = [("host", "found", "installed", "last capture", "today", "last used")]
@@ -359,15 +344,13 @@ def run_hosts_status(args: argparse.Namespace) -> int:
             times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
             installed = stylize(status.installed, _STATE_COLOURS[status.installed])
             name, found = f"{status.title} {status.version}".strip(), "yes" if status.found else "no"
-            rows.append((name, found, installed, *(("-", "-", "-") if status.untested else times)))
+            rows.append((name, found, installed, *times))
         print_table(rows)
         if not args.host and all(status.installed == "missing" for status in statuses):
             print_note("lorelog is not installed in any of them: lorelog hosts install")
         shown = {status.title for status in statuses}
-        if not args.host and (absent := [title for title in ALL_TITLES.values() if title not in shown]):
+        if not args.host and (absent := [title for title in HOST_TITLES.values() if title not in shown]):
             print_note(f"not found on this machine: {', '.join(absent)}")
-        if documented := [status.title for status in statuses if status.untested]:
-            print_note(f"{BY_THE_BOOK}: {', '.join(documented)}; their sessions are not captured")
         for status in statuses:
             for text in status.approve:
                 print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
@@ -536,13 +519,13 @@ def _plan_hosts(context: plan.InstallContext) -> Iterator[_Removal]:
     def uninstall(host: str) -> None:
         plan.apply_uninstall(host, plan.plan_uninstall(host, build_manifest(host, context), context), context)
 
-    for host in ALL_TITLES:
+    for host in HOST_TITLES:
         try:
             changes = plan.effective_changes(plan.plan_uninstall(host, build_manifest(host, context), context))
         except LorelogError:  # such as a configuration that cannot be parsed: removing it reports the reason
             changes = []
         if changes or plan.read_receipt(context.home, host).files:
-            text = f"lorelog in {ALL_TITLES[host]} ({plural(len(changes), 'file')})"
+            text = f"lorelog in {HOST_TITLES[host]} ({plural(len(changes), 'file')})"
             yield _Removal("host", text, partial(uninstall, host))
 
 
@@ -660,5 +643,5 @@ def _list_remaining(home: str, projects: list[str], context: plan.InstallContext
             yield {"path": str(path), "what": what}
     for host in HOSTS:
         if native := install_status.native_install(host, context):
-            what = f"installed by {ALL_TITLES[host]}'s own plugin manager; remove it there"
+            what = f"installed by {HOST_TITLES[host]}'s own plugin manager; remove it there"
             yield {"path": native, "what": what}

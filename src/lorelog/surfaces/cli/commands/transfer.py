@@ -157,7 +157,7 @@ def run_import(args: argparse.Namespace) -> int:
 
     Without arguments it lists the tools it finds on this machine, and earlier imports. With a source it shows what would be added
     and asks first: memsearch, loop, memd, claude-mem, mem0, basic-memory, mcp-memory, claude-ai, chatgpt, rules (CLAUDE.md, AGENTS.md,
-    GEMINI.md and others), obsidian, letta, okf. A path alone is recognized. Files of 'lorelog export' and OMF documents are imported with
+    GEMINI.md and others), obsidian, letta. A path alone is recognized. Files of 'lorelog export' and OMF documents are imported with
     their records; records that are not signed count as imported text, unless --restore declares the file your own.
 
     Importing again adds nothing. Secrets are removed. Entries keep their dates, and never count as your own words. Conversations
