@@ -26,8 +26,8 @@ CALLABLES = frozenset({"function", "method"})
 CLASSES = frozenset({"class", "interface", "enum", "type", CONTAINER})
 
 _BODY_START = re.compile(r"\{|;|=>|\n")
-_COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*+!?|//[/!]*|\*+/|\*(?!/)|#+!?)?[ \t]?")
-_COMMENT_END = re.compile(r"[ \t]*\*+/[ \t]*$")
+_COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*+!?|//[/!]*|\*+/|\*(?!/)|#+!?|--\[=*\[|--+)?[ \t]?")
+_COMMENT_END = re.compile(r"[ \t]*(?:\*+/|\]=*\])[ \t]*$")
 _QUOTES = "\"'`<>"
 
 

@@ -1,7 +1,8 @@
-"""Hooks for Java, Kotlin and C#.
+"""Hooks for Java, Kotlin, Scala and C#.
 
 - Java: modifiers and default visibility, and class names before a dot.
 - Kotlin: modifiers, constants, and imports as one path.
+- Scala: modifiers, constants, and import clauses with several, renamed or hidden names.
 - C#: modifiers, default visibility, operators, and tags in documentation comments.
 """
 
@@ -75,6 +76,52 @@ class KotlinHooks(LanguageHooks):
             yield ImportStatement(module or name, name if module else "", alias, line, column)
 
 
+# Scala
+
+_CLAUSE = re.compile(r"([\w$.`\s]+?)\s*(?:\.\s*(?:\{([^}]*)\}|([_*])))?\s*(?:\bas\s+([\w$]+))?\s*(?:,|$)")
+_MAX_NAMES = 500
+
+
+class ScalaHooks(LanguageHooks):
+    doc_marks = ("/**",)
+    annotation_nodes = frozenset({"annotation"})
+    levels = _LEVELS
+    words = frozenset({"this", "_"})
+
+    def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
+        """Mark a capitalized `val` as a constant."""
+        is_value = candidate.node.type in {"val_definition", "val_declaration"}
+        if candidate.kind == "variable" and is_value and candidate.name[:1].isupper():
+            candidate.kind = "constant"
+        return candidate
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Split a clause: `import a.{B, C => D, _}` is three imports."""
+        node = captures["import"][0]
+        line, column = source.position(*node.start_point)
+        text = " ".join(
+            source.slice(node.start_byte, min(node.end_byte, node.start_byte + 1_000)).partition("import")[2].split()
+        )
+        for match in list(_CLAUSE.finditer(text))[:_MAX_NAMES]:
+            path = match[1].replace(" ", "")
+            if not path:
+                continue
+            if match[2] is None and match[3] is None:
+                module, _, name = path.rpartition(".")
+                yield ImportStatement(module or name, name if module else "", match[4] or "", line, column)
+            elif match[3] is not None:
+                yield ImportStatement(path, "*", "", line, column)
+            else:
+                yield from _selected_imports(path, match[2], line, column)
+
+
+def _selected_imports(path: str, names: str, line: int, column: int) -> Iterable[ImportStatement]:
+    for part in names.split(",")[:_MAX_NAMES]:
+        name, _, alias = (word.strip() for word in part.replace("=>", " as ").partition(" as "))
+        if name and alias != "_":
+            yield ImportStatement(path, "*" if name in {"_", "*"} else name, alias, line, column)
+
+
 # C#
 
 _TAGS = re.compile(r"</?[a-z]\w*[^>\n]*>")
@@ -129,5 +176,6 @@ class CSharpHooks(LanguageHooks):
 HOOKS: dict[str, LanguageHooks] = {
     "java": JavaHooks(),
     "kotlin": KotlinHooks(),
+    "scala": ScalaHooks(),
     "csharp": CSharpHooks(),
 }

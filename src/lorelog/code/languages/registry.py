@@ -1,6 +1,6 @@
 """Detect the language of a file, and list the grammar, queries and hooks of each language.
 
-Grammars, queries and hooks are loaded with the first file of a language: loading all fifteen grammars would cost a
+Grammars, queries and hooks are loaded with the first file of a language: loading all eighteen grammars would cost a
 hundred milliseconds that most commands do not need.
 """
 
@@ -50,7 +50,10 @@ LANGUAGES: tuple[LanguageSpec, ...] = (
     LanguageSpec("php", ".php .phtml .php5", "scripting", "php", "", "php", entry="language_php"),
     LanguageSpec("kotlin", ".kt .kts", "managed", "kotlin"),
     LanguageSpec("swift", ".swift", "native", "swift"),
+    LanguageSpec("scala", ".scala .sc .sbt", "managed", "scala"),
     LanguageSpec("bash", ".sh .bash .zsh .ksh .bats", "scripting", "bash", _BASH, "sh bash dash zsh ksh"),
+    LanguageSpec("sql", ".sql .ddl", "scripting", "sql"),
+    LanguageSpec("lua", ".lua", "scripting", "lua", "", "lua luajit"),
 )  # fmt: skip
 
 LANGUAGES_BY_NAME: dict[str, LanguageSpec] = {language.name: language for language in LANGUAGES}

@@ -1,8 +1,10 @@
-"""Hooks for Bash, PHP and Ruby.
+"""Hooks for Bash, Lua, PHP, Ruby and SQL.
 
 - Shell: constants, first assignments, and commands that read another script.
+- Lua: local visibility, and `require` as an import.
 - PHP: properties with and without `$`, `define`, and promoted constructor parameters.
 - Ruby: definitions by calls such as `attr_reader`, the range of `private`, and `require`.
+- SQL: quoted names, and created objects that belong to the file.
 """
 
 from __future__ import annotations
@@ -53,6 +55,28 @@ class BashHooks(LanguageHooks):
 def _first_assignments(source: SourceText) -> dict[str, int]:
     """Return the start byte of each variable's first assignment; the caller fills it."""
     return {}
+
+
+# Lua
+
+
+class LuaHooks(LanguageHooks):
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Drop variables that hold a required module."""
+        called = candidate.captures.get("h.called")
+        if called is not None and source.text(called[0]) == "require":
+            return None
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
+        """Return private after `local`."""
+        before = source.data[max(0, candidate.node.start_byte - 8) : candidate.node.start_byte + 6]
+        return "private" if b"local" in before.split(b"\n")[-1] and not candidate.of else "public"
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `require` as an import."""
+        if source.text(captures["h.called"][0]) == "require":
+            yield from super().read_imports(captures, source)
 
 
 # PHP
@@ -185,8 +209,33 @@ def _record_levels(owner: SymbolCandidate, source: SourceText) -> None:
     owner.captures[_MARKS], owner.captures[_LISTED] = marks, listed
 
 
+# SQL
+
+_QUOTES = '"`[]'
+
+
+class SqlHooks(LanguageHooks):
+    comments = frozenset({"comment", "marginalia"})
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Remove quotes; created objects belong to the file, not to the enclosing statement."""
+        candidate.name = candidate.name.strip(_QUOTES)
+        candidate.is_global = candidate.node.type != "column_definition" or bool(candidate.of)
+        return candidate
+
+    def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
+        """Drop columns without a table, which are parameters."""
+        return None if candidate.node.type == "column_definition" and not around and not candidate.of else candidate
+
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
+        """Remove quotes."""
+        return use[0].strip(_QUOTES), *use[1:]
+
+
 HOOKS: dict[str, LanguageHooks] = {
     "bash": BashHooks(),
+    "lua": LuaHooks(),
     "php": PhpHooks(),
     "ruby": RubyHooks(),
+    "sql": SqlHooks(),
 }

@@ -42,7 +42,7 @@ from lorelog.services.code.view import (
     definition_key,
 )
 
-_FILE_SUFFIX = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|cs|sh)$")
+_FILE_SUFFIX = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|scala|cs|lua|sh)$")
 _FOLDER_FILES = ("__init__", "index", "mod")
 _KIND_ORDER = {kind: number for number, kind in enumerate(SymbolKind)}
 """Functions before methods, methods before classes."""

@@ -57,11 +57,11 @@ COMMON_MEMBER_NAMES: frozenset[str] = frozenset(
     | (set(dir(builtins)) & {"id", "type"})
 )
 """Members of strings, lists, files and the like: with an unknown receiver, `x.get()` rarely means our class."""
-_FOLDER_SCOPED = frozenset({"go", "java", "kotlin", "swift", "csharp"})
+_FOLDER_SCOPED = frozenset({"go", "java", "kotlin", "scala", "swift", "csharp"})
 """Languages in which files of one folder see each other's names."""
-_IMPLICIT_THIS = frozenset({"java", "kotlin", "swift", "csharp", "cpp", "ruby"})
+_IMPLICIT_THIS = frozenset({"java", "kotlin", "scala", "swift", "csharp", "cpp", "ruby"})
 """Languages in which a method calls other methods of its class without a receiver."""
-_NAMESPACED = frozenset({"cpp", "csharp", "php", "ruby", "rust", "kotlin"})
+_NAMESPACED = frozenset({"cpp", "csharp", "php", "ruby", "rust", "scala", "kotlin"})
 """Languages in which a name inside a namespace or class can be used without a receiver."""
 _MAX_OVERRIDES = 3
 """Up to this many definitions that override one another, each is likely to be meant; of more, only the first."""
