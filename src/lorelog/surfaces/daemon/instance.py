@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,8 +112,8 @@ def _file_identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-_M_ARENA_MAX = -8
-"""A constant of the C library."""
+_M_ARENA_MAX, _MADV_PAGEOUT = -8, 21
+"""Constants of the C library."""
 
 
 def limit_arenas() -> None:
@@ -124,13 +125,34 @@ def limit_arenas() -> None:
         set_option(_M_ARENA_MAX, 2)
 
 
-def trim_memory() -> None:
-    """Return free memory to the operating system, if the allocator supports it.
+def trim_memory(*, mapped: bool = False) -> None:
+    """Return free memory to the operating system, if the allocator supports it. `mapped`: the pages of mapped files, too.
 
     A write allocates tens of megabytes for a moment, and the process keeps what is freed: after 2,000 operations a daemon
-    had 105 MB, and 92 MB after this.
+    had 105 MB, and 92 MB after this. Libraries and the index are mapped; their pages come back when they are used.
     """
+    import ctypes
     import gc
 
     gc.collect()
     trim_heap()
+    if mapped and sys.platform.startswith("linux"):
+        for start, size in _clean_mappings():
+            # Not MADV_DONTNEED: a thread may map its own memory at an address that was a file's a moment ago, and would lose it.
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_PAGEOUT)
+
+
+def _clean_mappings() -> list[tuple[int, int]]:
+    """Return address and size of mapped files that cannot be written and of which no page has been changed."""
+    found: list[tuple[int, int]] = []
+    address, is_file = (0, 0), False
+    with suppress(OSError), Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            words = line.split()
+            if not words[0].endswith(":"):
+                start, _, end = words[0].partition("-")
+                address = (int(start, 16), int(end, 16) - int(start, 16))
+                is_file = "w" not in words[1] and words[4] != "0"
+            elif words[0] == "Anonymous:" and is_file and words[1] == "0":
+                found.append(address)
+    return found

@@ -651,7 +651,7 @@ class Daemon:
             self._rested_after = self._runner.calls
             resources.rest()
         if rests or state != self._trimmed_at:
-            trim_memory()
+            trim_memory(mapped=rests)
         self._trimmed_at, self._trimmed_bytes = state, resident_bytes()
         self._wants_restart = quiet_s >= idle_s and self._may_restart()
 
