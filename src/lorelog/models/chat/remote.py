@@ -33,6 +33,7 @@ from lorelog.models.http import (
     GATEWAY_FAILURES,
     Credentials,
     Endpoint,
+    HttpReply,
     KeyHeader,
     MalformedReply,
     nested_object,
@@ -94,9 +95,7 @@ class RemoteLanguageModel:
         try:
             for _ in self._variants:  # until the server accepts one
                 variant = self._variants[0]
-                request = ChatRequest(self.model, system, text, most_tokens, self._window_tokens, variant)
-                path, body = self._adapter.path(self.model), self._adapter.body(request)
-                reply = self._endpoint.post(path, body, self._adapter.headers)
+                reply = self._post(ChatRequest(self.model, system, text, most_tokens, self._window_tokens, variant))
                 if reply.status not in {400, 422} or not variant or variant.encode() not in reply.body.lower():
                     break
                 self._variants = (*self._variants[1:], variant)
@@ -112,6 +111,9 @@ class RemoteLanguageModel:
             return self._adapter.read(parse_object(reply.body, "JSON without a message"))
         except MalformedReply as fault:
             raise ModelFault(f"{self._endpoint.host} ({self.model}) answered {fault}") from fault
+
+    def _post(self, request: ChatRequest) -> HttpReply:
+        return self._endpoint.post(self._adapter.path(self.model), self._adapter.body(request), self._adapter.headers)
 
 
 def make_completion(text: object, tokens_in: int, tokens_out: int, *, cut: bool) -> Completion:
