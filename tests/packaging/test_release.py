@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lorelog.core import VERSION
 from lorelog.surfaces.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def test_the_workflow_runs_scripts_that_exist() -> None:
 
 def test_a_tag_that_does_not_fit_is_refused() -> None:
     """A release needs a tag of its version and a dated section in the changelog."""
-    assert release.check_tag("v9.9.9")[0] == f"the tag is v9.9.9, and the version {packages.VERSION}"
+    assert release.check_tag("v9.9.9")[0] == f"the tag is v9.9.9, and the version {VERSION}"
 
 
 def test_the_man_page_has_every_command() -> None:
@@ -117,6 +118,6 @@ def test_the_npm_package_runs_uvx(tmp_path: Path) -> None:
 
     assert (with_uvx.returncode, with_uvx.stdout) == (
         7,
-        f"--from lorelog=={packages.VERSION} lorelog search two words\n",
+        f"--from lorelog=={VERSION} lorelog search two words\n",
     )
     assert (without.returncode, "neither uvx nor pipx" in without.stderr) == (127, True)

@@ -13,8 +13,7 @@ import pytest
 from tests.surfaces.conftest import Shell, run_process, write
 from tests.surfaces.test_terminal import sit
 
-from lorelog.hosts import HOSTS
-from lorelog.hosts.documented import ALL_TITLES
+from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.services.install.manifests import resolve_command
 
 
@@ -69,7 +68,7 @@ def test_a_status_line_is_installed_on_request_and_taken_back(own: str | None, s
 def test_status_and_install_name_the_same_hosts(shell: Shell, user: Path) -> None:
     """`hosts status` names every host that `hosts install` looks for."""
     shown = shell("hosts", "status")
-    assert [title for title in ALL_TITLES.values() if title not in shown.out + shown.err] == []
+    assert [title for title in HOST_TITLES.values() if title not in shown.out + shown.err] == []
 
 
 def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.errors import ConfigError
 from lorelog.hosts import host_data_folder
 from lorelog.hosts.bundles import (
     COMMAND,
