@@ -21,8 +21,8 @@ from tests.page.conftest import PageWorld, start_world  # noqa: E402
 PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-home": ("", {}),
     "page-palette": ("#/memory/{migrations}", {}),
-    "page-search": ("#/search?q=why%20did%20we%20shorten%20the%20cache%20TTL%3F", {}),
-    "page-search-dark": ("#/search?q=webhook%20twice", {"dark": True}),
+    "page-search": ("#/search?q=why%20is%20the%20shipment%20cache%20stale%3F", {}),
+    "page-search-dark": ("#/search?q=Redis%20out%20of%20memory", {"dark": True}),
     "page-memory": ("#/memory/{ttl now}", {}),
     "page-timeline": ("#/timeline", {}),
     "page-told": ("#/told", {}),

@@ -75,7 +75,7 @@ def test_nothing_is_lost_on_a_narrow_screen(page: PageWorld, size: dict[str, flo
     for view in (*VIEWS, f"memory/{page.ids['ttl now']}", "search?q=cache"):
         tab = open_view(page, view, **size)
         wide = tab.run(
-            "[document.documentElement, ...document.querySelectorAll('body, main, main > *, main > * > *, .rail, .search-head')]"
+            "[document.documentElement, ...document.querySelectorAll('body, main, main > *, main > * > :not(.sr-only), .rail, .search-head')]"
             ".filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline')"
             ".map(e => `${e.tagName}.${e.className} ${e.scrollWidth} > ${e.clientWidth}`)"
         )

@@ -115,7 +115,7 @@ export const t = {
     branch: "unmerged branch",
   },
   relevanceIs: (relevance) => (relevance ? `Relevance ${Math.round(relevance * 100)} %` : "Relevance unknown"),
-  relevanceLegend: "The bar is as long as the memory is likely to answer this question: 0 at its left end, 100 % at its right.",
+  relevanceLegend: "How likely it answers this question: 0 to 100 %, on the same scale in every search.",
   why: "Why now",
 
   card: {

@@ -233,7 +233,7 @@ function Deliveries({ id }) {
   const use = ({ used } = {}) => html`<span class="use ${used ? "yes" : ""}">${used == null ? t.card.unknownUse : used ? t.card.used : t.card.unused}</span>`;
   return html`<div class="part"><h4>${t.card.deliveries}${data.total_count > 0 && html` <span class="aside">${plural(data.total_count, "time")}</span>`}</h4>
     ${data.total_count === 0 && html`<p class="muted">${t.card.never}</p>`}
-    <ul class="plain-list">${data.deliveries.map((each) => html`<li><${Day} date=${each.at} /> <a href=${address("told", [], { session: each.session })}>${visible(each.host)} ${visible(shortId(each.session))}</a> <span class="muted">${t.told.kinds[each.kind] || visible(each.kind)}</span>${each.cue && html` <code>${visible(each.cue)}</code>`} ${use(each.memories.find((memory) => memory.id === id))}</li>`)}</ul></div>`;
+    <ul class="plain-list">${data.deliveries.map((each) => html`<li class="spaced"><${Day} date=${each.at} /> <a href=${address("told", [], { session: each.session })}>${visible(each.host)} ${visible(shortId(each.session))}</a> <span class="muted">${t.told.kinds[each.kind] || visible(each.kind)}</span>${each.cue && html` <code>${visible(each.cue)}</code>`} ${use(each.memories.find((memory) => memory.id === id))}</li>`)}</ul></div>`;
 }
 
 function Conversation({ id, section }) {

@@ -222,7 +222,7 @@ function Hit({ item: hit }) {
   const stale = ["drifted", "gone"].includes(hit.freshness?.verdict);
   const base = project.value || session.value?.project || "";
   const file = `${hit.source}:${hit.start_line}`;
-  return html`<div class="hit ${hit.lifecycle?.superseded_by || hit.lifecycle?.expired ? "old" : ""}">
+  return html`<div class="hit ${hit.lifecycle?.superseded_by || hit.lifecycle?.expired ? "old" : ""} ${hit.confidence === "weak" ? "weak" : ""}">
     <p class="hit-title cut" dir="auto" title=${inlineText(title)}><${Inline} text=${title} spans=${spans} /></p>
     ${below && html`<p class="hit-below cut" dir="auto">${below.now ? html`${t.search.now} <${Inline} text=${below.now} />` : html`<${Inline} text=${below.text} spans=${below.spans} />`}</p>`}
     <div class="hit-foot">
