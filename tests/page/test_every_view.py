@@ -178,7 +178,8 @@ def test_the_page_outlives_the_daemon(warm: Warm, browser: Browser) -> None:  # 
     process, address = start_page(warm.project)
     try:
         tab = browser.open(address)
-        tab.click(".lists a", "Newest")
+        tab.wait("document.querySelector('main h1')")
+        tab.run("location.hash = '#/search'")
         tab.wait_text("The walrus is grey.")
         for animal, change in (("narwhal", warm.stop), ("beluga", warm.start)):
             change()
