@@ -30,7 +30,7 @@ PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-inbox": ("#/told/inbox", {}),
     "page-records": ("#/records", {}),
     "page-health": ("#/health", {"height": 880}),
-    "page-settings": ("#/settings?edit=search.k&q=search", {}),
+    "page-settings": ("#/settings?edit=session.hold_calls", {}),
     "page-small": ("#/search", {"width": 390, "height": 780}),
 }
 """Name of each picture, with the view and the browser it shows. `{name}` is the id of a memory of the demo."""

@@ -83,7 +83,7 @@ def test_it_serves_the_page_and_its_address_works_once(warm: Warm) -> None:  # n
     with started(warm.project, "--no-open", "--port", "0") as address:
         parts = urlsplit(address)
         assert parts.hostname == "127.0.0.1"
-        assert re.fullmatch(r"/search\?project=.+", parts.fragment)
+        assert re.fullmatch(r"/home\?project=.+", parts.fragment)
         assert session_of(address).json["project"] == os.path.realpath(warm.project)
         again = visit(address)
         assert again.status == 200, "the page's empty frame, which holds no data"
