@@ -7,7 +7,7 @@ their root: an id must not give access to any other file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,7 +24,6 @@ from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, Hit
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.files import read_text
 from lorelog.ingest.outline import section_bounds
-from lorelog.light.delivery_files import STANDING_TYPES
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.roots import Root
@@ -77,20 +76,18 @@ def measure_growth(documents: Iterable[Document], since: str) -> tuple[GrowthDay
 
 
 def list_memories(
-    store: Store, filters: Filters, limit: int, lifecycle: LifecycleIndex, options: ListOptions
+    store: Store,
+    filters: Filters,
+    limit: int,
+    lifecycle: LifecycleIndex,
+    options: ListOptions,
+    *,
+    is_open: Callable[[StoredChunk], bool] = lambda _: False,
 ) -> ListReply:
     """Return matching memories, newest first; a section that was split into pieces is one memory.
 
-    Superseded and expired ones are included only if the options say so. By type, what was said in a conversation counts once it is filed.
+    Superseded and expired ones are included only if the options say so. `is_open` tells of a statement that nobody filed: it is left out.
     """
-    from lorelog.services.standing.memories import is_captured, may_stand
-
-    def is_open(stored: StoredChunk) -> bool:
-        chunk = stored.chunk
-        return (
-            bool(filters.types) and chunk.type in STANDING_TYPES and is_captured(chunk.anchor) and not may_stand(chunk)
-        )
-
     notes: tuple[str, ...] = ()
     if options.due:  # the longest due first
         due = (

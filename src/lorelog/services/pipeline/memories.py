@@ -64,11 +64,13 @@ class ProjectMemories(Struct, frozen=True):
     ) -> ListReply:
         """List memories or documents, newest first; superseded or expired memories only if `options` include them."""
         from lorelog.services.memories.listing import explain_filters, list_documents, list_memories
+        from lorelog.services.standing.memories import is_unfiled
 
         scoped = self.scope.scoped(filters or Filters(), all_projects=all_projects)
         if documents:
             return list_documents(self.scope.store, scoped, limit, self.scope.lifecycle_index())
-        reply = list_memories(self.scope.store, scoped, limit, self.scope.lifecycle_index(), options or ListOptions())
+        lifecycle, is_open = self.scope.lifecycle_index(), is_unfiled if scoped.types else lambda _: False
+        reply = list_memories(self.scope.store, scoped, limit, lifecycle, options or ListOptions(), is_open=is_open)
         if not reply.memories:
             return replace(reply, notes=(*reply.notes, *explain_filters(self.scope.store, scoped)))
         ownership = self.scope.ownership()

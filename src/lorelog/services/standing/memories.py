@@ -329,6 +329,11 @@ def may_stand(chunk: Chunk) -> bool:
     return chunk.type == "preference" and bool(certain_rules(read_words(chunk)[0]))
 
 
+def is_unfiled(stored: StoredChunk) -> bool:
+    """Return whether a memory is what the user said in a conversation, which nobody filed."""
+    return stored.chunk.type in STANDING_TYPES and is_captured(stored.chunk.anchor) and not may_stand(stored.chunk)
+
+
 def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
     """Return the cues that are derived from a memory's text; none if it has cues written by hand, or is not delivered."""
     chunk, anchor = stored.chunk, stored.chunk.anchor
