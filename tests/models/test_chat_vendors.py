@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -428,7 +426,7 @@ def test_ollama_is_told_how_much_it_must_hold(serve: Serve) -> None:
 
 @pytest.mark.slow
 def test_ollama_is_started_where_that_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ollama.manage a container is run and the model pulled once; a stopped container is run again."""
+    """With ollama.manage a container is run and the model pulled once."""
     docker = FakeDocker.at(tmp_path / "docker")
     monkeypatch.setenv("PATH", f"{docker.bin}{os.pathsep}{os.environ['PATH']}")
     with socket.create_server(("127.0.0.1", 0)) as place:
@@ -440,12 +438,5 @@ def test_ollama_is_started_where_that_is_allowed(tmp_path: Path, monkeypatch: py
     try:
         assert [model.complete("s", "hello", 9) for _ in range(2)] == [Completion("- hello", 0, 3)] * 2
         assert docker.verbs().count("run") == 1
-        docker.kill()
-        with contextlib.suppress(ConnectionError):  # until the system has seen it end
-            while True:
-                socket.create_connection(("127.0.0.1", port)).close()
-                time.sleep(0.05)
-        assert model.complete("s", "again", 9).text == "- again"
-        assert docker.verbs().count("run") == 2
     finally:
         docker.kill()

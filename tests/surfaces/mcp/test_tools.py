@@ -19,10 +19,10 @@ from lorelog.surfaces.mcp.tools import (
     CALL_ONLY_FAMILIES,
     CALL_ONLY_OPERATIONS,
     INSTRUCTIONS,
-    OPERATIONS_WITH_TOOLS,
     TOOLS,
 )
 
+OPERATIONS_WITH_TOOLS = ("memory.search", "memory.expand", "memory.transcript", "memory.add", "memory.index")
 HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
