@@ -149,7 +149,7 @@ BENCHES = (
         "safety-secrets", "-m bench.safety.secrets", _paths("ingest/redaction"), 4, quick="--each 1", data="optional"
     ),
     _bench("safety-hostile", "-m bench.safety.hostile", START + WRITE, 6, quick="--only bytes"),
-    _bench("safety-kills", "-m bench.safety.kills --cycles 150 --kills 200", WRITE + CAPTURE, 60, quick="--cycles 1"),
+    _bench("safety-kills", "-m bench.safety.kills --cycles 60 --kills 200", WRITE + CAPTURE, 60, quick="--cycles 1"),
     _bench(
         "quality",
         "-m bench.quality",

@@ -1,12 +1,14 @@
 """Kinds of secrets that developers leak, and the contexts they leak in.
 
-Nothing here is a key: each value is made of random letters when it is needed. A kind belongs to one of four groups:
+Nothing here is a key: each value is made of random letters when it is needed. A kind belongs to one of six groups:
 
 - `review`: misses that a security review reported;
 - `tuned`: kinds that were known while the rules were written;
 - `development`: half of the kinds of `unseen_kinds.txt`, whose misses were read while rules were written;
 - `kept-apart`: the other half, by the hash of the name. Their misses were not read before the last rule was written, so
-  their figure says how well the rules generalise; docs/redaction.md has it.
+  their figure says how well the rules generalise; docs/redaction.md has it;
+- `blind`: a fifth of the kinds of `blind_kinds.txt`, which were written without a look at the rules. Their misses were never read;
+  those of the others (`blind-read`) were, after all had been measured once.
 
 In a context, § stands for the secret.
 """
@@ -491,16 +493,18 @@ def _unseen_group(name: str) -> str:
     return "kept-apart" if crc32(name.encode()) % 8 == 7 else "development"
 
 
-def _unseen_kinds() -> list[SecretKind]:
+def _listed_kinds(file: str, group_of: Callable[[str], str]) -> list[SecretKind]:
     rows: list[tuple[str, str, list[str]]] = []
-    for line in Path(__file__).with_name("unseen_kinds.txt").read_text("utf-8").splitlines():
+    for line in Path(__file__).with_name(file).read_text("utf-8").splitlines():
         if line.startswith("= "):
             rows.append((*line.split()[1:3], []))  # type: ignore[arg-type]
         elif line and not line.startswith("# "):
             rows[-1][2].append(line.replace("⏎", "\n"))
-    return [SecretKind(name, _unseen_group(name), _MAKERS[make], tuple(contexts)) for name, make, contexts in rows]
+    return [SecretKind(name, group_of(name), _MAKERS[make], tuple(contexts)) for name, make, contexts in rows]
 
 
 def secret_kinds() -> tuple[SecretKind, ...]:
     """Return all kinds."""
-    return (*_review_kinds(), *_tuned_kinds(), *_earlier_kinds(), *_unseen_kinds())
+    unseen = _listed_kinds("unseen_kinds.txt", _unseen_group)
+    blind = _listed_kinds("blind_kinds.txt", lambda name: "blind" if crc32(name.encode()) % 4 == 3 else "blind-read")
+    return (*_review_kinds(), *_tuned_kinds(), *_earlier_kinds(), *unseen, *blind)

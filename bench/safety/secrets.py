@@ -43,6 +43,8 @@ GROUPS = {
     "tuned": "tuned",
     "development": "unseen_kinds.txt, misses read",
     "kept-apart": "unseen_kinds.txt, kept apart",
+    "blind-read": "blind_kinds.txt, misses read after the first measurement",
+    "blind": "blind_kinds.txt, misses never read",
 }
 """What the groups of kinds are called in the table."""
 
@@ -301,7 +303,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--each", type=int, default=EACH, help="secrets of each kind; 0: only count hits")
     parser.add_argument("--channel", default="", help="only this channel, such as redact")
-    parser.add_argument("--group", default="", help="only kinds of this group: review, tuned, development, kept-apart")
+    parser.add_argument(
+        "--group", default="", help="only kinds of this group: review, tuned, development, kept-apart, blind"
+    )
     parser.add_argument("--details", action="store_true", help="list every miss and every hit")
     options = parser.parse_args()
     if options.each:

@@ -619,12 +619,12 @@ def settings_file(location: Location, *, of_project: bool) -> Path:
 def change_setting(location: Location, key: str, raw: str | None, *, of_project: bool) -> bool:
     """Write a setting given as text, or remove it (None); return False if there was nothing to remove.
 
-    Raise Forbidden if an agent would change a setting that a repository may not set either.
+    Raise Forbidden if an agent would change one for all projects, or one that a repository may not set either.
     """
     from lorelog.config.file_editor import set_value, unset_value
 
-    if any(setting.key == key and not setting.project_allowed for setting in setting_declarations()):
-        check_shell("configure", location.environment, f"change {key}")
+    if any(setting.key == key and not (of_project and setting.project_allowed) for setting in setting_declarations()):
+        check_shell("configure", location.environment, f"change {key}" + ("" if of_project else " of all projects"))
     path = settings_file(location, of_project=of_project)
     if raw is None:
         return unset_value(path, key, project=of_project)

@@ -559,9 +559,9 @@ def test_supersessions_are_told_oldest_word_first_and_follow_what_is_written(sto
     put(store, update("/a.md", [old, late, rest, own]), update("/b.md", [early], project="/q"))
 
     assert list(store.supersessions()) == [
-        Supersession("m9", early.identify("m"), "/q"),
-        Supersession("m1", "m3", "/p"),
-        Supersession("m2", "m3", "/p"),
+        Supersession("m9", early.identify("m"), "/q", source="/b.md"),
+        Supersession("m1", "m3", "/p", source="/a.md"),
+        Supersession("m2", "m3", "/p", source="/a.md"),
     ]
 
     put(store, update("/a.md", [old]))

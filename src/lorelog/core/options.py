@@ -33,6 +33,9 @@ TEXT_SUFFIXES = (".txt", ".rst", ".adoc", ".org")
 """Plain text that is read only if `index.extensions` names it."""
 
 
+MAX_FILE_BYTES = 10_000_000
+
+
 class ScanOptions(Struct, frozen=True):
     """Which files under the roots are read."""
 
@@ -44,11 +47,14 @@ class ScanOptions(Struct, frozen=True):
     exclude_paths: tuple[str, ...] = ()
     """Absolute paths; each excludes everything below it."""
     ignore_files: tuple[str, ...] = (".gitignore", ".lorelogignore")
-    max_file_bytes: int = 10_000_000
+    max_file_bytes: int = MAX_FILE_BYTES
     exclude_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further patterns for single roots, by real path."""
-    roots_without_ignore_files: frozenset[str] = frozenset()
-    """Roots where ignore files do not apply: journals are indexed even if Git ignores them."""
+    journals: frozenset[str] = frozenset()
+    """Roots of journals: neither ignore files nor settings, which a repository brings, keep a memory out of the index."""
+
+    def size_limit(self, root: str) -> int:
+        return max(self.max_file_bytes, MAX_FILE_BYTES) if root in self.journals else self.max_file_bytes
 
     def reads(self, name: str) -> bool:
         """Return whether a file is read, by its name or path."""

@@ -80,8 +80,8 @@ approve         | yes | yes         | no              | no            | no      
 choose_judge    | yes | yes         | no              | no            | no            | choose the judge |
 guard           | yes | yes         | no              | no            | no            | add a guard that blocks, or change one that a person wrote or approved or that has retired |
 keep_secrets    | yes | yes         | no              | no            | no            | keep secrets in a memory |
-settings        | yes | yes         | yes             | no            | no            | read and change settings that a repository may set | settings belong to the person at this machine: the page, 'lorelog config' and Python change them
-configure       | yes | yes         | no              | no            | no            | change settings that a repository may not set | they say where text is sent, what is redacted, and who may read it
+settings        | yes | yes         | yes             | no            | no            | read settings, and change those of a project that a repository may set | settings belong to the person at this machine: the page, 'lorelog config' and Python change them
+configure       | yes | yes         | no              | no            | no            | change settings of all projects, or those that a repository may not set | they say what is captured and found, where text is sent, what is redacted, and who may read it
 index_code      | yes | yes         | yes             | no            | yes           | index code | which code is indexed is the user's decision, made in the shell or in Python
 maintain        | yes | no          | yes             | no            | no            | name files of this machine, or maintain its index | it names files, maintains the index or may cost money; use the shell or Python
 capture         | yes | no          | as a file's     | no            | no            | capture conversations | it reads conversations that the caller names; hooks on this machine call it

@@ -248,6 +248,8 @@ class Supersession(Struct, frozen=True):
     """True if another machine wrote it: it hides remote chunks only, never local ones."""
     origin: str = ""
     """Origin of the new one: an agent's, a tool's or an import's hides nothing of the user's own."""
+    source: str = ""
+    """File of the new one."""
 
 
 class SummaryLink(Struct, frozen=True):

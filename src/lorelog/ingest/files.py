@@ -148,7 +148,8 @@ def scan(roots: Sequence[str], options: ScanOptions) -> ScanResult:
 class _Scanner:
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
-        self._excluded = real_paths(options.exclude_paths)
+        excluded = real_paths(options.exclude_paths)
+        self._excluded = {path for path in excluded if not any(is_below(path, root) for root in options.journals)}
         self._passed_over: Counter[str] = Counter()
         self._directories: set[str] = set()
         self._explicit: set[str] = set()
@@ -200,7 +201,7 @@ class _Scanner:
             return
         if not is_unicode(real):
             self._report_name(real)
-        elif any(is_below(real, excluded) for excluded in self._excluded):
+        elif real not in self._options.journals and any(is_below(real, excluded) for excluded in self._excluded):
             self._excluded_roots.add(real)
         elif stat.S_ISDIR(mode):
             self._directories.add(real)
@@ -218,9 +219,10 @@ class _Scanner:
         return max((root for root in self._directories if is_below(path, root)), key=len, default=path)
 
     def _walk(self, root: str) -> None:
-        patterns = (*self._options.exclude, *self._options.exclude_in.get(root, ()))
+        is_journals = root in self._options.journals
+        patterns = () if is_journals else (*self._options.exclude, *self._options.exclude_in.get(root, ()))
         pending = [(root, root_ignore_rules(root, patterns))]
-        ignore_names = () if root in self._options.roots_without_ignore_files else self._options.ignore_files
+        ignore_names = () if is_journals else self._options.ignore_files
         while pending:
             directory, rules = pending.pop()
             try:
@@ -284,8 +286,8 @@ class _Scanner:
     def _add_file(self, path: str, status: os.stat_result, root: str) -> None:
         if not stat.S_ISREG(status.st_mode):
             self._report_unreadable(path, "is not a regular file", "remove it, or exclude it")
-        elif status.st_size > self._options.max_file_bytes:
-            size, limit = status.st_size, self._options.max_file_bytes
+        elif status.st_size > (limit := self._options.size_limit(root)):
+            size = status.st_size
             self._report_unreadable(
                 path,
                 f"is too large: {size:,} bytes, more than the limit of {limit:,}",

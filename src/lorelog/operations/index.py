@@ -247,6 +247,9 @@ def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> In
 def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) -> RemovedRoots:
     """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""
     paths = tuple(resolve_path(path, call.directory) for path in request.paths)
+    journals = map(os.path.realpath, (engine.place.journals, engine.place.global_journals))
+    if any(is_below(folder, path) for folder in journals for path in paths):
+        call.check("approve", "take the journals out of the index")
     return RemovedRoots(forgotten=paths, documents=engine.maintenance().forget_roots(list(paths)))
 
 

@@ -208,12 +208,12 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
     """Record whether a memory answers a query.
 
     `lorelog eval --feedback` measures search with these judgements, and a memory marked irrelevant ranks lower when the
-    same query is searched again. Secrets in the query are redacted.
+    same query is searched again, unless it is your own and an agent says so. Secrets in the query are redacted.
     """
     from lorelog.ingest.redaction.redact import redact
 
     query = redact(request.query, engine.defaults.capture.patterns).text
-    return engine.lifecycle().judge(query, request.id, request.relevance)
+    return engine.lifecycle().judge(query, request.id, request.relevance, by=call.agent)
 
 
 @OPERATIONS.declare("memory.find_near_duplicates", ShellCommand("duplicates"))

@@ -85,6 +85,17 @@ FOUND = [
     ('sql.Open("mysql", "app:{}@tcp(db:3306)/shop")', "Winter-2025"),
     ("ipmitool -H h -U admin -P {} power on", "Winter-2025"),
     ("the PIN of the card is {}", "482913"),
+    ("SMS code for the bank login: {}", "482913"),
+    ("> - name: DB_PASSWORD\n>   value: {}\n> next", "Winter-2025"),
+    ('+expect "assword:"\n+send "{}\\r"', "Winter-2025"),
+    ("etcdctl --user root:{} get x", "fsl2r1nnz5"),
+    ("vsce publish -p {}", "zTAoYQc4zlYJNauAwA9QCnc6n5K77pA4"),
+    ("vault operator unseal {}", "SnIRCsqxTHq5aihP0hwjLgmcpj"),
+    ("GET /v1/forecast?city=Ulm&appid={}&units=metric", "dAeBndJP0SBBfvBftJkAw99y14Jxd6bm"),
+    ("MFA_SEED={}", "UH3MHPUFPT2K24Z733GDIK6HPOOMW3A6"),
+    ("pulumi config set aws:secretKey {}", "Ladder.1979d"),
+    ("echo '{}' > .vault_pass", "qtb8qh1xys"),
+    ('new mysqli("localhost", "app", "{}", "shop")', "Anchor-2022r"),
     ("License key: {}", "80DOE-94KCP-BRXJ9-RAU6Z-JNMQ2"),
 ]
 

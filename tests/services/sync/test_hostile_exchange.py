@@ -192,6 +192,7 @@ FORGERIES = {
     "a line": "did not sign them: guards.jsonl",
     "no signature": "no valid signature",
     "another key": "another key than",
+    "the name of its key": "no valid signature",
     "a line of this machine": "did not sign them: guards.jsonl",
 }
 
@@ -212,8 +213,12 @@ def test_files_that_an_accepted_writer_did_not_sign_are_refused_and_named(
     files = {f"{folder}/guards.jsonl": (json.dumps(event) + "\n").encode()}
     if forgery == "no signature":
         files |= {f"{folder}/signature.json": b"{}"}
-    elif forgery == "another key":
+    elif "key" in forgery:
         files = sign_files(files, writer_of(owner), b"k" * 32)
+    if forgery == "the name of its key":
+        path = f"{folder}/signature.json"
+        accepted = json.loads(git("-C", str(first.remote), "show", f"lorelog:{path}"))
+        files[path] = json.dumps(json.loads(files[path]) | {"key": accepted["key"]}).encode()
     put(first.remote, [("100644", path, content.decode()) for path, content in files.items()])
 
     report = first.sync(accept_writer=[])

@@ -21,7 +21,22 @@ from lorelog.ingest.redaction import values
 from lorelog.ingest.redaction.detectors import SecretSpan, word_matches
 from lorelog.language.lexicon import lexicon
 
-_NAME_STEMS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "auth", "sig", "jwt", "bearer")
+_NAME_STEMS = (
+    "pass",
+    "pw",
+    "psk",
+    "secret",
+    "token",
+    "key",
+    "credential",
+    "auth",
+    "sig",
+    "jwt",
+    "bearer",
+    "appid",
+    "app_id",
+    "seed",
+)
 _LEVEL_PASSWORD, _LEVEL_SECRET, _LEVEL_KEY, _LEVEL_SIGNATURE = 4, 3, 2, 1
 _LEVEL_NONE = (0, "")
 _MAX_NAME_CHARS = 64
@@ -177,7 +192,8 @@ def _name_level(name: str) -> tuple[int, str]:
         return _LEVEL_SECRET, f"{owner}-secret" if owner else "api-key" if "key" in last else last.removesuffix("s")
     if last in {"sig", "signature"}:
         return _LEVEL_SIGNATURE, "signature"
-    return (_LEVEL_KEY, "key") if last in {"key", "auth"} else _LEVEL_NONE
+    is_key = last in {"key", "auth", "appid", "seed"} or words[-2:] == ["app", "id"]
+    return (_LEVEL_KEY, "key") if is_key else _LEVEL_NONE
 
 
 def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _ValueSpan | None:
@@ -249,7 +265,8 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
         return True  # before the check for placeholders: some of these keys begin with a dollar sign
     if span.in_prose:  # "the password is …"
         is_told = values.looks_random(value, 12 if level == _LEVEL_PASSWORD else 16)
-        is_directive = span.literal or "_" in name or "-" in name  # `setx API_SECRET …`, `auth-token …`
+        # `setx API_SECRET …`, `auth-token …`, `config set secretKey …`
+        is_directive = span.literal or "_" in name or "-" in name or not (name.islower() or name.istitle())
         if not is_told and (level == _LEVEL_PASSWORD or (is_directive and level == _LEVEL_SECRET)):
             is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
             is_told = values.is_human_password(value) or (

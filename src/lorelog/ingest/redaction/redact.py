@@ -36,7 +36,7 @@ _PRIVATE_TAG = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _INVISIBLE_CHARACTERS = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
-_INVISIBLE = re.compile(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
+_INVISIBLE = re.compile(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])|(?<=\n)(?:[+>]{{1,3}} ?)+")
 _DATA_URI = re.compile(r";base64,[A-Za-z0-9+/=_-]*+")
 
 
@@ -104,24 +104,26 @@ def _strip_private(text: str) -> tuple[str, int]:
 
 
 def _visible_spans(text: str) -> Iterator[detectors.SecretSpan]:
-    """Find secrets in a text as it is shown: invisible characters, which chat programs insert, hide no key."""
-    may_hide = not text.isascii() and any(character in text for character in _INVISIBLE_CHARACTERS)
-    gaps = list(_INVISIBLE.finditer(text)) if may_hide else []
+    """Find secrets in a text as it is shown.
+
+    Invisible characters, which chat programs insert, hide no key, and the signs before the lines of a diff or a quotation do not come
+    between a value and what is said of it on another line.
+    """
     yield from _secret_spans(text)
-    if not gaps:
+    has_signs = "\n+" in text or "\n>" in text
+    if not has_signs and (text.isascii() or not any(character in text for character in _INVISIBLE_CHARACTERS)):
         return
     kept, lengths, removed = [], [], []  # positions in the visible text, and the characters removed up to there
     position = length = 0
-    for gap in gaps:
+    for gap in _INVISIBLE.finditer(text):
         kept.append(text[position : gap.start()])
         length += gap.start() - position
         position = gap.end()
         lengths.append(length)
         removed.append(position - length)
-    for start, end, kind in _secret_spans("".join([*kept, text[position:]])):
+    for start, end, kind in _secret_spans("".join([*kept, text[position:]])) if removed else ():
         before, inside = bisect_right(lengths, start), bisect_left(lengths, end)
-        if before < inside:  # others were found above
-            yield start + (removed[before - 1] if before else 0), end + removed[inside - 1], kind
+        yield start + (removed[before - 1] if before else 0), end + (removed[inside - 1] if inside else 0), kind
 
 
 def _secret_spans(text: str) -> Iterator[detectors.SecretSpan]:

@@ -66,7 +66,7 @@ class IncrementalIndexer:
             if root is None or root.path in wide or not self._job.scan.reads(path):
                 continue
             document = self._store.document(path)
-            file = _source_file_at(path, root, self._job.scan.max_file_bytes)
+            file = _source_file_at(path, root, self._job.scan_options().size_limit(root.path))
             if isinstance(file, SourceFile) and document is not None and document.root == root.path:
                 files.append(file)
             elif file is None and document is not None:

@@ -177,7 +177,7 @@ class IndexJob(Struct, frozen=True):
             self.scan,
             exclude_paths=(*self.scan.exclude_paths, *(path for root in self.roots for path in root.exclude)),
             exclude_in={root.path: root.patterns for root in self.roots if root.patterns},
-            roots_without_ignore_files=self.journals,
+            journals=self.journals,
         )
 
 

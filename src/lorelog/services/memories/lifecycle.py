@@ -120,12 +120,12 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
         tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, at_start=True))
         self.refresh()
 
-    def judge(self, query: str, identity: str, relevance: str) -> FeedbackReply:
-        """Record whether a memory answers a question."""
+    def judge(self, query: str, identity: str, relevance: str, *, by: str = "") -> FeedbackReply:
+        """Record whether a memory answers a question; `by` is the agent that says so."""
         if not query.strip():
             raise UsageError("the query is empty", hint="give the query that was searched for")
         stored = find_memory(identity, self.store)
-        judgement, changed = tenant_state(self.workspace.tenant_folder).feedback.record(query, stored, relevance)
+        judgement, changed = tenant_state(self.workspace.tenant_folder).feedback.record(query, stored, relevance, by)
         return FeedbackReply(stored.id, judgement.memory, judgement.query, relevance, changed=changed)
 
     def judged_questions(self) -> JudgedQuestions:

@@ -122,6 +122,11 @@ class AuthoredMemories:
             return {}
         return {id_: known for id_, known in self.all().items() if (known.whole, known.kind, known.before) == same}
 
+    def has_anchor(self, anchor: Anchor) -> bool:
+        """Return False if a memory was written here with another anchor: a repository dates nothing of the user's."""
+        known = self.find(anchor.memory)
+        return known is None or known.kind == _anchor_digest(anchor)
+
     def wrote(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor, and its text begins like this one."""
         known = self.find(anchor.memory)

@@ -6,8 +6,8 @@ memories it supersedes; deleting the newer one undoes that. An expiry date is in
 counts. Memories are hidden at query time, by the current date.
 
 Only a memory of the same project, or a global one, can supersede a memory: a cloned repository must not hide memories
-of other projects. One that was written on this machine is superseded only by what was written here (`AuthoredMemories`),
-and one of the user's own only by the user's own. No memory can supersede a record: the ledger decides about records. If memories supersede each other
+of other projects. One that was written on this machine is superseded only by what was written here (`AuthoredMemories`) or stands in the
+global journals, expires only on the day that was registered, and one of the user's own is superseded only by the user's own. No memory can supersede a record: the ledger decides about records. If memories supersede each other
 in a cycle, the one that the latest supersession names as newer is shown.
 
 A summary's anchor lists the content hashes it covers, so originals are recognized in any file, and an edited one is no longer
@@ -161,6 +161,8 @@ class Judgement(Struct, frozen=True):
     memory: str
     relevance: str
     at: str
+    by: str = ""
+    """The agent that judged; it does not lower a memory of the user's own."""
 
 
 class Feedback:
@@ -185,14 +187,14 @@ class Feedback:
 
         return self._file.folded(group)
 
-    def record(self, query: str, stored: StoredChunk, relevance: str) -> tuple[Judgement, bool]:
+    def record(self, query: str, stored: StoredChunk, relevance: str, by: str = "") -> tuple[Judgement, bool]:
         """Record a judgement; return it and whether it is new."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         judgement = Judgement(
-            normalize_query(query), feedback_key(stored), stored.id, stored.chunk.memory, relevance, at
+            normalize_query(query), feedback_key(stored), stored.id, stored.chunk.memory, relevance, at, by
         )
         previous = self.judgements().get(judgement.query, {}).get(judgement.key)
-        if previous is not None and previous.relevance == relevance:
+        if previous is not None and previous.relevance == relevance and (by or not previous.by):
             return previous, False
         self._file.append([asdict(judgement)])
         return judgement, True
@@ -219,6 +221,7 @@ class _TenantState:
         self.expiry = MemoryDateTable(folder / LIFECYCLE_FILE)
         self.feedback = Feedback(folder / "feedback.jsonl")
         self.authored = AuthoredMemories.of_tenant(folder)
+        self._global_journals = os.path.realpath(folder / "memory")
         self._supersessions: tuple[Sequence[Supersession], str, SupersessionIndex] = ((), "", SupersessionIndex(()))
         self._links: tuple[Sequence[SummaryLink], SummaryLinks] = ((), SummaryLinks())
 
@@ -227,7 +230,9 @@ class _TenantState:
         token = self.authored.token if rows else ""
         if rows is not self._supersessions[0] or token != self._supersessions[1]:
             valid = [
-                row for row in rows if row.project == GLOBAL_PROJECT or self.authored.lets_replace(row.old, row.new)
+                row
+                for row in rows
+                if is_below(row.source, self._global_journals) or self.authored.lets_replace(row.old, row.new)
             ]
             self._supersessions = rows, token, SupersessionIndex(valid)
         return self._supersessions[2]
@@ -315,13 +320,14 @@ class LifecycleIndex:
         if anchor is None or self.is_record(stored):
             return NO_LIFECYCLE_STATE
         dates = self._days.get(anchor.memory) if anchor.memory else None
-        expires = parse_day(anchor.expires) if dates is None or dates.expires is None else dates.expires
+        expires = dates.expires if dates is not None else None
+        if expires is None:
+            expires = parse_day(anchor.expires) if not stored.project or self._authored.has_anchor(anchor) else ""
         review = (dates.review_after or "") if dates else ""
         successor = ""
         if anchor.memory and self._supersessions:
-            is_users = may_replace(anchor.origin) and (not stored.project or self._authored.knows(anchor.memory))
             successor = self._supersessions.successor_of(
-                anchor.memory, stored.project, elsewhere=bool(stored.machine), is_users=is_users
+                anchor.memory, stored.project, elsewhere=bool(stored.machine), is_users=self._is_users(stored)
             )
         if not (expires or review or successor):
             return NO_LIFECYCLE_STATE
@@ -331,6 +337,14 @@ class LifecycleIndex:
             review_after=review,
             expired="" < expires < self._today,
             due="" < review <= self._today,
+        )
+
+    def _is_users(self, stored: StoredChunk) -> bool:
+        anchor = stored.chunk.anchor
+        return (
+            anchor is not None
+            and may_replace(anchor.origin)
+            and (not stored.project or self._authored.knows(anchor.memory))
         )
 
     def shown_state(self, stored: StoredChunk) -> LifecycleState:
@@ -387,9 +401,10 @@ class LifecycleIndex:
         return self._feedback.judgements() if self._feedback is not None else {}
 
     def is_irrelevant(self, query: str, stored: StoredChunk) -> bool:
-        """Return whether a user judged this memory irrelevant to exactly this question."""
+        """Return whether this memory was judged irrelevant to exactly this question, by a person if it is the user's own."""
         judged = self._judgements.get(normalize_query(query), {}) if self._judgements else {}
-        return feedback_key(stored) in judged and judged[feedback_key(stored)].relevance == IRRELEVANT
+        found = judged.get(feedback_key(stored))
+        return found is not None and found.relevance == IRRELEVANT and not (found.by and self._is_users(stored))
 
     def due(self) -> list[str]:
         """Return the ids of memories due for review, the longest due first."""

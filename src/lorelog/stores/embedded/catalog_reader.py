@@ -222,7 +222,7 @@ class CatalogReader:
 
     def supersessions(self) -> list[Supersession]:
         return [
-            Supersession(old, anchor.memory or chunk.id, chunk.project, origin=anchor.origin)
+            Supersession(old, anchor.memory or chunk.id, chunk.project, origin=anchor.origin, source=chunk.chunk.source)
             for chunk, anchor in self._anchored("supersedes")
             for old in anchor.superseded_ids
         ]
