@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_searches_as_you_type(page: PageWorld) -> None:
-    """Typing finds memories without a further key: their first sentence, type, file and relevance; the foot has the number and the time."""
+    """Typing finds memories without a further key: their first sentence, type, file and relevance, whose parts add up; the foot has the time."""
     tab = page.open("#/search")
     tab.fill("input[type=search]", "shipment cache TTL")
     tab.wait("document.querySelector('.hit .relevance-bar')")
@@ -22,6 +22,9 @@ def test_searches_as_you_type(page: PageWorld) -> None:
         "decision",
         f"{date.today()}.md",
     ]
+    tab.wait("document.querySelector('.score-table')")
+    numbers = tab.run("[...document.querySelectorAll('.score-table .number')].map(e => Number(e.textContent))")
+    assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.01)
     assert re.search(r"of \d+ sections in [\d.]+ m?s", tab.run("document.querySelector('.count').innerText"))
     assert tab.run("location.hash").startswith("#/search?q=shipment")
     assert tab.errors == []
@@ -58,14 +61,6 @@ def test_keys_walk_the_results_and_open_a_memory(page: PageWorld) -> None:
     tab.wait("location.hash.startsWith('#/memory/') && document.querySelector('.card .markdown')")
     tab.press("Escape")
     tab.wait("location.hash.startsWith('#/search')")
-
-
-def test_the_parts_of_a_score_add_up(page: PageWorld) -> None:
-    """The table of a hit's score has parts whose sum is the shown score."""
-    tab = page.open("#/search?q=shipment%20cache")
-    tab.wait("document.querySelector('.score-table')")
-    numbers = tab.run("[...document.querySelectorAll('.score-table .number')].map(e => Number(e.textContent))")
-    assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.01)
 
 
 def test_weak_matches_are_behind_a_click(page: PageWorld) -> None:

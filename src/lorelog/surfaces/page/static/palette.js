@@ -5,7 +5,6 @@ import { call, project, session } from "./api.js";
 import { everywhere, openMemory, theme, go } from "./state.js";
 import { t } from "./texts.js";
 
-const PARTS = { inbox: "told", rules: "told", guards: "told", tasks: "records", decisions: "records", failures: "records", evidence: "records", wiki: "records" };
 const RESULTS = 6;
 const PAUSE_MS = 120;
 
@@ -20,7 +19,8 @@ function commands({ names, onHelp, onTheme }) {
   return [
     ...(openMemory.value?.verbs || []).map((verb) => ({ ...verb, group: "memory" })),
     ...names.map((name, index) => ({ ...to(t.nav[name], name, name), key: String(index + 1) })),
-    ...Object.entries(PARTS).map(([part, view]) => to(t.palette.parts[part], part === "inbox" ? "inbox" : view, view, [part])),
+    ...Object.entries(t.told.tabs).filter(([part]) => part).map(([part, name]) => to(name, part === "inbox" ? "inbox" : "told", "told", [part])),
+    ...Object.entries(t.records.tabs).map(([part, name]) => to(`${t.nav.records}: ${name}`, "records", "records", [part])),
     { group: "page", name: t.palette.theme({ system: "dark", dark: "light", light: "system" }[theme.value]), icon: "theme", act: onTheme },
     everywhere.value
       ? { group: "page", name: t.palette.onlyProject(baseName(project.value || session.value?.project || "")), icon: "project", act: () => { everywhere.value = false; } }

@@ -61,7 +61,6 @@ export const t = {
     theme: (theme) => `Theme: ${theme}`,
     onlyProject: (name) => `Only ${name}`,
     nothing: "Nothing has this name.",
-    parts: { inbox: "Inbox", rules: "Rules", guards: "Guards", tasks: "Tasks", decisions: "Recorded decisions", failures: "Failures", evidence: "Evidence", wiki: "Wiki" },
     foot: "↑ ↓ choose · Enter opens · Esc closes",
   },
 
