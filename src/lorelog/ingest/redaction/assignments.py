@@ -21,22 +21,8 @@ from lorelog.ingest.redaction import values
 from lorelog.ingest.redaction.detectors import SecretSpan, word_matches
 from lorelog.language.lexicon import lexicon
 
-_NAME_STEMS = (
-    "pass",
-    "pw",
-    "psk",
-    "secret",
-    "token",
-    "key",
-    "credential",
-    "auth",
-    "sig",
-    "jwt",
-    "bearer",
-    "appid",
-    "app_id",
-    "seed",
-)
+_ID_STEMS = ("appid", "app_id", "seed")
+_NAME_STEMS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "auth", "sig", "jwt", "bearer", *_ID_STEMS)
 _LEVEL_PASSWORD, _LEVEL_SECRET, _LEVEL_KEY, _LEVEL_SIGNATURE = 4, 3, 2, 1
 _LEVEL_NONE = (0, "")
 _MAX_NAME_CHARS = 64
