@@ -53,7 +53,7 @@ def test_a_decision_comes_before_turns_that_share_a_word(busy: Lorelog) -> None:
 
 
 def test_a_rule_is_first_if_its_subject_is_named(busy: Lorelog) -> None:
-    """As with a prompt; and what is put first is taken to be as relevant as what comes after it."""
+    """As with a prompt, with a relevance that its prior raises; that of the turns does not fall by it."""
     busy.add_batch([{"text": f"git stash allowed us to keep change {number}", "type": "turn"} for number in range(5)])
     plain = busy.search("is `git stash` allowed?").hits[0].relevance
     busy.add("Never put work aside with `git stash`: read the files you need", type="preference")
@@ -104,7 +104,7 @@ def test_a_page_is_found_by_its_title_and_file_name(tmp_path: Path) -> None:
 
 
 def test_a_question_about_something_else_is_not_likely(memory: Lorelog, tmp_path: Path) -> None:
-    """In a memory of eleven notes about software, nothing is a likely answer to a question about bread, and a note to its own subject is."""
+    """In a memory of eleven notes about software, nothing is a likely answer to a question about bread, and a note to its own subject is; unrelated rules change neither."""
     subjects = "cache deploys retries paging sessions logs flags reviews backups queues tests".split()
     text = "\n\n".join(
         f"## {name}\n\nThe {name} of the service are kept in one place, see part {name}." for name in subjects
@@ -113,4 +113,12 @@ def test_a_question_about_something_else_is_not_likely(memory: Lorelog, tmp_path
     memory.index([tmp_path / "project" / "notes.md"])
 
     assert {hit.confidence for hit in memory.search("sourdough bread recipe").hits} == {"weak"}
-    assert memory.search("where are the backups kept").hits[0].confidence != "weak"
+    alone = memory.search("where are the backups kept").hits[0]
+    assert alone.confidence != "weak"
+
+    memory.add_batch(
+        [{"text": text, "type": "preference"} for text in ("Never push on Fridays", "Write docs in English")]
+    )
+    hits = memory.search("where are the backups kept", k=20).hits
+    assert max(hit.relevance for hit in hits if hit.type != "preference") >= alone.relevance - 0.05
+    assert {hit.confidence for hit in hits if hit.type == "preference"} == {"weak"}

@@ -48,7 +48,9 @@ _SCORE = attrgetter("score")
 _MEASURED_PER_HIT = 4
 _MIN_MEASURED = 80
 STANDING_WEIGHT = 0.35
-"""Score of a rule or decision of the user that stands, if no text has a word of the query; twice that if the query names its subject."""
+"""Score of a rule or decision of the user that is near to a query of which no text has a word; twice that if its subject is named."""
+_NEAR = 1.5
+"""Deviations of the encoder above the cosines of texts about anything from which a text is near."""
 _MAX_STANDING = 20
 """Of each lane."""
 _PAST_WORDS = frozenset({"did", "was", "were", "had", "happened", "went", "came", "when"})
@@ -86,6 +88,8 @@ class CandidateSet(Struct, frozen=True):
     """None if a single lane answered, or the lanes were not weighed."""
     lead: float = 0.0
     """Of the dense lane, as in `LaneEvidence`."""
+    priors: Mapping[ChunkKey, float] = field(default_factory=dict)
+    """What the scores of the user's rules and decisions have in addition."""
 
 
 def find_candidates(store: Store, question: SearchQuestion, options: SearchOptions) -> CandidateSet:
@@ -106,8 +110,10 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
             support = _find_support(store, None, _look_around(store, lexical, ()), lexical, {})
             standing = _find_standing(store, question, options.filters)
             ranked = fuse_convex(_join(lexical, standing.lexical), (), {}, LaneMix(0.0, LANES_WEIGHT), support)
-            ranked = standing.raised(ranked, _coverage(rarity, max(map(_SCORE, lexical), default=0.0)))
+            priors = standing.priors(_coverage(rarity, max(map(_SCORE, lexical), default=0.0)), _shares(lexical))
+            ranked = standing.raise_in(ranked, priors)
             ranked = _weigh_entry_sizes(store, ranked, options.k)
+            return CandidateSet(ranked, rarity, lexical, priors=priors)
         return CandidateSet(ranked, rarity, lexical)
     cosines: dict[ChunkKey, float] = dict(dense)
     mean, deviation = _mean_and_deviation(list(map(_SCORE, dense)))
@@ -127,9 +133,11 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     weights = weigh_lanes(question.text, evidence, question.calibration.lanes)
     mix = LaneMix(weights.dense, weights.lanes, SHARPNESS, USUAL_REACH * question.calibration.spread)
     lanes = _join(lexical, standing.lexical), _join(dense, standing.dense)
-    ranked = standing.raised(fuse_convex(*lanes, cosines, mix, support), evidence.coverage)
+    near = _height_shares(cosines, question, mean, standing.keys)
+    priors = standing.priors(evidence.coverage, near)
+    ranked = standing.raise_in(fuse_convex(*lanes, cosines, mix, support), priors)
     ranked = _weigh_entry_sizes(store, ranked, options.k, weights)
-    return CandidateSet(ranked, rarity, lexical, cosines, mean, weights, lead)
+    return CandidateSet(ranked, rarity, lexical, cosines, mean, weights, lead, priors)
 
 
 class _Standing(Struct, frozen=True):
@@ -140,16 +148,41 @@ class _Standing(Struct, frozen=True):
     lexical: Sequence[Candidate] = ()
     dense: Sequence[Candidate] = ()
 
-    def raised(self, ranked: FusedRanking, coverage: float) -> FusedRanking:
-        """Return a ranking with their prior: nothing if a text has the whole query, and soon more if it lacks a part."""
+    def priors(self, coverage: float, near: Mapping[ChunkKey, float]) -> dict[ChunkKey, float]:
+        """Return what each gains: the more, the nearer it is, and the less of the query the best text has."""
         weak = STANDING_WEIGHT * max(1.0 - coverage**2, 0.0)
-        weights = {key: 2.0 * STANDING_WEIGHT if is_named else weak for key, is_named in self.keys.items()}
-        notes = f"your rule or decision; words cover {coverage:.0%}", "your rule or decision about what the query names"
+        gains = {
+            key: 2.0 * STANDING_WEIGHT if is_named else weak * near.get(key, 0.0) for key, is_named in self.keys.items()
+        }
+        return {key: gain for key, gain in gains.items() if gain > 0.0}
+
+    def raise_in(self, ranked: FusedRanking, priors: Mapping[ChunkKey, float]) -> FusedRanking:
+        """Return a ranking with these priors."""
+        notes = "your rule or decision, which is near to the query", "your rule or decision about what the query names"
         return ranked.plus_first(
-            len(ranked) if weights else 0,
-            lambda key: weights.get(key, 0.0),
-            lambda key: (ScorePart("standing", weights[key], notes[self.keys[key]]),) if key in weights else (),
+            len(ranked) if priors else 0,
+            lambda key: priors.get(key, 0.0),
+            lambda key: (ScorePart("standing", priors[key], notes[self.keys[key]]),) if key in priors else (),
         )
+
+
+def _shares(lane: Sequence[Candidate]) -> dict[ChunkKey, float]:
+    """Return the scores of a lane as shares of its best."""
+    best = max(map(_SCORE, lane), default=0.0)
+    return {found.key: found.score / best for found in lane} if best > 0.0 else {}
+
+
+def _height_shares(
+    cosines: Mapping[ChunkKey, float], question: SearchQuestion, mean: float, keys: Mapping[ChunkKey, bool]
+) -> dict[ChunkKey, float]:
+    """Return how near chunks are to a query: 0 as texts about anything, 1 from `_NEAR` deviations of the encoder above them.
+
+    Of an encoder that was not measured, 0 is the mean of the candidates and 1 the nearest.
+    """
+    low, reach = mean, max(cosines.values(), default=mean) - mean
+    if question.vector is not None and question.calibration.spread > 0.0:
+        low, reach = question.calibration.mean_cosine(question.vector), _NEAR * question.calibration.spread
+    return {key: min(max((cosines.get(key, low) - low) / reach, 0.0), 1.0) for key in keys} if reach > 0.0 else {}
 
 
 def _find_standing(store: Store, question: SearchQuestion, filters: Filters) -> _Standing:

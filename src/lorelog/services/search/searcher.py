@@ -151,12 +151,12 @@ class HitBuilder:
         self.notes += [f"{newer} replaces an older one of {day}, which matches" for newer, day in replaced if day]
         if self._left_out and not hits:
             self.notes.append(f"{self._left_out} replaces an older one, which matches, but the filters leave it out")
-        relevances = [hit.relevance for hit in hits]
-        for place in reversed(range(len(hits) - 1)):  # what stands is as likely as what it was put before
-            if any(part.name == "standing" for part in hits[place].explanation.parts):
-                relevances[place] = max(relevances[place : place + 2])
-        falling = zip(hits, never_rising(relevances), strict=True)
-        hits = [replace(hit, relevance=relevance) for hit, relevance in falling]
+        # What stands keeps its own relevance: it may be put before others that are more likely.
+        stands = [any(part.name == "standing" for part in hit.explanation.parts) for hit in hits]
+        falling = iter(never_rising([hit.relevance for hit, first in zip(hits, stands, strict=True) if not first]))
+        hits = [
+            hit if first else replace(hit, relevance=next(falling)) for hit, first in zip(hits, stands, strict=True)
+        ]
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
         best = max((hit.relevance for hit in hits), default=0.0)
         if hits and not likely:
@@ -254,7 +254,7 @@ class HitBuilder:
         if share := self._reader.name_share(self._names(stored)):
             weight = NAME_WEIGHT if self._candidates.weights else NAME_WEIGHT / 2
             fused = fused.plus(weight * share, partial(explain_name, share, weight))
-        self._plain_scores[fused.key] = fused.score
+        self._plain_scores[fused.key] = fused.score - self._candidates.priors.get(fused.key, 0.0)
         if timing is not None:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
         if share := self._reader.commands_share(chunk.text):
@@ -316,6 +316,7 @@ class HitBuilder:
         margin = score
         if score is not None and len(self._best_scores) > 1:
             margin = score - self._best_scores[score == self._best_scores[0]]
+            margin += self._candidates.priors.get(key, 0.0)  # which speaks for a rule, and not against the others
         return relevance_probability(
             self._query_features,
             self._readings[key],
