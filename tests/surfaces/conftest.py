@@ -20,8 +20,6 @@ from lorelog.wiring import ResourcePool
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did."""
-
     status: int
     out: str
     err: str

@@ -35,13 +35,11 @@ def memory(project: Path) -> Iterator[Lorelog]:
 
 
 def found(memory: Lorelog) -> list[str]:
-    """The headings of all chunks, by source and place."""
     hits = memory.search("otter beaver river dam walrus word", k=100).hits
     return [hit.heading for hit in sorted(hits, key=lambda hit: (hit.source, hit.start_line))]
 
 
 def named(memory: Lorelog, heading: str) -> str:
-    """The id of a chunk under a heading."""
     return next(hit.id for hit in memory.search(heading, k=100).hits if hit.heading == heading)
 
 

@@ -39,8 +39,6 @@ class OneWayEmbedder:
 
 
 class FailingReranker(OneWayEmbedder):
-    """A cross-encoder that fails while it is told to."""
-
     def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
         if self.fails:
             raise ModelUnavailable("no such file")
