@@ -158,21 +158,13 @@ def test_a_tombstone_holds_no_text(memory: Lorelog, home: Path) -> None:
 # -- while an index run is under way ------------------------------------------------------------------------------------
 
 
-def test_a_run_under_way_brings_nothing_back(memory: Lorelog, project: Path) -> None:
-    """What is deleted after a run has read its file, and before it puts it, stays deleted."""
+def test_a_run_under_way_undoes_nothing(memory: Lorelog, project: Path) -> None:
+    """What is deleted after a run has read its file, and before it puts it, stays deleted; what is restored is shown."""
     identity = named(memory, "Otter")
     with Lorelog(project=project, settings=FAKE) as other:
         memory.index(force=True, progress=once(lambda: other.delete(identity)))
-
-    assert found(memory) == ["Beaver"]
-    assert memory.get(identity).deleted_at
-
-
-def test_a_run_under_way_hides_nothing_again(memory: Lorelog, project: Path) -> None:
-    """What is restored after a run has read its file, and before it puts it, is shown."""
-    identity = named(memory, "Otter")
-    memory.delete(identity)
-    with Lorelog(project=project, settings=FAKE) as other:
+        assert found(memory) == ["Beaver"]
+        assert memory.get(identity).deleted_at
         memory.index(force=True, progress=once(lambda: other.restore(identity)))
 
     assert found(memory) == ["Otter", "Beaver"]
