@@ -32,6 +32,18 @@ class Outcome:
 Shell = Callable[..., Outcome]
 
 
+MINE = "# mine\nmodel = 'x'\n"
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory with a Codex configuration."""
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    write(Path.home() / ".codex" / "config.toml", MINE)
+    return Path.home()
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project to stand in, with vectors from the fake provider."""
