@@ -40,7 +40,6 @@ DEEP = [b"(", b"{", b"[", b"f(", b"a.", b"-", b"class A { ", b"x = [(", b"if a: 
 
 
 def check(extracted: FileExtract) -> None:
-    """Assert the invariants of an extract."""
     for index, symbol in enumerate(extracted.symbols):
         assert symbol.name
         assert symbol.span[:2] <= symbol.span[2:]

@@ -17,7 +17,6 @@ def read(language: str, source: str) -> FileExtract:
 
 
 def names(extracted: FileExtract) -> list[str]:
-    """Return the qualified names of the symbols."""
     return [symbol.qualified_name for symbol in extracted.symbols]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.threads import in_threads
 
 from lorelog.code.parsing import ParsedFile, build_rows
 from lorelog.code.tables import CodeTables
@@ -236,11 +236,7 @@ def test_threads_may_share_the_tables(path: Path) -> None:
     """Concurrent queries of several threads all return the whole result."""
     with filled(path, {ROOT: [parsed(f"{number}.py", symbol("f")) for number in range(20)]}) as t:
         counts: list[int] = []
-        threads = [threading.Thread(target=lambda: counts.append(len(t.definitions("f")))) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        assert in_threads(lambda _: counts.append(len(t.definitions("f"))), 16) == []
         assert counts == [20] * 16
 
 

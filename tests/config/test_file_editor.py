@@ -40,7 +40,6 @@ def words(characters: str) -> st.SearchStrategy[str]:
 
 
 def values(setting: Setting) -> st.SearchStrategy[SettingValue]:
-    """Return all valid values of a setting."""
     if setting.choices:
         return st.sampled_from(setting.choices)
     special: dict[str, st.SearchStrategy[SettingValue]] = {

@@ -13,7 +13,6 @@ from lorelog.core.atomic_file import AtomicFile, write_atomic
 
 
 def mode_of(path: Path) -> int:
-    """Return the permission bits of a file."""
     return stat.S_IMODE(path.stat().st_mode)
 
 

@@ -24,13 +24,11 @@ DERIVED = SCHEMA._replace(is_derived=True, application=7)
 
 
 def names_in(file: SqliteFile) -> list[str]:
-    """Return the rows of a database."""
     with closing(file.open()) as db:
         return [name for (name,) in db.execute("SELECT name FROM things")]
 
 
 def fill(file: SqliteFile, name: str) -> None:
-    """Add a row."""
     with closing(file.open()) as db, transaction(db):
         db.execute("INSERT INTO things VALUES (?)", (name,))
 

@@ -21,7 +21,6 @@ _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def read(name: str) -> str:
-    """Return a page's text."""
     return (ROOT / name).read_text("utf-8")
 
 

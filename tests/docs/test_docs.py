@@ -24,7 +24,6 @@ HAVE_COMMANDS = [
 
 
 def all_parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """Return a parser and those of its verbs."""
     found = [parser]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -46,7 +46,6 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 
 def verbs_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the parsers of a command's verbs."""
     return next(
         (dict(action.choices) for action in parser._actions if isinstance(action, argparse._SubParsersAction)), {}
     )

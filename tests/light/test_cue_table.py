@@ -17,7 +17,6 @@ ROOT = "/work/app"
 
 
 def memory(name: str, *cues: str, own: bool = True, **fields: Any) -> StandingMemory:
-    """A memory whose text is its name."""
     values = {"type": "correction", "date": "2026-03-05", "origin": "user", "source": "j.md:1", "project": "p"} | fields
     return StandingMemory(id=name, text=name, own=own, is_standing=True, cues=cues, **values)
 
@@ -35,7 +34,6 @@ def table(tmp_path: Path) -> Any:
 
 
 def ids(files: tuple[str, ...], moment: str = "tool-before", **call: Any) -> list[str]:
-    """Ids of the memories that a call brings."""
     return [match["id"] for match in match_cues(files, call, root=ROOT, moment=moment)]
 
 

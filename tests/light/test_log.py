@@ -28,7 +28,6 @@ CUE = {"project": "/p", "moment": "tool-before", "kind": "cue", "memories": ["m1
 
 
 def delivered_memories(folder: str, host: str, session: str) -> set[str]:
-    """Return the ids that a session's log holds."""
     return {memory for line in read_deliveries(session_log(folder, host, session)) for memory in line["memories"]}
 
 

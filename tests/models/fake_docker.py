@@ -99,7 +99,6 @@ class FakeDocker:
         return made
 
     def calls(self) -> list[list[str]]:
-        """Return the calls so far."""
         try:
             lines = (self.state / "calls").read_text("utf-8").splitlines()
         except FileNotFoundError:
@@ -122,7 +121,6 @@ class FakeDocker:
         return (self.state / "running").exists()
 
     def kill(self) -> None:
-        """Kill the container's server."""
         with suppress(OSError, ValueError):
             os.kill(int((self.state / "running").read_text("utf-8")), signal.SIGKILL)
         (self.state / "running").unlink(missing_ok=True)

@@ -274,15 +274,6 @@ def test_programs_are_found_where_agents_install_themselves(agents: AgentProgram
     assert find_program("claude", agents.environment) == str(agents.bin / "claude")
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_failing_agent_is_not_an_answer(agents: AgentPrograms, name: str) -> None:
-    """With a status other than 0 there is no completion, whatever was printed."""
-    agents.make(name, then=f"{SAYING[name]}\nsys.exit(1)")
-
-    with pytest.raises(ModelError):
-        agents.ask(name)
-
-
 LIMITED = {**CLAUDE, "is_error": True, "result": "You've hit your limit · resets 3am", "usage": {"input_tokens": 0}}
 
 
@@ -301,10 +292,11 @@ LIMITED = {**CLAUDE, "is_error": True, "result": "You've hit your limit · reset
         ("codex", "print('stream error: 429')", ModelUnavailable),
         ("codex", 'print(\'{"type": "turn.failed", "error": {"message": "usage limit"}}\')', ModelUnavailable),
         ("codex", "print('3\\n[]\\n{\\n')", ModelUnavailable),
+        *((name, f"{SAYING[name]}\nsys.exit(1)", ModelError) for name in AGENTS),
     ],
 )
-def test_error_texts_are_errors(agents: AgentPrograms, name: str, then: str, kind: type[ModelError]) -> None:
-    """Limits, missing keys and malformed output raise; a failure that may have cost something is a fault."""
+def test_failures_are_errors(agents: AgentPrograms, name: str, then: str, kind: type[ModelError]) -> None:
+    """Limits, missing keys, malformed output and a status other than 0 raise; what may have cost something is a fault."""
     agents.make(name, then=then or "pass")
 
     with pytest.raises(kind):

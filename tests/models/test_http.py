@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.models.embedding_server import EmbeddingServer, well
+from tests.threads import in_threads
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.models.http import Credentials, Endpoint, HttpReply, RateLimiter
@@ -156,11 +157,7 @@ def test_no_more_go_at_once_than_are_allowed() -> None:
             with lock:
                 inside -= 1
 
-    threads = [threading.Thread(target=work) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(lambda _: work(), 12) == []
     assert most == 3
 
 

@@ -46,8 +46,6 @@ def _packed_listed(rows: Rows, tokens: int) -> Any:
 
 @dataclass(frozen=True)
 class Vendor:
-    """One vendor's wire format."""
-
     name: str
     refusal: Callable[[int, str], Any] = lambda status, message: {"detail": message}
     path: str = "/v1/embeddings"

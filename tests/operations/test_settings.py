@@ -23,7 +23,6 @@ def call(person: ClientIdentity, op: str, **arguments: Any) -> dict[str, Any]:
 
 
 def find(reply: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return one of the listed settings."""
     found: dict[str, Any] = next(setting for setting in reply["settings"] if setting["key"] == key)
     return found
 

@@ -53,7 +53,6 @@ class Table:
 
 @pytest.fixture
 def table(tmp_path: Path, home: Path) -> Iterator[Table]:
-    """A project with a claim."""
     desk = OperationCaller(tmp_path / "app", home)
     task = desk.start("choose a store")
     yield Table(desk, task, desk.say(task, "the store answers in 3 ms"))

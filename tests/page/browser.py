@@ -122,7 +122,6 @@ class Browser:
         return tab
 
     def listen(self, listener: Callable[[dict[str, Any]], None]) -> None:
-        """Pass every event to a function."""
         self._listeners.append(listener)
 
     def _receive(self) -> None:
@@ -168,7 +167,6 @@ class Tab:
         return self.browser.send(method, self._session, **parameters)
 
     def go(self, url: str) -> None:
-        """Load an address."""
         self.send("Page.navigate", url=url)
 
     def run(self, script: str) -> Any:
@@ -192,7 +190,6 @@ class Tab:
         raise PageError(f"waited in vain for {condition}\n{self.text()[:2000]}\n{self.errors}")
 
     def wait_text(self, text: str) -> None:
-        """Wait until a text is on the page."""
         self.wait(f"document.body.innerText.includes({json.dumps(text)})")
 
     def wait_quiet(self, seconds: float = 2.0) -> None:

@@ -31,7 +31,6 @@ AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
 @pytest.fixture(scope="session")
 def running_browser() -> Iterator[Browser]:
-    """A browser for all tests."""
     program = find_chromium()
     if program is None:
         pytest.skip("NO CHROMIUM HERE: the page is NOT tested. Install it, or set LORELOG_TEST_CHROMIUM.")

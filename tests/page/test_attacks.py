@@ -59,7 +59,6 @@ def planted(page: PageWorld) -> bool:
 
 
 def targets(page: PageWorld) -> list[str]:
-    """Return the addresses that add a memory."""
     return [f"{page.server.url}/api/{path}/memory.add" for path in ("page/call", "call")]
 
 

@@ -23,7 +23,6 @@ TARGETS = "a[href], button:not(:disabled), input, select, textarea, summary, [ta
 
 
 def open_view(page: PageWorld, view: str, **emulated: object) -> Tab:
-    """Open a view and wait until its data is there."""
     tab = page.open(f"#/{view}", **emulated)
     tab.wait(f"document.querySelector('main.view-{view.replace('?', '/').partition('/')[0]} h1')")
     tab.wait("!document.querySelector('main')?.innerText.includes('Loading')")
@@ -31,7 +30,6 @@ def open_view(page: PageWorld, view: str, **emulated: object) -> Tab:
 
 
 def refuse_value(tab: Tab) -> None:
-    """Save a setting that is refused."""
     tab.fill(".setting-form input.mono", "0")
     tab.click(".setting-form button.primary")
 

@@ -33,7 +33,6 @@ TITLES = {
 
 
 def open_palette(tab: Tab) -> None:
-    """Press Ctrl-K; the field has the focus then."""
     tab.press("k", control=True)
     tab.wait("document.activeElement?.role === 'combobox'")
 

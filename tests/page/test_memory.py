@@ -12,14 +12,12 @@ pytestmark = pytest.mark.slow
 
 
 def show(page: PageWorld, name: str) -> Tab:
-    """Open a memory of the world."""
     tab = page.open(f"#/memory/{page.ids[name]}")
     tab.wait("document.querySelector('.card .markdown')")
     return tab
 
 
 def choose_verb(tab: Tab, name: str) -> None:
-    """Choose a verb of the menu with the keyboard."""
     tab.run("document.querySelector('.menu button').focus()")
     tab.press("ArrowDown")
     tab.wait("document.activeElement?.role === 'menuitem'")

@@ -23,7 +23,6 @@ def ask(world: PageWorld, cookie: Mapping[str, str], op: str, arguments: dict[st
 
 
 def shown_id(world: PageWorld, name: str) -> str:
-    """Return the id that the page shows for a memory."""
     identity: str = world.call("memory.get", {"id": world.ids[name]})["memory"]["id"][:8]
     return identity
 

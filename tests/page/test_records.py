@@ -9,7 +9,6 @@ pytestmark = pytest.mark.slow
 
 
 def ledger(page: PageWorld) -> str:
-    """Return the text of the ledger on disk."""
     return (page.home / "data" / "default" / "ledger.jsonl").read_text("utf-8")
 
 

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.slow
 
 
 def edit(page: PageWorld, key: str) -> Tab:
-    """Open the editor of a setting."""
     tab = page.open(f"#/settings?q={key}")
     tab.click(f"#setting-{key.replace('.', chr(92) + '.')} button", "Change")
     tab.wait("document.querySelector('.setting-form')")

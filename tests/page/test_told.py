@@ -16,13 +16,11 @@ pytestmark = pytest.mark.slow
 
 
 def guard(page: PageWorld, command: str) -> dict[str, Any] | None:
-    """Return a guard as the file has it."""
     found = page.call("guard.list", {})["guards"]
     return next((each for each in found if each["command"] == command), None)
 
 
 def inbox(page: PageWorld, text: str) -> Tab:
-    """Open the inbox and wait for an item."""
     tab = page.open("#/told/inbox")
     tab.wait(
         f"[...document.querySelectorAll('.inbox-item .markdown')].some(e => e.innerText.includes({json.dumps(text)}))"
@@ -31,7 +29,6 @@ def inbox(page: PageWorld, text: str) -> Tab:
 
 
 def press_verb(tab: Tab, text: str, verb: str) -> None:
-    """Press a button of the item with a text."""
     tab.run(
         f"[...document.querySelectorAll('.inbox-item')].find(e => e.innerText.includes({json.dumps(text)}))"
         f".querySelectorAll('.verbs button').forEach(b => b.innerText === {json.dumps(verb)} && b.click())"

@@ -39,20 +39,16 @@ LIBRARIES = (DigestRole.FAILURES, DigestRole.DECISIONS, DigestRole.EVIDENCE)
 
 
 class DigestLedger:
-    """A ledger, its tables, and all digests of them."""
-
     def __init__(self, folder: Path) -> None:
         self._ledger = Ledger(folder)
         self.tables = RecordTables(None)
 
     def write(self, *new_drafts: RecordDraft) -> list[Record]:
-        """Write drafts and update the tables."""
         written = self._ledger.append(new_drafts)
         self.tables.catch_up(self._ledger)
         return written
 
     def trust(self, ids: Any) -> dict[str, Trust]:
-        """Return the trust of records by id."""
         requested = list(ids)
         trust = assess_records(self.tables.trust_context(requested))
         return {identity: trust[identity] for identity in requested if identity in trust}
@@ -69,7 +65,6 @@ class DigestLedger:
         return build_resume(self.tables, self.trust, state, **options)
 
     def digests(self, query: str = "") -> list[Digest]:
-        """Build all digests."""
         made = [self.library(role, query=query).digest for role in LIBRARIES]
         tasks = [task.id for task in self.tables.tasks(limit=1000)]
         return [*made, self.brief(query=query).digest, *(self.resume(task, query=query).digest for task in tasks)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import stat
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
+from tests.threads import in_threads
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.ids import new_id
@@ -157,11 +157,7 @@ def test_concurrent_readers_apply_each_record_once(fixture: LedgerFixture) -> No
         except BaseException as error:  # noqa: BLE001
             faults.append(error)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(work, 4) == []
     fixture.tables.catch_up(fixture.ledger)
 
     assert faults == []

@@ -19,7 +19,6 @@ SPEAKS = Record("speaks", 2, "verification", "t", agent="otto", reply_to="claim"
 
 
 def promoted(*records: Record) -> set[str]:
-    """Return the ids of the verified records."""
     return {identity for identity, trust in assess_records(records).items() if trust.tier is TrustTier.VERIFIED}
 
 

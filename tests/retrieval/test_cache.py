@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Thread
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.examples import examples
 from tests.stores.making import TemporaryStore, update
+from tests.threads import in_threads
 
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import Explanation, Filters, Hit, Lane, SearchReply, VectorCoverage
@@ -220,11 +220,7 @@ def test_threads_share_the_caches() -> None:
                 wrong.append(found)
             answers.put(asked, revision, replace(reply(), weighing=revision))
 
-    threads = [Thread(target=work, args=(own,)) for own in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(work, 4) == []
 
     assert wrong == []
     assert answers.counters().answers <= 4

@@ -36,8 +36,6 @@ def reader(*terms: str, rarity: dict[str, float] | None = None) -> CloseReader:
 
 
 class CountedWords(Sequence[str]):
-    """Words that count their accesses."""
-
     def __init__(self, words: list[str]) -> None:
         self._words = words
         self.looks = 0

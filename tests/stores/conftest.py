@@ -77,7 +77,6 @@ def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteServ
 
 @pytest.fixture(autouse=True)
 def _close_stores() -> Iterator[None]:
-    """Close the stores that a test opened."""
     yield
     while OPENED:
         OPENED.pop().close()

@@ -45,7 +45,6 @@ def ask(store: MilvusStore, call: Any) -> Any:
 
 
 def names(store: MilvusStore) -> list[str]:
-    """Return the collections of a store's tenant."""
     return sorted(name for name in ask(store, lambda client: client.list_collections()) if store._tenant in name)
 
 

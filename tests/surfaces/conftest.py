@@ -20,8 +20,6 @@ from lorelog.wiring import ResourcePool
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did."""
-
     status: int
     out: str
     err: str
@@ -32,6 +30,18 @@ class Outcome:
 
 
 Shell = Callable[..., Outcome]
+
+
+MINE = "# mine\nmodel = 'x'\n"
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory with a Codex configuration."""
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    write(Path.home() / ".codex" / "config.toml", MINE)
+    return Path.home()
 
 
 @pytest.fixture

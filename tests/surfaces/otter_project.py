@@ -22,7 +22,6 @@ _SESSIONS = itertools.count()
 
 
 def git_init(place: Path) -> None:
-    """Make a directory a repository."""
     place.mkdir(exist_ok=True)
     subprocess.run(["git", "init", "-q", str(place)], check=True)
 
@@ -62,7 +61,6 @@ class OtterProject:
         return {Path(document["source"]).name for document in reply["documents"]}
 
     def index(self, *words: object) -> set[str]:
-        """Index, and return the names of the indexed files."""
         self.shell("index", *words)
         return self.listed()
 
@@ -74,7 +72,6 @@ class OtterProject:
         return other
 
     def search(self, *words: object) -> Outcome:
-        """Search for otters in JSON."""
         return self.shell("search", "otter", "--json", *words)
 
     def explanation(self, *words: object) -> dict[str, str]:

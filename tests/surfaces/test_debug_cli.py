@@ -14,7 +14,6 @@ STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in l
 
 
 def pipe(monkeypatch: pytest.MonkeyPatch, given: bytes) -> None:
-    """Replace standard input."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
 
 

@@ -16,8 +16,6 @@ from lorelog.services.usage.history import used_file
 
 
 class Deliveries:
-    """The log of the default tenant."""
-
     def __init__(self, home: Path, project: Path) -> None:
         self.folder, self.project = str(home / "data" / "default" / "deliveries"), find_project(str(project)).id
 

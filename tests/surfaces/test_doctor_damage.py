@@ -35,7 +35,6 @@ def cache(tenant: Path) -> Path:
 
 
 def checks(shell: Shell, *options: str) -> dict[str, dict[str, Any]]:
-    """Return the failed checks of doctor by name."""
     outcome = shell("doctor", "--json", *options)
     failed = {check["name"]: check for check in outcome.json["checks"] if not check["ok"]}
     assert outcome.status == (1 if failed else 0)
@@ -157,7 +156,6 @@ def test_what_is_in_the_way_is_named(cache: Path, shell: Shell) -> None:
 
 
 def damage_vectors(cache: Path) -> Path:
-    """Change every byte of the vector file."""
     (path,) = cache.rglob("*.i16")
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
     os.utime(path, ns=(1, 1))

@@ -64,7 +64,6 @@ def transcript(path: Path, project: Path) -> Path:
 
 @pytest.fixture
 def captured(shell: Shell, project: Path, tmp_path: Path) -> Path:
-    """Capture the session, and return its transcript."""
     path = transcript(tmp_path / "host" / "session-1.jsonl", project)
     event = {"host": "claude", "session": "session-1", "transcript": str(path), "everything": True}
     reply = shell("call", "session.capture", "--json", json.dumps(event)).json

@@ -37,7 +37,6 @@ def at(minute: int) -> dict[str, str]:
 
 
 def run(number: int, command: str, output: str, minute: int, *, fails: bool = False) -> list[dict[str, Any]]:
-    """Return a command of Claude Code and its result."""
     return [
         claude("assistant", f"c{number}", [tool_use(f"t{number}", "Bash", command=command)], **at(minute)),
         claude("user", f"r{number}", [tool_result(f"t{number}", output, is_error=fails)], **at(minute)),

@@ -466,7 +466,6 @@ RULE = {
 
 
 def stands(home: Path, project: Path, *memories: dict[str, Any]) -> DeliveryFiles:
-    """Write a project's list of standing memories."""
     files = DeliveryFiles(str(home / "data" / "default"), str(project))
     Path(files.standing[0]).parent.mkdir(parents=True, exist_ok=True)
     Path(files.standing[0]).write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")

@@ -17,16 +17,6 @@ from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.services.install.manifests import resolve_command
 
 
-@pytest.fixture
-def user(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home directory with a Codex configuration."""
-    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    place = Path.home()
-    write(place / ".codex" / "config.toml", "# mine\nmodel = 'x'\n")
-    return place
-
-
 def tree(place: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
 

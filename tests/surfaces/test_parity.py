@@ -53,7 +53,6 @@ def caller(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Client
 
 @pytest.fixture
 def ways(caller: ClientIdentity, project: Path, shell: Shell, tmp_path: Path) -> Iterator[dict[str, Ask]]:
-    """The surfaces, each as a function that calls an operation."""
     holdings = ResourcePool()
     dispatcher = Dispatcher(holdings.engine)
     stranger = ClientIdentity(caller.directory, caller.environment, own=False)

@@ -114,7 +114,6 @@ def world(project: Path, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPat
 
 
 def names_of(op: str) -> list[str]:
-    """Return the names by which an operation is found."""
     return [op, *([op.removeprefix("memory.")] if op.startswith("memory.") else [])]
 
 

@@ -89,7 +89,6 @@ def test_another_tenant_has_its_own_records(memory: Lorelog) -> None:
 
 
 def methods() -> list[Any]:
-    """Return every method of every namespace."""
     classes = [kind for name, kind in vars(namespaces).items() if name.endswith("Namespace")]
     methods = [getattr(kind, name) for kind in classes for name in vars(kind) if not name.startswith("_")]
     return [method for method in methods if hasattr(method, "__signature__")]

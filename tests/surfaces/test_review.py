@@ -27,7 +27,6 @@ def decide(memory: Lorelog, identity: str, kind: str, label: str, **more: object
 
 
 def kinds(memory: Lorelog) -> dict[str, str]:
-    """Return the kinds of the items by their texts."""
     return {item.text: item.kind for item in memory.review.list().items}
 
 

@@ -242,7 +242,6 @@ def test_the_statements_of_a_day_are_closed_by_one_key_in_a_terminal(project: Pa
 
 
 def rules_of(shell: Shell) -> list[str]:
-    """Return the wordings of the rules that stand."""
     listed = shell("list", "--type", "preference", "--json").json["memories"]
     texts = (memory["content"].partition("\n- About")[0].rpartition("-->\n")[2] for memory in listed)
     return [text.strip().removeprefix("- ") for text in texts]

@@ -38,7 +38,6 @@ SABOTAGES = [
 
 
 def run_chaos(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    """Run the self-test of the package in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "lorelog", "doctor", "--chaos", "--json", *words]
     done = subprocess.run(command, env=environment, capture_output=True, check=False, text=True)

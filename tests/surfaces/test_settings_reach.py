@@ -146,7 +146,6 @@ def _milvus_state(otters: OtterProject) -> dict[str, dict[str, str]]:
 
 
 def _collections(otters: OtterProject) -> object:
-    """Return the number of collections of two projects."""
     otters.shell("index", ".")
     write(otters.move_elsewhere() / "other.md", "# Other\n\nan otter elsewhere\n")
     return len(set(_milvus_state(otters)["collections"].values()))
@@ -157,7 +156,6 @@ def _collection_prefixes(otters: OtterProject) -> object:
 
 
 def _token(otters: OtterProject) -> object:
-    """Return the tokens that a Milvus server gets."""
     seen: list[str] = []
     otters.monkeypatch.setenv("MY_MILVUS_TOKEN", "swordfish")
     with listening(seen) as port:
@@ -274,7 +272,6 @@ SENT = [
 
 
 def _traced_calls(otters: OtterProject) -> object:
-    """Return whether a command is traced."""
     otters.index("notes")
     before = otters.shell("debug", "calls", "--json").json["total_count"]
     otters.shell("status", "index")
@@ -331,7 +328,6 @@ def _session_headings(otters: OtterProject) -> object:
 
 
 def _hook(otters: OtterProject, moment: str, **more: object) -> dict[str, str]:
-    """Return the answer of a hook of Claude Code."""
     payload = {"session_id": str(uuid.uuid4()), "cwd": str(otters.path), "source": "startup", **more}
     answer = handle_hook(["claude", moment], json.dumps(payload).encode(), os.environ)
     return dict(answer.get("hookSpecificOutput", {}))

@@ -6,18 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.surfaces.conftest import Shell, run_process, write
-
-MINE = "# mine\nmodel = 'x'\n"
-
-
-@pytest.fixture
-def user(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home directory with a Codex configuration."""
-    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    write(Path.home() / ".codex" / "config.toml", MINE)
-    return Path.home()
+from tests.surfaces.conftest import MINE, Shell, run_process, write
 
 
 @pytest.mark.slow

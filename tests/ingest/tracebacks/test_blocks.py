@@ -150,7 +150,6 @@ def only(text: str) -> StackTrace:
 
 
 def identity(trace: StackTrace) -> tuple[str, str, str]:
-    """Return language, type and message of an error."""
     return trace.language, trace.type, trace.message
 
 

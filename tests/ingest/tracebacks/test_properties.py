@@ -37,7 +37,6 @@ _PIECES = [
 
 
 def python(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
-    """A traceback as printed by Python."""
     frames = "".join(
         f'  File "{folder}/{name}.py", line {line + number}, in {name}\n    {name}()\n'
         for number, name in enumerate(functions)
@@ -46,21 +45,18 @@ def python(kind: str, message: str, functions: list[str], folder: str, line: int
 
 
 def javascript(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
-    """A stack as printed by Node."""
     return f"{kind}: {message}\n" + "".join(
         f"    at {name} ({folder}/{name}.js:{line}:{line + 3})\n" for name in reversed(functions)
     )
 
 
 def java(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
-    """A stack as printed by Java."""
     return f"java.lang.{kind.rpartition('.')[2]}: {message}\n" + "".join(
         f"\tat com.x.A.{name}(A.java:{line})\n" for name in reversed(functions)
     )
 
 
 def go(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
-    """A panic as printed by Go."""
     frames = "".join(
         f"main.{name}(0xc{line:08x}, {{0x{line:x}, 0x2}})\n\t{folder}/{name}.go:{line} +0x{line:x}\n"
         for name in reversed(functions)
@@ -69,7 +65,6 @@ def go(kind: str, message: str, functions: list[str], folder: str, line: int) ->
 
 
 def rust(kind: str, message: str, functions: list[str], folder: str, line: int) -> str:
-    """A panic as printed by Rust."""
     frames = "".join(
         f"   {number}: app::{name}\n             at {folder}/{name}.rs:{line}:{line}\n"
         for number, name in enumerate(reversed(functions))

@@ -25,12 +25,10 @@ def read(path: Path, session: str = "", turn: str = "") -> tuple[list[Transcript
 
 
 def names(path: Path) -> list[frozenset[str]]:
-    """Return the aliases of each turn."""
     return [parsed.aliases for parsed in open_conversation(str(path)).turns(TranscriptStats())]
 
 
 def exchanges(turns: Iterable[TranscriptTurn]) -> list[tuple[str, str]]:
-    """Return request and answer of each turn."""
     return [(turn.user, turn.assistant) for turn in turns]
 
 
@@ -51,7 +49,6 @@ def stored_as_zstd(data: bytes) -> bytes:
 
 
 def claude(kind: str, uuid: str, content: object, **more: object) -> Record:
-    """A message line of Claude Code."""
     message: Record = {"role": kind, "content": content}
     if kind == "assistant":
         message["id"] = more.pop("message_id", f"msg_{uuid}")

@@ -34,7 +34,6 @@ def reply(request: str, asked: str) -> TurnDigest:
 
 
 def failure(tool: str, error: str, command: str = "", files: tuple[str, ...] = ()) -> TurnDigest:
-    """Return a turn with one failed tool call."""
     return TurnDigest(
         "Run the ferry checks", ("The checks are done and recorded.",), (ToolAction(tool, files, command, True, error),)
     )

@@ -68,7 +68,6 @@ def outcome(path: Path) -> list[TranscriptTurn]:
 
 
 def check(turns: list[TranscriptTurn]) -> None:
-    """Check the properties of every list of turns."""
     assert len({turn.id for turn in turns}) == len(turns)
     assert [turn.number for turn in turns] == list(range(1, len(turns) + 1))
     for turn in turns:

@@ -23,8 +23,6 @@ from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index
 
 
 class IndexedTree:
-    """A working tree and its tables."""
-
     def __init__(self, root: Path, database: Path) -> None:
         self.root = root
         self.database = database

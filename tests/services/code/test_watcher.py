@@ -19,8 +19,6 @@ from lorelog.services.places.workspace import CODE_DATABASE
 
 
 class WatchedHome:
-    """A watcher over a home, and its runs."""
-
     def __init__(self, home: Path, may_continue: Callable[[], bool] = lambda: True) -> None:
         self.runs: list[CodeIndexReport | Exception] = []
         self.watcher = CodeWatcher(

@@ -15,8 +15,6 @@ from lorelog.services.places.workspace import Project, Workspace
 
 
 class Tree:
-    """Files on disk, and their index."""
-
     def __init__(self, folder: Path, files: dict[str, str]) -> None:
         self.root = folder / "work"
         self.tables = CodeTables(folder / "code.db")

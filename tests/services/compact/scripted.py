@@ -31,12 +31,10 @@ _BLOCK = re.compile(r'<source-([0-9a-f]{12}) id="([0-9a-f]+)"[^>]*>\n(.*?)\n</so
 
 
 def quoted(text: str) -> dict[str, str]:
-    """Return the sources that a question quotes, by id."""
     return {found[2]: found[3] for found in _BLOCK.finditer(text)}
 
 
 def is_merging(text: str) -> bool:
-    """Say whether a question is about lines of summaries."""
     return text.startswith("<lines-")
 
 
@@ -99,21 +97,18 @@ class Notebook:
         return MeteredLlm(self.model, Receipts.of_tenant(self.place.tenant_folder), terms)
 
     def note(self, name: str, *sections: str) -> None:
-        """Write a note of some sections, and index it."""
         body = "".join(f"## Part {number}\n\n{text}\n\n" for number, text in enumerate(sections, 1))
         (self.project / "notes" / f"{name}.md").write_text(f"# {name}\n\n{body}", "utf-8")
         with self.engine() as engine:
             engine.maintenance().index(IndexTargets((str(self.project / "notes"),)))
 
     def compact(self, **given: Any) -> CompactReply:
-        """Sum up."""
         filters = {name: given.pop(name) for name in ("since", "until", "source_prefix") if name in given}
         with self.engine() as engine:
             options = CompactOptions(filters=engine.scoped(Filters(**filters), all_projects=True), **given)
             return engine.compactor(llm=options.llm).compact(options)
 
     def journals(self) -> str:
-        """Return all that the project's journals say."""
         return "".join(path.read_text("utf-8") for path in sorted(self.place.journals.glob("*.md")))
 
 

@@ -15,7 +15,6 @@ from lorelog.retrieval.token_estimate import estimate_tokens
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project to stand in."""
     directory = tmp_path / "shop"
     (directory / ".git").mkdir(parents=True)
     monkeypatch.chdir(directory)

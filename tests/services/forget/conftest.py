@@ -48,11 +48,9 @@ class ForgetScene:
         return max((self.project / ".lorelog" / "memory").glob("*.md"))
 
     def call(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """Call an operation as a person does."""
         return self.dispatcher.call(op, arguments, ClientIdentity(str(self.project), dict(os.environ), str(self.home)))
 
     def add(self, text: str, **more: Any) -> str:
-        """Add a memory and return its id."""
         return str(self.call("memory.add", text=text, **more)["memory"])
 
     def forgetter(self) -> Forgetter:
@@ -80,7 +78,6 @@ class ForgetScene:
         return read_plan(pending_plans(self.tenant)[-1])
 
     def holders(self) -> list[str]:
-        """Return the files whose bytes hold the canary."""
         files = [path for place in (self.home, self.project) for path in place.rglob("*") if path.is_file()]
         return [str(path) for path in files if CANARY.encode() in path.read_bytes().lower()]
 

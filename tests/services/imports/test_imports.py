@@ -30,7 +30,6 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 @pytest.fixture
 def engine(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    """The engine of an empty project."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     (tmp_path / "app").mkdir()
     with open_engine(resolve_location(project=tmp_path / "app")) as opened:

@@ -82,8 +82,6 @@ def turned(vector: Vector) -> Vector:
 
 
 class TwoModelIndex:
-    """Some notes, and their index as each model sees it."""
-
     def __init__(self, place: Path) -> None:
         self.place = place
         self.notes = place / "notes"

@@ -41,8 +41,6 @@ class CountingEmbedder(FakeEmbedder):
 
 
 class IndexedDirectory:
-    """A store with an indexer over one directory."""
-
     def __init__(self, place: Path) -> None:
         self.place = place
         self.embedder = CountingEmbedder()
@@ -213,8 +211,6 @@ class ChangedEmbedder(CountingEmbedder):
 
 
 class UnreachableEmbedder(CountingEmbedder):
-    """A model that cannot be reached."""
-
     def embed_query(self, text: str) -> Vector:
         raise ModelUnavailable("no server at localhost:1")
 

@@ -20,8 +20,6 @@ from lorelog.services.llm.receipts import Receipts
 
 
 class ScriptedLanguageModel:
-    """A model that says or raises what a test wants."""
-
     provider = "test"
     model = "one"
     extra_tokens = 40

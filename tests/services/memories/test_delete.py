@@ -35,13 +35,11 @@ def memory(project: Path) -> Iterator[Lorelog]:
 
 
 def found(memory: Lorelog) -> list[str]:
-    """The headings of all chunks, by source and place."""
     hits = memory.search("otter beaver river dam walrus word", k=100).hits
     return [hit.heading for hit in sorted(hits, key=lambda hit: (hit.source, hit.start_line))]
 
 
 def named(memory: Lorelog, heading: str) -> str:
-    """The id of a chunk under a heading."""
     return next(hit.id for hit in memory.search(heading, k=100).hits if hit.heading == heading)
 
 
@@ -160,21 +158,13 @@ def test_a_tombstone_holds_no_text(memory: Lorelog, home: Path) -> None:
 # -- while an index run is under way ------------------------------------------------------------------------------------
 
 
-def test_a_run_under_way_brings_nothing_back(memory: Lorelog, project: Path) -> None:
-    """What is deleted after a run has read its file, and before it puts it, stays deleted."""
+def test_a_run_under_way_undoes_nothing(memory: Lorelog, project: Path) -> None:
+    """What is deleted after a run has read its file, and before it puts it, stays deleted; what is restored is shown."""
     identity = named(memory, "Otter")
     with Lorelog(project=project, settings=FAKE) as other:
         memory.index(force=True, progress=once(lambda: other.delete(identity)))
-
-    assert found(memory) == ["Beaver"]
-    assert memory.get(identity).deleted_at
-
-
-def test_a_run_under_way_hides_nothing_again(memory: Lorelog, project: Path) -> None:
-    """What is restored after a run has read its file, and before it puts it, is shown."""
-    identity = named(memory, "Otter")
-    memory.delete(identity)
-    with Lorelog(project=project, settings=FAKE) as other:
+        assert found(memory) == ["Beaver"]
+        assert memory.get(identity).deleted_at
         memory.index(force=True, progress=once(lambda: other.restore(identity)))
 
     assert found(memory) == ["Otter", "Beaver"]

@@ -24,7 +24,6 @@ TODAY = date(2026, 3, 6)
 
 
 def list_both(store: TemporaryStore, filters: Filters, limit: int = 20) -> tuple[ListReply, ListReply]:
-    """Return the list of documents and that of memories."""
     return list_documents(store, filters, limit, state_of(store)), recent(store, filters, limit)
 
 

@@ -38,7 +38,6 @@ def put(store: Store, *texts: str) -> None:
 
 
 def embed(store: Store, **vectors: tuple[float, float]) -> None:
-    """Give memories vectors, by their ids."""
     keys = {item.chunk.anchor.memory: item.chunk.vector_key for item in store.chunks_of("/j.md") if item.chunk.anchor}
     with store.writer() as writer:
         writer.put_vectors({keys[name]: vector(*numbers) for name, numbers in vectors.items()})
@@ -51,7 +50,6 @@ def near(store: Store, place: Path, threshold: float | None = None, limit: int =
 
 
 def names(reply: DuplicatesReply) -> list[list[str]]:
-    """The ids of each group."""
     return [[item.memory for item in group if item.memory] for group in reply.groups]
 
 

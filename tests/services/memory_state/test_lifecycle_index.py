@@ -33,7 +33,6 @@ def memory(project: Path) -> Iterator[Lorelog]:
 
 
 def note(project: Path, text: str, name: str = "notes.md") -> Path:
-    """Write a note by hand."""
     path = project / name
     path.write_text(text, "utf-8")
     return path

@@ -30,13 +30,10 @@ def memory(project: Path) -> Iterator[Lorelog]:
 
 
 def stopped_at(stage: str) -> type[BaseException]:
-    """Return what a person's Ctrl-C raises."""
     return KeyboardInterrupt if stage == "vectors" else Cancelled
 
 
 def stop(memory: Lorelog, path: Path, stage: str) -> None:
-    """Index, and stop that at a stage."""
-
     def progress(at: str, done: int, total: int) -> None:
         if at == stage:
             raise stopped_at(stage)("stopped")

@@ -14,7 +14,6 @@ from lorelog.wiring import resolve_location, settings_at
 
 
 def scope(directory: Path, **entry: object) -> Path:
-    """Write a directory's scope file."""
     file = directory / ".lorelog" / "scope.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(entry), "utf-8")
@@ -22,7 +21,6 @@ def scope(directory: Path, **entry: object) -> Path:
 
 
 def allow(home: Path, *tenants: str) -> None:
-    """Write the person's own settings."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text(f"[scope]\ntenants = {json.dumps(tenants)}\n", "utf-8")
 

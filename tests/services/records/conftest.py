@@ -39,11 +39,9 @@ class OperationCaller:
         return self._dispatcher.call(op, arguments, self._caller)
 
     def start(self, goal: str = "make it fast", **said: Any) -> str:
-        """Begin a task and return its id."""
         return str(self("task.start", goal=goal, **{"writer": "mara", **said})["task_id"])
 
     def say(self, task: str, summary: str, **said: Any) -> str:
-        """Give evidence for a task and return its id."""
         given = {"evidence_kind": "measurement", "writer": "mara", **said}
         return str(self("task.add_evidence", task_id=task, summary=summary, **given)["artifact_id"])
 
@@ -53,25 +51,21 @@ class OperationCaller:
         return len(file.read_bytes().splitlines()) if file.exists() else 0
 
     def close(self) -> None:
-        """Let go of everything."""
         self._holdings.close()
 
 
 @contextmanager
 def record_scope(project: Path, **settings: Any) -> Iterator[RecordScope]:
-    """Open the records that are seen from a project."""
     with open_engine(resolve_location(project=project), {"embedding.provider": "none", **settings}) as engine:
         yield engine.records()
 
 
 def say(archive: RecordScope, kind: str = "decision", /, fields: dict[str, Any] | None = None, **said: Any) -> Record:
-    """Write a record of the project."""
     (written,) = archive.records.append([draft(kind, fields, **{"project": archive.workspace.project.id, **said})])
     return written
 
 
 def say_verified(archive: RecordScope, summary: str, **said: Any) -> Record:
-    """Write a decision, and have another writer speak for it."""
     made = say(archive, fields={"summary": summary, **said.pop("fields", {})}, **said)
     say(archive, "verification", agent="jon", reply_to=made.id, relation="verifies", supports_claim=True)
     return made
@@ -79,8 +73,6 @@ def say_verified(archive: RecordScope, summary: str, **said: Any) -> Record:
 
 @dataclass
 class Tenant:
-    """One tenant's records and where they go."""
-
     folder: Path
     book: RecordStore
     store: Store
@@ -112,7 +104,6 @@ def tenant(folder: Path, store: Store | None = None, chunking: ChunkOptions | No
 
 @pytest.fixture
 def desk(tmp_path: Path, home: Path) -> Iterator[OperationCaller]:
-    """A client in a project."""
     made = OperationCaller(tmp_path / "app", home)
     yield made
     made.close()

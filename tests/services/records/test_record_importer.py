@@ -42,8 +42,6 @@ ROOT = Path(__file__).parents[4]
 
 
 class Home:
-    """A tenant's records and keys."""
-
     def __init__(self, place: Path) -> None:
         self.place = place
         self.keys = place / "identities"
@@ -59,7 +57,6 @@ class Home:
         return Keyring(self.keys, name).sign(replace(one, agent=name))
 
     def export(self, form: str = "jsonl", **chosen: Any) -> Path:
-        """Export the ledger to a file."""
         self.place.mkdir(exist_ok=True)
         path = self.place / f"out.{form}"
         path.write_text("".join(export_records(self.book.ledger.read(), form, **chosen)), "utf-8")
@@ -78,7 +75,6 @@ class Home:
 
 @pytest.fixture
 def homes(tmp_path: Path) -> Callable[[str], Home]:
-    """Homes by name."""
     return lambda name: Home(tmp_path / name)
 
 

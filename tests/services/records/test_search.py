@@ -31,7 +31,6 @@ def siblings(desk: OperationCaller) -> dict[str, str]:
 
 
 def found(desk: OperationCaller, query: str = "", **conditions: Any) -> list[str]:
-    """Return the ids of the matching tasks."""
     return [hit["task_id"] for hit in desk("task.search", query=query, **conditions)["hits"]]
 
 

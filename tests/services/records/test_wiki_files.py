@@ -17,12 +17,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def build(archive: RecordScope, folder: Path) -> None:
-    """Write the current pages."""
     write_pages(compile_wiki(archive).pages, folder)
 
 
 def kinds(archive: RecordScope, folder: Path) -> list[str]:
-    """Return the findings by kind."""
     return [item.kind for item in found(archive, folder)]
 
 

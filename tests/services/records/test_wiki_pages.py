@@ -35,7 +35,6 @@ LINK = re.compile(r"\]\(([^)#]+)#([^)]+)\)")
 
 
 def fill(archive: RecordScope) -> None:
-    """Write records of every kind that the wiki shows."""
     say(archive, "task_start")
     say(archive, "task_progress", {"what_failed": ["plan A"], "summary": "half\n# no heading"})
     decided = say_verified(archive, "use redis")
@@ -45,7 +44,6 @@ def fill(archive: RecordScope) -> None:
 
 
 def inline_types(text: str) -> set[str]:
-    """Return the kinds of Markdown elements in a text."""
     return {item.type for token in MARKDOWN.parse(text) for item in (token, *(token.children or ()))}
 
 

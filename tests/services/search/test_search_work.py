@@ -22,8 +22,6 @@ TEXTS = 60
 
 
 class CountingAnalyser(WordAnalyser):
-    """Counts the texts it is given."""
-
     def __init__(self) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()

@@ -14,8 +14,6 @@ from lorelog.services.search.searcher import MAX_QUERY_CHARS
 
 
 class SilentEmbedder(DirectedEmbedder):
-    """A model that cannot be reached."""
-
     def embed_query(self, text: str) -> Vector:
         raise ModelUnavailable("no server at localhost:1")
 

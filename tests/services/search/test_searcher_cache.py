@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+import pytest
 from tests.stores.making import TemporaryStore, update, vector
 
 from lorelog.core.errors import ModelUnavailable
@@ -39,8 +40,6 @@ class OneWayEmbedder:
 
 
 class FailingReranker(OneWayEmbedder):
-    """A cross-encoder that fails while it is told to."""
-
     def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
         if self.fails:
             raise ModelUnavailable("no such file")
@@ -98,24 +97,22 @@ def test_tomorrow_it_is_another_question() -> None:
     assert desk.caches.counters().exact == 0
 
 
-def test_the_answer_of_a_model_that_failed_is_not_kept() -> None:
-    """As soon as the model is back, it is asked, though nothing was written."""
+@pytest.mark.parametrize(
+    ("part", "note"),
+    [
+        ("model", "showing keyword matches only: no server at localhost:1"),
+        ("judge", "not reranked: no such file"),
+    ],
+)
+def test_the_answer_of_a_model_that_failed_is_not_kept(part: str, note: str) -> None:
+    """As soon as the model or the cross-encoder is back, it is asked, though nothing was written."""
     desk = CachedSearches()
-    desk.model.fails = True
-    assert "showing keyword matches only: no server at localhost:1" in desk.ask().notes
+    failing = getattr(desk, part)
+    failing.fails = True
+    assert note in desk.ask().notes
 
-    desk.model.fails = False
+    failing.fails = False
+    desk.model.asked.clear()
 
     assert desk.ask().notes == ()
     assert desk.model.asked == ["otter"]
-
-
-def test_the_answer_of_a_cross_encoder_that_failed_is_not_kept() -> None:
-    """As soon as it is back, it takes part."""
-    desk = CachedSearches()
-    desk.judge.fails = True
-    assert "not reranked: no such file" in desk.ask().notes
-
-    desk.judge.fails = False
-
-    assert desk.ask().notes == ()

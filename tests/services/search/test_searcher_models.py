@@ -30,8 +30,6 @@ TEXTS = {
 
 
 class OtherEmbedder(DirectedEmbedder):
-    """Another model, of the same dimension."""
-
     model = "directed-other"
 
 
@@ -43,8 +41,6 @@ class GrownEmbedder(DirectedEmbedder):
 
 
 class ScriptedReranker:
-    """A cross-encoder whose answers are known beforehand."""
-
     provider, model = "stub", "stub"
 
     def __init__(self, answer: Sequence[float | None] | Exception) -> None:

@@ -51,7 +51,6 @@ class CaptureHome:
         self.tombstones = Tombstones(self.place.tenant_folder / "tombstones.jsonl")
 
     def tick(self, seconds: float = 10.0) -> datetime:
-        """Advance the clock."""
         self.clock += timedelta(seconds=seconds)
         return self.clock
 
@@ -79,15 +78,12 @@ class CaptureHome:
         return fields
 
     def journals(self) -> list[Path]:
-        """Return all journals of the project."""
         return sorted(self.place.journals.glob("*.md"))
 
     def text(self) -> str:
-        """Return the text of all journals."""
         return "\n".join(path.read_text("utf-8") for path in self.journals())
 
     def entries(self) -> list[str]:
-        """Return each journal entry."""
         return [f"### {item}" for path in self.journals() for item in path.read_text("utf-8").split("\n### ")[1:]]
 
 
@@ -104,7 +100,6 @@ class ClaudeTalk:
         self.said = ""
 
     def ask(self, text: str) -> None:
-        """Type a prompt."""
         self.begin()
         self.put(text)
 
@@ -114,7 +109,6 @@ class ClaudeTalk:
         self.prompt, self.turn = str(uuid.uuid4()), str(uuid.uuid4())
 
     def put(self, text: str) -> None:
-        """Write a prompt to the transcript."""
         self._write(claude("user", self.turn, text))
 
     def queue(self, text: str) -> None:
@@ -139,7 +133,6 @@ class ClaudeTalk:
         self._write(claude("user", str(uuid.uuid4()), [tool_result(call, result, is_error=fails)]))
 
     def reject(self, command: str, words: str) -> None:
-        """Let the user reject a command with words."""
         start = "The user doesn't want to proceed with this tool use. The tool use was rejected."
         self.run(command, f"{start} To tell you how to proceed, the user said:\n{words}", fails=True)
 

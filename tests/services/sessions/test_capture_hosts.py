@@ -39,7 +39,6 @@ def asked(world: CaptureHome) -> list[str]:
 
 
 def opencode(world: CaptureHome, *messages: dict[str, Any]) -> dict[str, Any]:
-    """Return a new OpenCode session and an event of it."""
     path = world.root / "opencode.db"
     path.unlink(missing_ok=True)
     opencode_database(path, {"ses_1": messages}, {})

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
+from tests.threads import in_threads
 
 from lorelog.services.memories import journal
 from lorelog.services.sessions import capture, capture_db, drain
@@ -334,11 +334,7 @@ def test_concurrent_drains_write_nothing_twice(tmp_path: Path) -> None:
         for _ in range(10):
             Drainer(str(life.world.home), life.world.answer, lambda _, fault: faults.append(fault)).drain()
 
-    threads = [threading.Thread(target=drain) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(lambda _: drain(), 4) == []
     life.end()
     life.check()
     assert faults == []
@@ -353,14 +349,8 @@ def test_captures_of_one_session_at_once_write_nothing_twice(tmp_path: Path) -> 
         life.say(0, told=False)
     talk = life.talks[0]
     event = talk.event("session-end")
-    threads = [
-        threading.Thread(target=life.world.capture, args=(event, backfill))
-        for backfill in (None, capture.Backfill(), capture.Backfill(), None)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    backfills = (None, capture.Backfill(), capture.Backfill(), None)
+    assert in_threads(lambda number: life.world.capture(event, backfills[number]), len(backfills)) == []
     life.end()
     life.check()
 

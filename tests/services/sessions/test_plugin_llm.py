@@ -17,8 +17,6 @@ from lorelog.services.sessions.summarizer import PluginLanguageModel, requests_f
 
 
 class Asking(threading.Thread):
-    """A caller that waits for a text."""
-
     def __init__(self, model: PluginLanguageModel) -> None:
         super().__init__()
         self.model = model

@@ -18,8 +18,6 @@ from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
 
 
 class Project:
-    """A project with journals and a list of standing memories."""
-
     def __init__(self, folder: Path) -> None:
         self.root, self.tenant = folder / "app", folder / "data" / "t"
         self.journals = self.root / ".lorelog" / "memory"
@@ -27,7 +25,6 @@ class Project:
         self.files = DeliveryFiles(str(self.tenant), str(self.root))
 
     def stands(self, *memories: dict[str, Any]) -> None:
-        """Write the derived list, newest first."""
         file = Path(self.files.standing[0])
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")

@@ -58,8 +58,6 @@ Make = Callable[..., LlmSummarizer]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Creates a summarizer for a model."""
-
     def summarizer(model: Any, *, daily_tokens: int = 100_000, prompt: str = "") -> LlmSummarizer:
         def gate_for(host: str, session: str) -> MeteredLlm | None:
             terms = LlmBudget(daily_tokens, 60.0, project="/p", host=host)

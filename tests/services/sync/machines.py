@@ -18,8 +18,6 @@ def git(*words: str) -> str:
 
 
 class SyncMachine:
-    """A machine with a clone of one project."""
-
     def __init__(self, folder: Path, remote: Path) -> None:
         self.folder, self.remote = folder, remote
         self.home, self.project = folder / "home", folder / "clone"
@@ -49,12 +47,10 @@ class SyncMachine:
             return reports[0]
 
     def add(self, text: str, **options: Any) -> str:
-        """Add a memory and return its id."""
         with self.open() as memory:
             return memory.add(text, **options).memory
 
     def journal(self) -> str:
-        """Return the text of all journals."""
         return "".join(path.read_text("utf-8") for path in sorted((self.project / ".lorelog/memory").glob("*.md")))
 
     def records(self) -> list[str]:

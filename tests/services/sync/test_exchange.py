@@ -24,7 +24,6 @@ MARK = {"lorelog-sync.json": b'{"version": 1}\n'}
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Path:
-    """An empty bare repository."""
     git("init", "-q", "--bare", str(tmp_path / "remote.git"))
     return tmp_path / "remote.git"
 

@@ -33,7 +33,6 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ask(project: Path, tmp_path: Path) -> Iterator[Ask]:
-    """Call an operation."""
     holdings = ResourcePool()
     dispatcher = Dispatcher(holdings.engine)
     environment = {"LORELOG_HOME": str(tmp_path / "home"), "LORELOG_EMBEDDING_PROVIDER": "none"}

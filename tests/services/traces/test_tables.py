@@ -46,7 +46,6 @@ def stone(memory: str, *, deleted: bool = True) -> Tombstone:
 
 
 def marks(found: tuple[list[TracedCall], int] | tuple[list[TracedError], int]) -> list[str]:
-    """Return the ids in order."""
     return [item.id for item in found[0]]
 
 

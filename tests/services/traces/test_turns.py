@@ -19,8 +19,6 @@ STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in l
 
 
 class Traced(CaptureHome):
-    """A project with traced turns."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.book = TraceStore(self.place.tenant_folder / "traces.db", TraceOptions())

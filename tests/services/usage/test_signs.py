@@ -27,8 +27,6 @@ POOL = "Connections go through acquire_pooled() with a lease; opening sockets di
 
 
 class Talk:
-    """A session with its transcript and its log of deliveries."""
-
     def __init__(self, tenant: Path, text: str = PNPM) -> None:
         self.tenant, self.folder = tenant, tenant / "deliveries"
         self.folder.mkdir(parents=True)

@@ -26,7 +26,6 @@ def engine_in(directory: str | Path, tenant: str = "default") -> Engine:
 
 
 def eventually(holds: Callable[[], bool], what: str = "") -> None:
-    """Wait until something holds."""
     until = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < until, f"not so after {PATIENCE_S:.0f} s: {what or holds}"
@@ -77,11 +76,9 @@ class Watch:
 
 
 def index(project: Path, *paths: object) -> None:
-    """Index paths as a person in a project would."""
     with engine_in(project) as engine:
         engine.maintenance().index(IndexTargets(tuple(map(str, paths))) if paths else None)
 
 
 def tree(top: Path) -> Iterable[Path]:
-    """Return the Markdown files below a directory."""
     return sorted(path for path in top.rglob("*.md") if path.is_file())

@@ -143,7 +143,6 @@ def request(op: str, arguments: Any = None, **more: Any) -> bytes:
 
 
 def answers(connection: socket.socket) -> Iterator[dict[str, Any]]:
-    """Yield the responses."""
     with connection.makefile("rb") as lines:
         for line in lines:
             yield json.loads(line)

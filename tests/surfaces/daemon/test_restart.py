@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.surfaces.daemon.conftest import Warm, eventually, last_answer, request
 from tests.surfaces.daemon.test_spool_drain import spooled_talk
+from tests.threads import in_threads
 
 from lorelog.core.errors import DaemonError, LorelogError
 from lorelog.light.daemon_connection import read_lock_holder
@@ -40,24 +39,6 @@ def wait_for_restart(warm: Warm, pid: int) -> int:
 
 def wait_for_exit(warm: Warm, pid: int) -> None:
     eventually(lambda: current_pid(warm) != pid, "the daemon has stopped listening")
-
-
-def in_threads(work: Callable[[int], object], count: int) -> list[BaseException]:
-    """Run a function in threads, and return what they raised."""
-    raised: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            work(number)
-        except BaseException as error:  # noqa: BLE001
-            raised.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return raised
 
 
 @pytest.mark.slow

@@ -26,8 +26,6 @@ JSON = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -47,8 +45,6 @@ class Reply:
 
 @dataclass(frozen=True)
 class Client:
-    """Sends requests to one server."""
-
     port: int
     headers: Mapping[str, str] = field(default_factory=dict)
 

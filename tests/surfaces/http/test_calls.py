@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import JSON, Client, ServedNotes
+from tests.threads import in_threads
 
 from lorelog.core.errors import Cancelled, LorelogError, error_from_code
 from lorelog.core.ports import Progress
@@ -243,11 +244,7 @@ def test_many_ask_at_once(client: Client, world: ServedNotes) -> None:
         statuses.append(client.call("add", text=f"memory number {number} of walruses").status)
         statuses.append(client.call("search", query="walruses").status)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(ask, 16) == []
 
     assert statuses == [200] * 32
     assert len(client.call("search", query="walruses", k=50).json["hits"]) >= 16

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import command_line, run_process
 from tests.surfaces.http.conftest import Client
+from tests.threads import in_threads
 
 from lorelog.surfaces.http.tickets import home_token, token_path
 
@@ -17,11 +17,7 @@ from lorelog.surfaces.http.tickets import home_token, token_path
 def test_the_token_is_made_once_and_only_its_owner_can_read_it(home: Path) -> None:
     """Processes that start at once share one token in a private file; one that others could read is replaced."""
     found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(home_token(str(home)))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(lambda _: found.append(home_token(str(home))), 8) == []
     path = Path(token_path(str(home)))
 
     assert set(found) == {path.read_text("ascii").strip()}

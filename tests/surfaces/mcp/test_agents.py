@@ -19,7 +19,6 @@ from lorelog.surfaces.mcp.tools import TOOL_NAMES
 
 
 def text_of(result: CallToolResult) -> str:
-    """What the model reads."""
     (part,) = result.content
     assert isinstance(part, TextContent)
     return part.text

@@ -14,7 +14,6 @@ from lorelog.surfaces.mcp.protocol import LineBuffer
 
 
 def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return what a tool asks for."""
     heard: list[tuple[str, dict[str, Any]]] = []
 
     def ask(op: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +67,6 @@ def test_what_was_not_meant_is_refused(arguments: dict[str, Any]) -> None:
 
 
 def hit(text: str) -> dict[str, Any]:
-    """A search's answer with one hit."""
     one = {
         "id": "0123",
         "score": 0.5,
@@ -94,7 +92,6 @@ def section(text: str) -> dict[str, Any]:
 
 
 def unquoted(answer: ToolResult) -> list[str]:
-    """The tool's own words."""
     return [line for line in answer.text.split("\n") if not line.startswith(">")]
 
 

@@ -35,7 +35,6 @@ def call(identity: int | str, method: str = "tools/list") -> dict[str, Any]:
 
 
 def reply(message: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request."""
     return {"jsonrpc": "2.0", "id": message["id"], "result": {"to": message["method"]}}
 
 
