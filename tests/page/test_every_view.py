@@ -188,7 +188,7 @@ def test_the_page_outlives_the_daemon(warm: Warm, browser: Browser) -> None:  # 
             tab.fill("input[type=search]", animal)
             tab.wait(f"document.querySelector('.hit-title')?.innerText.toLowerCase().includes('{animal}')")
             tab.fill("input[type=search]", "")
-        assert tab.run("document.querySelector('.live').innerText") == "live"
+        assert tab.run("document.querySelector('.live').innerText") == "connected"
     finally:
         process.terminate()
         process.communicate()
@@ -201,14 +201,14 @@ def test_the_page_reports_a_server_restart(warm: Warm, browser: Browser) -> None
     assert port is not None
     try:
         tab = browser.open(address)
-        tab.wait("document.querySelector('.live')?.innerText === 'live'")
+        tab.wait("document.querySelector('.live')?.innerText === 'connected'")
         process.terminate()
         process.communicate()
         tab.wait("document.querySelector('.live.off')")
         process, address = start_page(warm.project, port)
         tab.wait_text("This browser is not logged in")
         tab.go(address)
-        tab.wait("document.querySelector('.live')?.innerText === 'live'")
+        tab.wait("document.querySelector('.live')?.innerText === 'connected'")
     finally:
         process.terminate()
         process.communicate()

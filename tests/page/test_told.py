@@ -75,7 +75,7 @@ def test_a_guard_shows_its_back_test(page: PageWorld) -> None:
     tab = page.open("#/told/guards")
     tab.wait("document.querySelector('.replay-hit')")
     text = tab.text()
-    assert "1 of 12: 1 was what you corrected" in text
+    assert "caught 1 of 12 calls: you corrected it" in text
     assert "npm install preact" in text
 
 
@@ -112,8 +112,8 @@ def test_a_guard_is_switched_and_removed(page: PageWorld) -> None:
     tab.click(".guard:first-child .verbs button", "Switch on, blocking")
     tab.wait("document.querySelector('.guard:first-child .chip.bad')")
     assert (guard(page, "npm *") or {})["action"] == "block"
-    tab.click(".guard:first-child .verbs button", "It was wrong")
-    tab.wait_text("wrong 1 of 3 times")
+    tab.click(".guard:first-child .verbs button", "Not what I want")
+    tab.wait_text("not wanted 1 of 3 times")
     tab.click(".guard:first-child .verbs button", "Remove")
     tab.wait("document.querySelectorAll('.guard').length === 2")
     assert guard(page, "npm *") is None

@@ -1,8 +1,8 @@
 // The frame: navigation, keys, theme, notices. Each view is a module of its own, loaded when it is opened.
 
-import { html, render, useEffect, useState, Icon, Notice, Key, Dialog, baseName, isTyping } from "./ui.js";
-import { session, signedOut, online, project, start } from "./api.js";
-import { route, theme, everywhere, toast, address, go } from "./state.js";
+import { html, render, useEffect, useState, useLoad, Icon, Notice, Key, Dialog, baseName, isTyping } from "./ui.js";
+import { call, session, signedOut, online, project, revision, start } from "./api.js";
+import { route, theme, everywhere, toast, address, go, placeOf } from "./state.js";
 import { t } from "./texts.js";
 import { Palette } from "./palette.js";
 
@@ -17,16 +17,17 @@ const VIEWS = {
   health: () => import("./views/health.js"),
   settings: () => import("./views/settings.js"),
 };
-const NAMES = Object.keys(VIEWS);
+const NAMES = ["home", "search", "timeline", "told", "inbox", "records", "health", "settings"];
 const ALL_VIEWS = { ...VIEWS, memory: () => import("./views/memory.js") };
 const THEMES = { system: "dark", dark: "light", light: "system" };
 
-function Nav({ onHelp, onPalette }) {
-  const shown = route.value.view === "memory" ? "search" : route.value.view;
+function Nav({ shown, onHelp, onPalette }) {
+  const scope = [Boolean(session.value), project.value, everywhere.value, revision.value.memories, revision.value.deliveries];
+  const { data } = useLoad((abort) => (session.value ? call("review.list", { limit: 1, all_projects: everywhere.value }, abort) : null), scope);
   return html`<nav class="rail" aria-label=${t.views}>
     <a class="brand" href="#/"><img src="/page/icon.svg" alt="" width="20" height="20" />lorelog</a>
-    <ul>${NAMES.map((name, index) => html`<li><a href=${address(name)} aria-current=${name === shown ? "page" : null}>
-      <${Icon} name=${name} /><span class="label">${t.nav[name]}</span>${t.navShort[name] && html`<span class="label-short" aria-hidden="true">${t.navShort[name]}</span>`}<kbd aria-hidden="true">${index + 1}</kbd></a></li>`)}</ul>
+    <ul>${NAMES.map((name, index) => html`<li><a href=${address(...placeOf(name))} aria-current=${name === (shown === "memory" ? "search" : shown) ? "page" : null}>
+      <${Icon} name=${name} /><span class="label">${t.nav[name]}</span>${t.navShort[name] && html`<span class="label-short" aria-hidden="true">${t.navShort[name]}</span>`}${name === "inbox" && data?.total_count > 0 && html`<span class="badge">${data.total_count.toLocaleString("en")}</span>`}<kbd aria-hidden="true">${index + 1}</kbd></a></li>`)}</ul>
     <div class="rail-foot">
       <div class="scope" title=${project.value || session.value?.project}>
         <button type="button" aria-pressed=${!everywhere.value} onClick=${() => { everywhere.value = false; }}>${baseName(project.value || session.value?.project || "")}</button>
@@ -54,6 +55,7 @@ function SignedOut() {
 
 function Page() {
   const view = Object.hasOwn(ALL_VIEWS, route.value.view) ? route.value.view : "home";
+  const shown = view === "told" && route.value.path[0] === "inbox" ? "inbox" : view;
   const [loaded, setLoaded] = useState({ name: "", View: null, error: null });
   const [help, setHelp] = useState(false);
   const [palette, setPalette] = useState(false);
@@ -63,9 +65,9 @@ function Page() {
       (module) => current && setLoaded({ name: view, View: module.default, error: null }),
       (error) => current && setLoaded({ name: view, View: null, error }),
     );
-    document.title = `${t.nav[view]} · lorelog`;
     return () => { current = false; };
   }, [view]);
+  useEffect(() => { document.title = `${t.nav[shown]} · lorelog`; }, [shown]);
   useEffect(() => {
     const pressed = (event) => {
       if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
@@ -75,7 +77,7 @@ function Page() {
       }
       if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
       if (event.key === "?") setHelp(true);
-      else if (/^[1-7]$/.test(event.key)) go(NAMES[Number(event.key) - 1]);
+      else if (/^[1-8]$/.test(event.key)) go(...placeOf(NAMES[Number(event.key) - 1]));
       else if (event.key === "/" && view !== "search" && view !== "home") go("search");
       else return;
       event.preventDefault();
@@ -85,7 +87,7 @@ function Page() {
   }, [view]);
   if (signedOut.value) return html`<${SignedOut} />`;
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>${t.skip}</a>
-    <${Nav} onHelp=${() => setHelp(true)} onPalette=${() => setPalette(true)} />
+    <${Nav} shown=${shown} onHelp=${() => setHelp(true)} onPalette=${() => setPalette(true)} />
     <main id="main" class="view-${loaded.name}" tabIndex="-1">
       ${session.value?.agent && html`<${Notice} kind="warn">${t.agentStarted(session.value.agent)}<//>`}
       ${loaded.error && html`<${Notice} kind="error" title=${t.viewFailed} />`}

@@ -2,7 +2,7 @@
 
 import { html, useState, useEffect, useLayoutEffect, useRef, useLoad, Icon, Inline, Type, baseName, titleOf } from "./ui.js";
 import { call, project, session } from "./api.js";
-import { everywhere, openMemory, theme, go } from "./state.js";
+import { everywhere, openMemory, theme, go, placeOf } from "./state.js";
 import { t } from "./texts.js";
 
 const RESULTS = 6;
@@ -18,8 +18,8 @@ function commands({ names, onHelp, onTheme }) {
   const to = (name, icon, view, path = []) => ({ group: "views", name, icon, act: () => go(view, path) });
   return [
     ...(openMemory.value?.verbs || []).map((verb) => ({ ...verb, group: "memory" })),
-    ...names.map((name, index) => ({ ...to(t.nav[name], name, name), key: String(index + 1) })),
-    ...Object.entries(t.told.tabs).filter(([part]) => part).map(([part, name]) => to(name, part === "inbox" ? "inbox" : "told", "told", [part])),
+    ...names.map((name, index) => ({ ...to(t.nav[name], name, ...placeOf(name)), key: String(index + 1) })),
+    ...Object.entries(t.told.tabs).filter(([part]) => part).map(([part, name]) => to(name, "told", "told", [part])),
     ...Object.entries(t.records.tabs).map(([part, name]) => to(`${t.nav.records}: ${name}`, "records", "records", [part])),
     { group: "page", name: t.palette.theme({ system: "dark", dark: "light", light: "system" }[theme.value]), icon: "theme", act: onTheme },
     everywhere.value
@@ -73,7 +73,7 @@ export function Palette({ names, onClose, onHelp, onTheme }) {
       ${members.map((item) => {
         const index = items.indexOf(item);
         return html`<div key=${index} id=${`palette-${index}`} role="option" class="palette-item ${item.danger ? "danger" : ""}" aria-selected=${index === chosen} onClick=${() => choose(item)} onPointerMove=${() => index !== chosen && setAt(index)}>
-          <${Icon} name=${item.icon} /><span class="cut grow">${item.hit ? html`<${Inline} text=${titleOf(item.hit)} />` : item.name}</span>${item.hit && html`<${Type} type=${item.hit.type} />`}${item.key && html`<kbd aria-hidden="true">${item.key}</kbd>`}</div>`;
+          <${Icon} name=${item.icon} /><span class="cut grow">${item.hit ? html`<${Inline} text=${titleOf(item.hit)} />` : item.name}${item.does && html` <span class="muted small">${item.does}</span>`}</span>${item.hit && html`<${Type} type=${item.hit.type} />`}${item.key && html`<kbd aria-hidden="true">${item.key}</kbd>`}</div>`;
       })}</div>`)}</div>
     <p class="palette-foot muted" role="status">${items.length ? t.palette.foot : t.palette.nothing}</p>
   </dialog>`;

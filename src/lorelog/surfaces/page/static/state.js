@@ -63,6 +63,9 @@ export function address(view, path = [], query = {}) {
   return `#/${[view, ...path].map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
 }
 
+// The inbox is a part of the view told.
+export const placeOf = (name) => (name === "inbox" ? ["told", [name]] : [name]);
+
 export const go = (view, path, query) => {
   location.hash = address(view, path, query);
 };

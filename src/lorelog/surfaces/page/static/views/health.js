@@ -72,12 +72,14 @@ function DaemonTile({ daemon }) {
 
 const HOST_KINDS = { current: "trust", native: "trust", stale: "warn", missing: "" };
 
+export const captureOf = (host) => (host.last_capture ? s.captured(showDate(host.last_capture), host.today) + (host.installed === "missing" ? s.backfillOnly : "") : s.nothingCaptured);
+
 function HostsTile({ hosts, status }) {
   if (!hosts) return html`<${Tile} title=${s.hosts}><${Skeleton} lines=${3} /><//>`;
   const isHere = (host) => host.found || host.installed !== "missing" || host.last_capture;
   const [here, absent] = [hosts.hosts.filter(isHere), hosts.hosts.filter((host) => !isHere(host))];
   return html`<${Tile} title=${s.hosts} state=${status?.waiting ? html`<${Chip} kind="warn">${s.waiting(status.waiting)}<//>` : null}>
-    ${here.length > 0 && html`<dl class="facts">${here.map((host) => html`<${Fact} name=${host.title}><${Chip} kind=${HOST_KINDS[host.installed]}>${s.installed[host.installed] || host.installed}<//> <span class="muted">${host.last_capture ? s.captured(showDate(host.last_capture), host.today) : s.nothingCaptured}</span><//>`)}</dl>`}
+    ${here.length > 0 && html`<dl class="facts">${here.map((host) => html`<${Fact} name=${host.title}><${Chip} kind=${HOST_KINDS[host.installed]}>${s.installed[host.installed] || host.installed}<//> <span class="muted">${captureOf(host)}</span><//>`)}</dl>`}
     ${absent.length > 0 && html`<p class="muted small">${s.absent(absent.map((host) => host.title).join(", "))}</p>`}<//>`;
 }
 
@@ -245,7 +247,7 @@ function Plot({ days, series, stacked = false, format, label, unit }) {
   }, [days.join(), JSON.stringify(series), theme.value]);
   const rows = days.map((day, index) => ({ day, values: series.map((each) => each.values[index]) })).filter((row) => row.values.some(Boolean));
   return html`<div class="canvas" ref=${ref}></div>
-    <p class="legend small">${series.length > 1 && series.map((each) => html`<span><i class="dot c${each.colour}"></i>${visible(each.label)}</span>`)}<span class="read-out muted mono" aria-hidden="true"></span></p>
+    <p class="legend small">${series.length > 1 && series.map((each) => html`<span><i class="dot" style=${{ background: `var(${each.colour})` }}></i>${visible(each.label)}</span>`)}<span class="read-out muted mono" aria-hidden="true"></span></p>
     <details class="as-table"><summary class="small">${s.asTable}</summary><div class="scroll" tabIndex="0" role="region" aria-label=${label}><table><caption class="sr-only">${label}</caption><thead><tr><th scope="col">${s.day}</th>${series.map((each) => html`<th scope="col" class="number">${visible(each.label)}</th>`)}</tr></thead>
       <tbody>${rows.slice(-60).reverse().map((row) => html`<tr><th scope="row">${row.day}</th>${row.values.map((value) => html`<td class="number">${format(value)}</td>`)}</tr>`)}</tbody></table></div></details>`;
 }

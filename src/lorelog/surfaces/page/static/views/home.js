@@ -39,20 +39,20 @@ function LastSession() {
 function Waiting() {
   const load = useCall("review.list", { limit: 3 }, ["memories", "deliveries"]);
   const { items = [], total_count: total = 0 } = load.data || {};
-  return html`<${Part} icon="inbox" title=${t.home.waiting} aside=${total > 0 && html`<span class="badge">${total.toLocaleString("en")}</span>`} load=${load} href=${address("told", ["inbox"])} link=${t.told.tabs.inbox}>${() =>
+  return html`<${Part} icon="inbox" title=${t.home.waiting} aside=${total > 0 && html`<span class="badge">${total.toLocaleString("en")}</span>`} load=${load} href=${address("told", ["inbox"])} link=${t.nav.inbox}>${() =>
     items.length
       ? html`<ul class="home-list">${items.map((item) => html`<${Row} key=${`${item.kind} ${item.id}`} href=${address("told", ["inbox"])} end=${html`<span class="muted small">${t.told.kindsOf[item.kind]}</span>`}><${Inline} text=${item.text} /><//>`)}</ul>
-        ${total > items.length && html`<p class="muted small">${t.home.moreWait(total - items.length)}</p>`}`
+        ${total > items.length && html`<p class="small"><a href=${address("told", ["inbox"])}>${t.home.moreWait(total - items.length)}</a></p>`}`
       : html`<p class="muted">${t.told.inboxEmpty}</p>`}<//>`;
 }
 
 function Shown() {
   const load = useCall("delivery.list", { limit: 40 }, ["deliveries", "memories"]);
-  const { deliveries = [], total_count: total = 0, total_tokens: tokens = 0 } = load.data || {};
+  const { deliveries = [], total_count: total = 0 } = load.data || {};
   const shown = deliveries.flatMap((each) => each.memories.map((memory) => ({ ...memory, at: each.at, host: each.host })));
   const newest = [...new Map(shown.toReversed().map((memory) => [memory.id, memory])).values()].toReversed().sort((a, b) => Number(b.used === true) - Number(a.used === true)).slice(0, FEW);
-  const use = (memory) => (memory.used ? t.card.used : memory.used === false ? t.card.unused : "");
-  return html`<${Part} icon="told" title=${t.home.shown} aside=${total > 0 && t.told.total(total, tokens)} load=${load} href=${address("told")} link=${t.told.tabs[""]}>${() =>
+  const use = (memory) => (memory.used ? t.card.used : memory.used === false ? t.card.unused : t.card.unknownUse);
+  return html`<${Part} icon="told" title=${t.home.shown} aside=${total > 0 && t.home.shownOf(newest.length, total)} load=${load} href=${address("told")} link=${t.told.tabs[""]}>${() =>
     newest.length
       ? html`<ul class="home-list">${newest.map((memory) => html`<${Row} key=${memory.id} href=${address("memory", [memory.id])} end=${html`<span class="use ${memory.used ? "yes" : ""}">${use(memory)}</span>`}><${Type} type=${memory.type} /> <${Inline} text=${memory.text} /><//>`)}</ul>`
       : html`<p class="muted">${t.told.empty}</p>`}<//>`;

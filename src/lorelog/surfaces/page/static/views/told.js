@@ -15,11 +15,10 @@ const PARTS = { balance: Balance, rules: Rules, failures: Failures, guards: Guar
 
 export default function Told() {
   const part = PARTS[route.value.path[0]] ? route.value.path[0] : "";
-  const { data: waiting } = useLoad((abort) => call("review.list", { limit: 1, all_projects: everywhere.value }, abort), [project.value, everywhere.value, revision.value.memories, revision.value.deliveries]);
   const Part = PARTS[part] || Sessions;
   return html`<div class="told">
-    <header class="view-head"><h1>${t.told.title}</h1>
-      <nav class="tabs" aria-label=${t.told.parts}>${Object.entries(t.told.tabs).map(([name, label]) => html`<a href=${address("told", name ? [name] : [])} aria-current=${name === part ? "page" : null}>${label}${name === "inbox" && waiting?.total_count ? html` <span class="badge">${waiting.total_count}</span>` : ""}</a>`)}</nav>
+    <header class="view-head"><h1>${part === "inbox" ? t.nav.inbox : t.nav.told}</h1>
+      ${part !== "inbox" && html`<nav class="tabs" aria-label=${t.told.parts}>${Object.entries(t.told.tabs).map(([name, label]) => html`<a href=${address("told", name ? [name] : [])} aria-current=${name === part ? "page" : null}>${label}</a>`)}</nav>`}
     </header>
     <${Part} /></div>`;
 }
