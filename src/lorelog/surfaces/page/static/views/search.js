@@ -1,7 +1,7 @@
 // Search as you type, and home: the same box, with what is new below it. Without a question, the newest memories are listed. On a
 // wide screen the selected memory is shown beside the list.
 
-import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Day, Icon, Inline, Notice, ErrorNotice, RelevanceBar, Type, splitTitle, isTime, visible, inlineText, baseName } from "../ui.js";
+import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Day, Icon, Inline, Notice, ErrorNotice, RelevanceBar, Type, splitTitle, isTime, visible, inlineText, baseName, shortId } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
 import { route, refine, go, enter, address, everywhere } from "../state.js";
 import { t } from "../texts.js";
@@ -121,6 +121,7 @@ export default function Search() {
   const notes = data?.notes || [];
   return html`<div class="search ${home ? "home" : hits.length ? "" : "empty"}">
     <h1 class=${home ? "" : "sr-only"}>${home ? html`${t.home.title} <span>${new Date().toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long" })}</span>` : t.nav.search}</h1>
+    ${home && html`<p class="muted">${t.home.intro}</p>`}
     <header class="search-head">
       <div class="search-box"><${Icon} name="search" /><input ref=${input} type="search" value=${text} placeholder=${t.search.placeholder} aria-label=${t.search.label}
         autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${write} onKeyDown=${typed} /><kbd>${home ? paletteKey : "/"}</kbd></div>
@@ -131,12 +132,13 @@ export default function Search() {
         ${error && html`<${ErrorNotice} error=${error} />`}
         ${data?.nothing_relevant && data.hits.length > 0 && html`<${Notice} kind="calm" title=${data.nothing_relevant}><p>${t.search.weakWhy}</p>
           ${folded && html`<button type="button" class="unfold" onClick=${() => setUnfolded(data.question)}>${t.search.unfold(data.hits.length)}</button>`}<//>`}
-        ${notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
+        ${notes.filter((note) => !hits.length || !isCoverage(note)).map((note) => html`<${Notice}><${Note} text=${note} /><//>`)}
         ${data && !folded && !hits.length && !notes.length && html`<${Notice} kind="calm" title=${data.listed ? "" : t.search.nothing}><p>${data.listed ? t.search.emptyStore : t.search.weakWhy}</p><//>`}
         ${hits.length > 0 ? html`<${LongList} items=${hits} heightOf=${heightOf} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
           onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
           onEnd=${data.more && (data.listed ? limit < MAX_LIST : k < MAX_HITS) ? more : null}
           Row=${Hit} />` : html`<span class="grow"></span>`}
+        ${hits.length > 0 && notes.filter(isCoverage).map((note) => html`<p class="results-foot muted">${visible(note.replace("chunks", "sections"))}</p>`)}
         <footer class="results-foot muted"><span class="count" aria-live="polite">${data ? countOf(data, hits, folded) : t.loading}</span>${loading && data ? html`<span class="busy">…</span>` : ""}
           ${hits.length > 0 && !data.listed && html`<span class="legend-line"><i class="relevance-key"></i>${t.search.legend}</span>`}</footer>
       </section>
@@ -145,6 +147,13 @@ export default function Search() {
       </section>
     </div>`}
   </div>`;
+}
+
+const isCoverage = (note) => /^[\d,]+ of [\d,]+ chunks have|^vectors are being/.test(note);
+
+function Note({ text }) {
+  const [id] = text.match(/^[0-9a-f]{16}\b/) || [""];
+  return html`${id && html`<a class="mono" href=${address("memory", [id])}>${shortId(id)}</a>`}${visible(text.slice(id.length))}`;
 }
 
 // How many there are, of how many, and how long it took.
