@@ -73,12 +73,12 @@ function memoryVerbs(section, open) {
   const copy = (text) => navigator.clipboard.writeText(text).then(() => say(t.copied), (error) => say(error.message));
   return [
     { name: t.card.edit, key: "e", icon: "edit", act: () => open("edit") },
-    { name: t.card.delete, key: "x", icon: "delete", act: () => deleteMemory(section) },
+    { name: t.card.delete, does: t.card.deleteDoes, key: "x", icon: "delete", act: () => deleteMemory(section) },
     { name: t.card.supersede, key: "s", icon: "replace", act: () => open("supersede") },
     { name: t.card.expire, icon: "expire", act: () => open("expire") },
     { name: t.card.openEditor, icon: "open", act: () => openEditor(section) },
     { name: t.card.copyText, icon: "copy", act: () => copy(withoutAnchor(section.content).text) },
-    { name: t.card.forget, icon: "forget", danger: true, act: () => open("forget") },
+    { name: t.card.forget, does: t.card.forgetDoes, icon: "forget", danger: true, act: () => open("forget") },
   ];
 }
 

@@ -10,20 +10,22 @@ import { Table } from "./told_table.js";
 export function Guards() {
   const [adding, setAdding] = useState(false);
   const { data, error } = useLoad((abort) => call("guard.list", { all_projects: everywhere.value }, abort), [everywhere.value, project.value, revision.value.deliveries]);
+  const { data: inbox } = useLoad((abort) => call("review.list", { kind: "guard", limit: 200, all_projects: everywhere.value }, abort), [data]);
+  const waits = new Set((inbox?.items || []).map(({ id }) => id));
   useKeys({ Escape: () => go("told") });
   return html`
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${!data && !error && html`<${Skeleton} lines=${6} />`}
     ${(data?.notices || []).map((notice) => html`<${Notice} kind="warn">${visible(notice)}<//>`)}
     ${data && !data.guards.length && html`<${Notice} kind="calm"><p>${t.told.noGuards}</p><//>`}
-    <ul class="guards">${(data?.guards || []).map((guard, index) => html`<${Guard} key=${guard.id} guard=${guard} open=${index === 0} />`)}</ul>
+    <ul class="guards">${(data?.guards || []).map((guard, index) => html`<${Guard} key=${guard.id} guard=${guard} waits=${waits.has(guard.id)} open=${index === 0} />`)}</ul>
     <p><button type="button" onClick=${() => setAdding(true)}>${t.told.addGuard}</button></p>
     ${adding && html`<${AddGuard} onClose=${() => setAdding(false)} />`}`;
 }
 
 const scope = (guard) => (guard.project ? { project: guard.project } : {});
 
-function Guard({ guard, open }) {
+function Guard({ guard, waits, open }) {
   const [error, setError] = useState(null);
   const act = async (op, args, text, undo = null) => {
     try {
@@ -48,6 +50,7 @@ function Guard({ guard, open }) {
     <div class="guard-head">
       <h2 class="guard-message" dir="auto"><${Inline} text=${guard.message} /></h2>
       <${Chip} kind=${on ? (guard.action === "block" ? "bad" : "warn") : ""}>${on ? t.told.action[guard.action] : t.told.guardState[guard.state] || guard.state}<//>
+      ${waits && html`<a class="chip warn" href=${address("told", ["inbox"], { kind: "guard" })}>${t.told.waits}</a>`}
       ${guard.dismissals > 0 && html`<${Chip} kind="warn">${t.told.dismissals(guard.dismissals)}<//>`}
     </div>
     <p class="line small muted"><${Conditions} guard=${guard} /><span class="grow"></span>
@@ -60,6 +63,7 @@ function Guard({ guard, open }) {
         <button type="button" onClick=${() => act("guard.enable", { action: "block" }, t.told.saySwitched("on"))}>${t.told.turnOnBlock}</button>`}
       ${on && html`<button type="button" onClick=${() => act("guard.dismiss", {}, t.told.sayDismissed)}>${t.told.dismiss}</button>`}
       <button type="button" class="danger" onClick=${() => act("guard.remove", {}, t.told.sayRemoved, restore)}>${t.told.remove}</button>
+      ${on && html`<span class="muted small">${t.told.dismiss}: ${t.told.dismissDoes}</span>`}
     </div>
     <${BackTest} id=${guard.id} project=${guard.project} open=${open} />
   </li>`;
@@ -70,12 +74,14 @@ export function Conditions({ guard }) {
   return html`<span class="conditions">${parts.map(([name, value]) => html`<span class="muted">${t.told.conditions[name]}</span> <code>${visible(value)}</code> `)}</span>`;
 }
 
+const verdictOf = (reply) => (reply.hit_count ? t.told.caught(reply.hit_count, reply.total, reply.corrected) : reply.verdict);
+
 // Replay a guard over all captured calls, when it is opened: that may read many conversations.
 export function BackTest({ id, project: place, open = false }) {
   const [shown, setShown] = useState(open);
   const { data, error } = useLoad((abort) => (shown ? call("guard.test", { id, limit: 20, ...(place ? { project: place } : {}) }, abort) : null), [id, shown]);
   return html`<details class="back-test" open=${shown} onToggle=${(event) => setShown(event.currentTarget.open)}>
-    <summary>${t.told.test}${data && html`: <strong>${visible(data.verdict)}</strong>`}</summary>
+    <summary>${t.told.test}${data && html`: <strong>${visible(verdictOf(data))}</strong>`}</summary>
     ${shown && !data && !error && html`<p class="muted small">${t.told.testing}</p>`}
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${data && html`
@@ -158,7 +164,7 @@ function AddGuard({ onClose }) {
     ${Object.entries(t.told.guardFields).map(([name, label]) => html`<label>${label}<input name=${name} class=${name === "message" ? "" : "mono"} maxlength=${name === "message" ? 400 : 300} value=${fields[name]} onInput=${set(name)} autocomplete="off" /></label>`)}
     <label class="inline"><input type="checkbox" checked=${fields.block} onChange=${set("block")} /> ${t.told.guardBlocks}</label>
     ${error && html`<${ErrorNotice} error=${error} />`}
-    ${tested && html`<${Notice} kind=${tested.refused ? "warn" : "calm"} title=${visible(tested.verdict)}>${tested.refused && html`<p>${visible(tested.refused)}</p>`}<//>`}
+    ${tested && html`<${Notice} kind=${tested.refused ? "warn" : "calm"} title=${visible(verdictOf(tested))}>${tested.refused && html`<p>${visible(tested.refused)}</p>`}<//>`}
     <footer><button type="button" onClick=${test}>${t.told.test}</button><button type="submit" class="primary" disabled=${!fields.message.trim()}>${t.told.add}</button></footer>
   </form><//>`;
 }
