@@ -1,10 +1,11 @@
 // Settings: first the agents and the ten that people change, then all. Each value has its origin, and is changed in your file or the
 // project's with the checks of `lorelog config`.
 
-import { html, useState, useLoad, useKeys, useRef, useEffect, Chip, Copy, ErrorNotice, Notice, Skeleton, visible, showDate } from "../ui.js";
-import { call, revision, project } from "../api.js";
+import { html, useState, useLoad, useKeys, useRef, useEffect, Chip, Copy, ErrorNotice, Notice, Skeleton, visible, baseName } from "../ui.js";
+import { call, revision, project, session } from "../api.js";
 import { route, refine, address, say } from "../state.js";
 import { t } from "../texts.js";
+import { captureOf } from "./health.js";
 
 const s = t.settings;
 
@@ -25,7 +26,7 @@ export default function SettingsView() {
   const rest = shown.filter((setting) => !first.includes(setting));
   const line = (setting, label) => html`<${Setting} key=${setting.key} setting=${setting} label=${label} files=${data} open=${edit === setting.key} onChanged=${() => setVersion(version + 1)} />`;
   const list = (section) => rest.filter((setting) => setting.section === section);
-  return html`<div class="settings"><header class="settings-head"><div class="line"><h1>${t.nav.settings}</h1><span class="grow"></span>${data && html`<${Copy} text=${data.user_file} title=${s.yours}>${visible(data.user_file)}<//>`}</div>
+  return html`<div class="settings"><header class="settings-head"><div class="line"><h1>${t.nav.settings}</h1><span class="grow"></span>${data && html`<${Copy} text=${data.user_file} title=${`${s.yours}: ${visible(data.user_file)}`}>${visible(shortFile(data.user_file))}<//>`}</div>
       <div class="filters"><input ref=${field} type="search" aria-label=${s.search} placeholder=${s.search} value=${q} onInput=${(event) => refine({ q: event.currentTarget.value })} />
         <label class="inline"><input type="checkbox" checked=${Boolean(changed)} onChange=${(event) => refine({ changed: event.currentTarget.checked ? "yes" : "" })} />${s.onlyChanged}</label>
         ${data && html`<span class="muted small" aria-live="polite">${s.counts(shown.length, all.length, all.filter(isChanged).length)}</span>`}</div></header>
@@ -58,13 +59,21 @@ function Agents() {
     ${!data && html`<${Skeleton} lines=${3} />`}
     ${data && !here.length && html`<p class="muted">${s.noAgents}</p>`}
     ${here.length > 0 && html`<ul class="plain-list">${here.map((host) => html`<li class="line"><strong>${visible(host.title)}</strong><${Chip} kind=${{ current: "trust", native: "trust", stale: "warn" }[host.installed] || ""}>${t.health.installed[host.installed] || host.installed}<//>
-      <span class="muted small">${host.last_capture ? t.health.captured(showDate(host.last_capture), host.today) : t.health.nothingCaptured}</span><span class="grow"></span>
+      <span class="muted small">${captureOf(host)}</span><span class="grow"></span>
       ${["missing", "stale"].includes(host.installed) && html`<${Copy} text=${`lorelog hosts install ${host.host}`} />`}</li>`)}</ul>`}
   </section>`;
 }
 
 const LAYER_KINDS = { user: "type", project: "type", environment: "warn", flag: "warn" };
-const shownValue = (setting) => (setting.value === "" || setting.value?.length === 0 ? s.empty : setting.text);
+const said = (setting, value) => (value === "" || value?.length === 0 ? s.empty : setting.kind === "true or false" ? s.switched[value] : value);
+const shownValue = (setting) => said(setting, setting.value?.length === 0 ? "" : setting.text);
+
+// Without the path to the user's home, the project or the folder of lorelog.
+function shortFile(file) {
+  const below = (folder) => folder && file.startsWith(`${folder}/`) && baseName(folder) + file.slice(folder.length);
+  const short = file.replace(/^\/(root|(home|Users)\/[^/]+)(?=\/)/, "~");
+  return short !== file ? short : below(project.value || session.value?.project) || below(session.value?.home) || file;
+}
 
 // One of the first ten has its name in words, with its key below; its own meaning says what a person decides.
 function Setting({ setting, label, files, open, onChanged }) {
@@ -111,10 +120,10 @@ function Editor({ setting, files, onChanged }) {
     <div class="line"><${Value} setting=${setting} value=${value} onChange=${setValue} />
       <button class="primary">${t.save}</button>
       ${setting.layer !== "default" && html`<button type="button" onClick=${() => write({})} title=${s.removeHelp}>${s.remove}</button>`}</div>
-    ${setting.project_allowed && html`<div class="line small" role="radiogroup" aria-label=${s.where}>${[[false, s.forMe, files.user_file], [true, s.forProject, files.project_file]].map(([of, text, file]) => html`<label class="inline"><input type="radio" name="where" checked=${local === of} onChange=${() => setLocal(of)} />${text} <span class="mono">${visible(file)}</span></label>`)}</div>`}
+    ${setting.project_allowed && html`<div class="line small" role="radiogroup" aria-label=${s.where}>${[[false, s.forMe, files.user_file], [true, s.forProject, files.project_file]].map(([of, text, file]) => html`<label class="inline"><input type="radio" name="where" checked=${local === of} onChange=${() => setLocal(of)} />${text} <span class="mono" title=${visible(file)}>${visible(shortFile(file))}</span></label>`)}</div>`}
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${notes.map((note) => html`<${Notice} kind="warn">${visible(note)}<//>`)}
-    <p class="muted small">${s.accepts(visible(setting.accepts))} · ${s.default(visible(Array.isArray(setting.default) ? JSON.stringify(setting.default) : setting.default === "" ? s.empty : String(setting.default)))} · <span class="mono">${setting.variable}</span>${setting.layer === "environment" ? html` · ${s.overridden}` : null}</p>
+    <p class="muted small">${s.accepts(visible(setting.accepts))} · ${s.default(visible(Array.isArray(setting.default) ? JSON.stringify(setting.default) : String(said(setting, setting.default))))} · <span class="mono">${setting.variable}</span>${setting.layer === "environment" ? html` · ${s.overridden}` : null}</p>
   </form>`;
 }
 
@@ -124,7 +133,7 @@ function Value({ setting, value, onChange }) {
   const choices = setting.kind === "true or false" ? ["true", "false"] : setting.choices;
   if (choices.length && setting.kind !== "list of texts") {
     const all = choices.includes(value) ? choices : [value, ...choices];
-    return html`<select aria-label=${label} value=${value} onChange=${(event) => onChange(event.currentTarget.value)}>${all.map((choice) => html`<option value=${choice}>${choice === "" ? s.empty : choice}</option>`)}</select>`;
+    return html`<select aria-label=${label} value=${value} onChange=${(event) => onChange(event.currentTarget.value)}>${all.map((choice) => html`<option value=${choice}>${said(setting, choice)}</option>`)}</select>`;
   }
   return html`<input class="mono grow" aria-label=${label} value=${value} inputmode=${setting.kind.includes("number") ? "decimal" : "text"} autocomplete="off" spellcheck=${false} onInput=${(event) => onChange(event.currentTarget.value)} />`;
 }
