@@ -120,9 +120,9 @@ def test_keys_lead_through_all_views(page: PageWorld) -> None:
     """The digits open the views, ? tells the keys, Escape closes that, and / leads to the search from everywhere."""
     tab = open_view(page, "search")
     tab.run("document.activeElement.blur()")
-    for number, view in enumerate(VIEWS, start=1):
+    for number, view in enumerate((*VIEWS[:4], "told", *VIEWS[4:]), start=1):
         tab.press(str(number))
-        tab.wait(f"document.querySelector('main.view-{view} h1')")
+        tab.wait(f"document.querySelector('#page:has(li:nth-child({number}) [aria-current]) .view-{view} h1')")
         tab.run("document.activeElement.blur()")
         tab.press("?")
         tab.wait("document.querySelector('dialog[open] .keys')")

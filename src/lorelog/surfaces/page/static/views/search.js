@@ -121,7 +121,7 @@ export default function Search() {
   const notes = data?.notes || [];
   return html`<div class="search ${home ? "home" : hits.length ? "" : "empty"}">
     <h1 class=${home ? "" : "sr-only"}>${home ? html`${t.home.title} <span>${new Date().toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long" })}</span>` : t.nav.search}</h1>
-    ${home && html`<p class="muted">${t.home.intro}</p>`}
+    ${home && html`<p class="muted small">${t.home.intro}</p>`}
     <header class="search-head">
       <div class="search-box"><${Icon} name="search" /><input ref=${input} type="search" value=${text} placeholder=${t.search.placeholder} aria-label=${t.search.label}
         autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${write} onKeyDown=${typed} /><kbd>${home ? paletteKey : "/"}</kbd></div>

@@ -123,7 +123,7 @@ function Editor({ setting, files, onChanged }) {
     ${setting.project_allowed && html`<div class="line small" role="radiogroup" aria-label=${s.where}>${[[false, s.forMe, files.user_file], [true, s.forProject, files.project_file]].map(([of, text, file]) => html`<label class="inline"><input type="radio" name="where" checked=${local === of} onChange=${() => setLocal(of)} />${text} <span class="mono" title=${visible(file)}>${visible(shortFile(file))}</span></label>`)}</div>`}
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${notes.map((note) => html`<${Notice} kind="warn">${visible(note)}<//>`)}
-    <p class="muted small">${s.accepts(visible(setting.accepts))} · ${s.default(visible(Array.isArray(setting.default) ? JSON.stringify(setting.default) : String(said(setting, setting.default))))} · <span class="mono">${setting.variable}</span>${setting.layer === "environment" ? html` · ${s.overridden}` : null}</p>
+    <p class="muted small">${s.accepts(visible(setting.accepts.replace("true or false", "on or off")))} · ${s.default(visible(Array.isArray(setting.default) ? JSON.stringify(setting.default) : String(said(setting, setting.default))))} · <span class="mono">${setting.variable}</span>${setting.layer === "environment" ? html` · ${s.overridden}` : null}</p>
   </form>`;
 }
 
