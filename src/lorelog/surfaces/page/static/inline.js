@@ -83,7 +83,7 @@ export function Inline({ text, spans }) {
   return inlineRuns(text || "").map((run) => run.tags.reduceRight((inner, tag) => h(tag, null, inner), marked(run, units)));
 }
 
-/* ---- the title of a memory -------------------------------------------------------------------------------------- */
+// the title of a memory
 
 const MAX_TITLE = 180;
 const MAX_HEAD = 4000; // where the first sentence is looked for

@@ -12,7 +12,7 @@ import { Icon } from "./icons.js";
 export const html = htm.bind(h);
 export { h, render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState, signal, computed, effect, batch, Inline, inlineText, isTime, splitTitle, titleOf, visible, Icon };
 
-/* ---- loading ---------------------------------------------------------------------------------------------------- */
+// loading
 
 // Load data when `deps` change. The old data stays visible until the new data is there; an outdated reply is dropped.
 export function useLoad(load, deps) {
@@ -49,7 +49,7 @@ export function useKeys(table) {
   }, []);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------- */
+// text
 
 export const plural = (count, word, many = `${word}s`) => `${count.toLocaleString("en")} ${count === 1 ? word : many}`;
 
@@ -81,7 +81,7 @@ export function showDay(date) {
 
 export const Day = ({ date }) => date ? html`<time dateTime=${date} title=${showDate(date)}>${showDay(date)}</time>` : null;
 
-/* ---- Markdown --------------------------------------------------------------------------------------------------- */
+// Markdown
 
 const TAGS = new Set("p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br em strong s code pre table thead tbody tr th td a span".split(" "));
 
@@ -111,7 +111,7 @@ export function Markdown({ text, headless = false, wiki = null }) {
   return html`<div class="markdown" dir="auto">${nodes.map((node) => build(node, wiki))}</div>`;
 }
 
-/* ---- small components ------------------------------------------------------------------------------------------- */
+// small components
 
 // A chip that can be clicked is for the mouse only: it stands in rows, where a second target for the keyboard would be in the
 // way. The memory's own page has a link for each.
@@ -242,7 +242,7 @@ export function ScoreTable({ parts, score }) {
   </tbody></table>`;
 }
 
-/* ---- a list of any length --------------------------------------------------------------------------------------- */
+// a list of any length
 
 const NEAR_END = 500;
 

@@ -41,7 +41,7 @@ export default function HealthView() {
   </div>`;
 }
 
-/* ---- the state, in four tiles ----------------------------------------------------------------------------------- */
+// the state, in four tiles
 
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 const Tile = ({ title, state, children }) => html`<section class="tile"><h2>${title}${state}</h2>${children}</section>`;
@@ -93,7 +93,7 @@ function WatchTile({ roots, daemon }) {
       ${roots.roots.length > 5 && html`<li class="muted">${s.more(roots.roots.length - 5)}</li>`}</ul><//>`;
 }
 
-/* ---- problems, each with its remedy ----------------------------------------------------------------------------- */
+// problems, each with its remedy
 
 function collectProblems(health, hosts, status, daemon) {
   const problems = (health?.checks || []).filter((check) => !check.ok || check.hint).map((check) => ({ bad: !check.ok, name: check.name, text: check.message, remedy: check.hint }));
@@ -125,7 +125,7 @@ function Checks({ checks }) {
   return html`<${Section} title=${s.fine} aside=${String(fine.length)} open=${false}><dl class="facts">${fine.map((check) => html`<${Fact} name=${visible(check.name)}>${visible(check.message)}<//>`)}</dl><//>`;
 }
 
-/* ---- plots ------------------------------------------------------------------------------------------------------ */
+// plots
 
 const count = (value) => (value >= 1e6 ? `${+(value / 1e6).toFixed(1)} M` : value >= 1000 ? `${+(value / 1000).toFixed(value < 1e4 ? 1 : 0)} k` : String(value));
 const kilobytes = (value) => (value >= 1e6 ? `${+(value / 1e6).toFixed(1)} MB` : value >= 1000 ? `${Math.round(value / 1000)} kB` : `${value} B`);

@@ -80,7 +80,7 @@ function TrustChip({ trust }) {
   return html`<${Chip} kind=${kind} title=${visible(trust.reason)}>${t.tiers[verified ? "verified_record" : trust.tier] || trust.tier}${trust.signed ? ` · ${r.signed}` : ""}${trust.tainted ? ` · ${r.tainted}` : ""}<//>`;
 }
 
-/* ---- a task ----------------------------------------------------------------------------------------------------- */
+// a task
 
 async function loadTask(id, abort) {
   const [task, state] = await Promise.all([call("task.get", { task_id: id }, abort), call("task.resume", { task_id: id }, abort)]);
@@ -113,7 +113,7 @@ function State({ state }) {
   return html`<dl class="facts">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
-/* ---- a thread of records ---------------------------------------------------------------------------------------- */
+// a thread of records
 
 // Records in the order of the ledger; replies stand below what they reply to.
 function Thread({ records, focus = "" }) {
@@ -186,7 +186,7 @@ function RecordCard({ id }) {
   </article>`;
 }
 
-/* ---- writing a record, and the wiki ----------------------------------------------------------------------------- */
+// writing a record, and the wiki
 
 function WriteDialog({ title, help, op, args = {}, quoted = "", done, onClose, onWritten }) {
   const [summary, setSummary] = useState("");

@@ -87,7 +87,7 @@ function DeliveryRows({ each, day, guard }) {
     ${index === 0 && html`<td rowSpan=${rows.length} class="number tokens">${each.tokens}</td>`}</tr>`)}</tbody>`;
 }
 
-/* ---- what each memory cost, and what was seen of its use; the most expensive first --------------------------------- */
+// what each memory cost, and what was seen of its use; the most expensive first
 
 function Balance() {
   const [limit, setLimit] = useState(FEW);
