@@ -223,7 +223,7 @@ def markdown_cases() -> Iterator[Case]:
     }
     for name, text in shapes.items():
         yield Case(f"markdown: {name}", _note(text))
-    journal = f"# 2026-01-01\n\n### 10:00\n<!-- memory:m1 -->\nwombatnote 记忆".encode()
+    journal = "# 2026-01-01\n\n### 10:00\n<!-- memory:m1 -->\nwombatnote 记忆".encode()
     bytes_of = {
         "torn character at the end": journal[:-1],
         "NUL bytes at the end": journal + b"\0" * 4096,
