@@ -166,7 +166,8 @@ class Dispatcher:
             if operation.name in _UNDOABLE and context.caller in (Caller.TERMINAL, Caller.PAGE):
                 from lorelog.operations.lifecycle import note_own_change
 
-                note_own_change(engine, operation.name, request, value)
+                with suppress(LorelogError):  # what was done is done, whether it can be noted or not
+                    note_own_change(engine, operation.name, request, value)
             return value
 
 

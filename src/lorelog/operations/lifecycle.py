@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.caller import checked_origin
-from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged
+from lorelog.core.errors import DailyLimitReached, LorelogError, ModelError, NotFound, SourceChanged
 from lorelog.core.memory import (
     CompactOptions,
     CompactReply,
@@ -350,6 +350,9 @@ def _own_decisions(engine: Engine, decisions: Iterable[Any]) -> Iterator[OwnChan
 
 def take_back(engine: Engine, change: OwnChange) -> None:
     """Take a change back that is not an import. Raise LorelogError if that is not possible any more."""
+    if not change.step:
+        hint = "'lorelog undo' again takes back what you did before"
+        raise LorelogError(f"what you {change.what} cannot be taken back: its earlier state is not kept", hint=hint)
     memories, log = engine.memories(), ReviewLog(engine.place.tenant_folder)
     for identity in reversed(change.ids):
         if change.step == "wait":

@@ -374,27 +374,7 @@ _HASH = re.compile(
     r"(?<![0-9a-f])(?=[0-9-]{0,40}[a-f])(?=[a-f-]{0,40}\d)[0-9a-f]{7,128}(?:-[0-9a-f]{4,12}){0,4}(?![0-9a-z])"
 )
 """Hashes and UUIDs."""
-_UNITS = {
-    form: forms.split()[0]
-    for forms in (
-        *("ns nanosecond nanoseconds", "us µs microsecond microseconds", "ms millisecond milliseconds"),
-        *("s sec secs second seconds", "min mins minute minutes", "h hr hrs hour hours", "day days d", "week weeks"),
-        *(
-            "month months",
-            "year years",
-            "byte bytes b",
-            "kb",
-            "kib ki",
-            "mb",
-            "mib mi",
-            "gb",
-            "gib gi",
-            "tb",
-            "% percent",
-        ),
-    )
-    for form in forms.split()
-}
+_UNITS = {form: forms.split()[0] for forms in lexicon("units") for form in forms.split()}
 _MEASURE = re.compile(
     rf"(?<![\w.,:-])(?P<number>\d+(?:[.,_]\d+)*)\s?-?(?P<unit>{'|'.join(sorted(_UNITS, key=len, reverse=True))})(?!\w)",
     re.IGNORECASE,

@@ -326,20 +326,22 @@ def run_undo(args: argparse.Namespace) -> int:
             reply = {"changes": [_describe_change(args, change) for change in own]}
             return print_reply(args, reply, lambda *_: print("\n".join(map(_format_change, reply["changes"]))))
         last, described = own[0], _describe_change(args, own[0])
-        write_own_changes(place, [change for change in changes if change is not last])
-        if not last.step:
-            hint = "its earlier state is not kept; 'lorelog undo' again takes back what you did before"
-            raise LorelogError(f"this cannot be taken back: {_format_change(described)}", hint=hint)
+        earlier = [change for change in changes if change is not last]
         try:
             if last.step != "import":
                 take_back(engine, last)
-        except StoreBusy:
-            write_own_changes(place, changes)
+        except LorelogError as error:
+            if not isinstance(error, StoreBusy):  # which passes; otherwise the next undo is for what was done before
+                write_own_changes(place, earlier)
             raise
+        if last.step != "import":
+            write_own_changes(place, earlier)
     if last.step == "import":
         from lorelog.surfaces.cli.commands.transfer import undo_import
 
-        return undo_import(args, last.ids[0])
+        status = undo_import(args, last.ids[0])
+        write_own_changes(place, earlier)
+        return status
     if last.step == "show":
         described = _describe_change(args, last)
     return print_reply(
