@@ -223,7 +223,7 @@ def parse_host(word: str) -> str:
 
     host = resolve_host(word)
     if not host:
-        raise UsageError(f"there is no host {word!r}", hint=f"one of {', '.join(HOSTS)}")
+        raise UsageError(f"there is no host {word!r}", hint=f"one of {', '.join(HOSTS)}; by hand: lorelog docs hosts")
     return host
 
 
