@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-MAX_FILE_BYTES = 4_000_000
+MAX_FILE_BYTES = 4_200_000
 
 
 class Repository:

@@ -41,7 +41,7 @@ def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
     """A provider with one model rejects others; others accept any name."""
     with pytest.raises(ConfigError, match="e5-large") as caught:
         open_embedder(EmbedOptions(model="e5-large"))
-    assert "lorelog-1" in caught.value.hint
+    assert "lorelog-2" in caught.value.hint
     embedder = open_embedder(EmbedOptions(provider="openai", model="anything/at-all"))
     assert embedder.model == "anything/at-all"
 
@@ -76,7 +76,7 @@ def test_defaults_are_those_that_people_know() -> None:
         name: (provider.default_model, provider.batch_size, provider.key_variable, provider.url_variable)
         for name, provider in PROVIDERS.items()
     } == {
-        "builtin": ("lorelog-1", 32, "", ""),
+        "builtin": ("lorelog-2", 32, "", ""),
         "openai": ("text-embedding-3-small", 256, "OPENAI_API_KEY", "OPENAI_BASE_URL"),
         "google": ("gemini-embedding-001", 100, "GOOGLE_API_KEY", ""),
         "voyage": ("voyage-3-lite", 128, "VOYAGE_API_KEY", ""),

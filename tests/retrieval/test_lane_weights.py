@@ -35,7 +35,7 @@ EVIDENCE = st.builds(
     terms=st.integers(0, 2_000),
     lead=st.floats(0.0, 5.0),
 )
-BUILTIN = load_calibrations()["builtin/lorelog-1"].lanes
+BUILTIN = load_calibrations()["builtin/lorelog-2"].lanes
 NUMBERS = st.sampled_from([found.lanes for found in load_calibrations().values()])
 HOSTILE = {
     "nothing": "",

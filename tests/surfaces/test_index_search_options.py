@@ -37,13 +37,13 @@ def test_a_model_is_replaced_and_restored(otters: OtterProject) -> None:
     changed = otters.shell("index", "--reembed")
     back = otters.shell("index", "--reembed", "--rollback")
 
-    assert "Now using the vectors of builtin/lorelog-1" in changed.out
+    assert "Now using the vectors of builtin/lorelog-2" in changed.out
     assert back.out.startswith("Searches use the vectors of fake/fake-64 again; set embedding.provider to 'fake'")
     assert otters.search().json["coverage"]["with_vectors"] == 0
     otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     assert otters.search().json["coverage"] == {"chunks": 8, "with_vectors": 8}
     told = otters.shell("index", "--reembed", "--rollback", "--json").json["reembedding"]
-    assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/lorelog-1", True)
+    assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/lorelog-2", True)
     otters.shell("index", "--reembed", "--rollback")
     assert (
         otters.shell("index", "--reembed", "--drop-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"

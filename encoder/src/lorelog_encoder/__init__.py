@@ -1,10 +1,10 @@
-"""lorelog-1 as int8 ONNX, and its vocabulary: where the files are, and how to check them. Standard library only."""
+"""lorelog-2 as int8 ONNX, and its vocabulary: where the files are, and how to check them. Standard library only."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-NAME = "lorelog-1"
+NAME = "lorelog-2"
 DIMENSIONS = 384
 MAX_TOKENS = 512
 """Tokens that the model reads, the two that mark beginning and end included."""
@@ -12,8 +12,8 @@ WEIGHTS = "model.onnx"
 VOCABULARY = "vocab.txt"
 """One entry per line; its id is the number of lines before it."""
 SHA256 = {
-    WEIGHTS: "46b0286dbe7e7b2735f0b0ee665bb4038fc18975d2298629faeb7d706220d652",
-    VOCABULARY: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    WEIGHTS: "4b443b159350ec469ae74102885e68d6b46fd8a8a58da85cc02d69543d40e793",
+    VOCABULARY: "8309ba160be05e6493507783d61abb566da742d2bf80a39beeffafa49e147226",
 }
 
 

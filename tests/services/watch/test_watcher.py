@@ -451,7 +451,7 @@ def test_an_update_that_replaces_the_built_in_model_makes_new_vectors_by_itself(
         assert report is not None
         assert report.reembedding is not None
         assert report.reembedding.swapped
-        assert (state.served, state.is_outdated, engine.store.serves_model()) == ("builtin/lorelog-1", False, True)
+        assert (state.served, state.is_outdated, engine.store.serves_model()) == ("builtin/lorelog-2", False, True)
         assert engine.search("otter").notes == ()
         roll_back(engine.store)
         assert engine.maintenance().follow(change) is None or not engine.store.serves_model()

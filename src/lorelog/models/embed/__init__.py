@@ -48,7 +48,7 @@ _VENDOR_MODELS = {
 
 
 PROVIDERS: Mapping[str, EmbeddingProvider] = {
-    "builtin": EmbeddingProvider(default_model="lorelog-1", batch_size=32, accepts_folder=True),
+    "builtin": EmbeddingProvider(default_model="lorelog-2", batch_size=32, accepts_folder=True),
     **{
         name: EmbeddingProvider(
             default_model=model,

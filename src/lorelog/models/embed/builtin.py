@@ -1,4 +1,4 @@
-"""The built-in embedder (lorelog-1, int8 ONNX, run in this process, without a network) and its token counter.
+"""The built-in embedder (lorelog-2, int8 ONNX, run in this process, without a network) and its token counter.
 
 Texts are run one at a time, on as many threads as configured. The ranges of the model's activations are constants, so a text
 has the same vector in any batch, bit by bit, and batches could be used. They pay for very short texts only. Measured on one
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
 
-MODEL_NAME = "lorelog-1"
+MODEL_NAME = "lorelog-2"
 """That of lorelog_encoder; not imported, because commands that embed nothing need the name."""
-_FINGERPRINT = "e3ed49b2c9b0f42b"
+_FINGERPRINT = "62f5e2403ea494af"
 FOLDER_VARIABLE = "LORELOG_ENCODER_DIR"
 _PACKAGES_HINT = "install its packages: python -m pip install numpy onnxruntime"
 
 
 class BuiltinEmbedder:
-    """Embeds with lorelog-1, which needs a prefix that marks a text as query or passage, or with the weights of a folder."""
+    """Embeds with lorelog-2, which needs a prefix that marks a text as query or passage, or with the weights of a folder."""
 
     provider = "builtin"
 

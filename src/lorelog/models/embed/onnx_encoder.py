@@ -110,7 +110,7 @@ class BuiltinEncoder(_Encoder):
             ) from error
         self._types = _input_types(self._session)
         outputs = {output.name for output in self._session.get_outputs()}
-        # lorelog-1 pools by itself; e5-small-v2 leaves it to its user.
+        # lorelog-2 pools by itself; e5-small-v2 leaves it to its user.
         self._output, self._pooling = (
             ("sentence_embedding", "") if "sentence_embedding" in outputs else ("last_hidden_state", "mean")
         )
@@ -131,7 +131,7 @@ class BuiltinEncoder(_Encoder):
 class OptimizedModel:
     """A copy of a model as onnxruntime optimizes it on this machine: its outputs are the same, and it opens faster.
 
-    Opening lorelog-1 takes 60 ms of CPU, and 19 from the copy; all outputs are equal bit by bit. The weights are in a
+    Opening lorelog-2 takes 60 ms of CPU, and 19 from the copy; all outputs are equal bit by bit. The weights are in a
     second file, in the layout in which they are multiplied. onnxruntime maps it into memory, so that they belong to the page
     cache: all processes share them, and the system may drop them. The model's own memory is 2 MB then, instead of 25.
 
@@ -220,7 +220,7 @@ def open_session(
     """Open an ONNX file with the options used for all models. Raise one of _LOAD_ERRORS on failure.
 
     Without `is_exact`, x86 without VNNI saturates products of unsigned and signed bytes, and weights of 8 bits give other vectors.
-    lorelog-1 has weights of 7 bits, whose products never reach that limit; others need the slower, exact arithmetic.
+    lorelog-2 has weights of 7 bits, whose products never reach that limit; others need the slower, exact arithmetic.
 
     A file that is optimized already is opened as it is; `save_as` gets the optimized graph of any other, and the file
     `weights_name` beside it its weights, as they are multiplied on this machine.

@@ -161,10 +161,10 @@ def existing_reply(stored: StoredChunk) -> AddReply:
 
 MIN_COSINE, MIN_WORD_SHARE = 0.94, 0.8
 """Default thresholds: cosine, or share of common words."""
-MIN_COSINES = {"builtin/lorelog-1": 0.84}
+MIN_COSINES = {"builtin/lorelog-2": 0.84}
 """Of models whose cosines are known to lie elsewhere.
 
-Of eight pairs of notes that say the same in other words, lorelog-1 finds seven this way; the eighth shares no words. Of 33,525 pairs of
+Of eight pairs of notes that say the same in other words, lorelog-2 finds seven this way; the eighth shares no words. Of 33,525 pairs of
 dialogue turns, man pages and functions it names one: two functions that do the same.
 """
 MAX_COMPARED = 10_000
