@@ -167,6 +167,8 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
     """True if repeating a call does harm: a client that lost the connection must not send it again."""
     warms: bool = False
     """True if a call should start the daemon."""
+    pure: bool = False
+    """True if a call changes nothing, and another process may answer for the daemon."""
     commands: tuple[ShellCommand, ...] = ()
     """Commands that call it."""
     needs: str = ""
@@ -213,6 +215,7 @@ if TYPE_CHECKING:
         writes: bool
         once: bool
         warms: bool
+        pure: bool
         needs: str
 
 
