@@ -85,18 +85,18 @@ def enable_wal(database: Connection, wait_s: float) -> None:
             return
 
 
-def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> None:
-    """Start a program in its own session, with no signal blocked or ignored. Raise OSError if it cannot be started."""
+def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> int:
+    """Start a program in its own session, with no signal blocked or ignored; return its id. Raise OSError if it cannot be started."""
     signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
-    def spawn(**group: Any) -> None:
+    def spawn(**group: Any) -> int:
         more: dict[str, Any] = {"file_actions": actions, "setsigmask": (), "setsigdef": signals, **group}
-        os.posix_spawn(words[0], words, environment, **more)
+        return os.posix_spawn(words[0], words, environment, **more)
 
     try:
-        spawn(setsid=True)
+        return spawn(setsid=True)
     except NotImplementedError:  # older macOS: a process group of its own survives the host as well
-        spawn(setpgroup=0)
+        return spawn(setpgroup=0)
 
 
 def process_activity(pid: int) -> tuple[str, str]:

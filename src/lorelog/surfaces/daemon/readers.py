@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError, error_from_code
 from lorelog.core.processes import limit_arenas, resident_bytes
 from lorelog.operations.catalogue import find_operation
@@ -182,11 +181,9 @@ class ReaderPool:
             self._readers.append(reader)
         try:
             channels[0].send([name for name in sys.modules if name.startswith((*_PRELOADED, *_LIBRARIES))])
-            failure = "" if channels[0].recv() == VERSION else "has another version"
+            channels[0].recv()
         except (OSError, EOFError):
-            failure = "did not start"
-        if failure:
-            self._end(reader, failure)
+            self._end(reader, "did not start")
         with self._lock:
             reader.channels, reader.used_at = channels, time.monotonic()
 
@@ -271,7 +268,7 @@ def main(descriptors: list[int]) -> None:
     resources = ResourcePool()
     threading.excepthook = lambda failure: None  # of work beside requests that needs to write
     sys.addaudithook(_refuse_writes)
-    channels[0].send(VERSION)
+    channels[0].send(None)
     for channel in channels[1:]:
         threading.Thread(target=_serve, args=(channel, resources), daemon=True).start()
     _serve(channels[0], resources)
