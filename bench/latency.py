@@ -1,8 +1,9 @@
 """Latency of warm commands: lorelog's daemon and memsearch's command, in one run.
 
 Four commands take turns, each a process of its own as a shell or a hook starts it: a bare interpreter, memsearch's
-search, lorelog's search through the daemon, and lorelog's search on its own. Then sixteen clients ask at once, and ten
-thousand operations show whether the daemon grows. Exits with 1 when a target is missed.
+search, lorelog's search through the daemon, and lorelog's search on its own. Then one, four and sixteen clients ask at once, of a daemon
+that starts no reader process and of one that does, and ten thousand operations show whether the daemon grows. Exits with 1
+when a target is missed.
 
     python bench/latency.py [--rival-env DIR] [--entries 2000] [--rounds 20] [--only lorelog]
 """
@@ -33,7 +34,14 @@ COLD_LEXICAL_S, COLD_BUILTIN_S = 0.120, 0.400
 """Most CPU time of a search without the daemon."""
 AT_ONCE_A_SECOND, AT_ONCE_P99_S = 150, 0.200
 GROWTH = 1.10
-CLIENTS = 16
+CLIENTS = (1, 4, 16)
+LANES = ("hybrid", "lexical")
+WITHOUT_READERS = """
+from sys import argv
+from lorelog.surfaces.daemon import process, readers
+readers._MAX_READERS = 0
+process.main(["--home", argv[1]])
+"""
 BUILTIN = "the built-in model"
 ASKED_BY_EACH = 60
 MANY = 10_000
@@ -46,7 +54,7 @@ def main() -> int:
     """Measure everything and print the tables."""
     options = _arguments()
     if options.client:
-        return _be_client(*options.client, asked=options.asked)
+        return _be_client(*options.client, asked=options.asked, lane=options.lane)
     verdicts = Verdicts()
     with tempfile.TemporaryDirectory(prefix="latency-") as made, embedding_service() as service:
         place = Path(made)
@@ -69,8 +77,7 @@ def main() -> int:
             ("the same embedding service", _warm(ours)),
             (BUILTIN, _with_builtin(_warm(ours), ours.home)),
         ):
-            with _daemon(environment, corpus):
-                _at_once(title, environment, corpus, options.asked, verdicts)
+            _many_at_once(title, environment, corpus, options.asked, verdicts)
         with _daemon(_warm(ours), corpus) as pid:
             _growth(ours, corpus, pid, options, verdicts)
     print(f"\n{verdicts.table()}")
@@ -88,6 +95,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--operations", type=int, default=MANY, metavar="N", help="operations of the long run (10000)")
     parser.add_argument("--quiet", type=float, default=QUIET_S, metavar="S", help="seconds before memory is read (20)")
+    parser.add_argument("--lane", default="hybrid", help=argparse.SUPPRESS)
     parser.add_argument("--client", nargs=2, metavar=("DIRECTORY", "NUMBER"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -175,10 +183,14 @@ def _with_builtin(environment: Mapping[str, str], home: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _daemon(environment: Mapping[str, str], directory: Path) -> Iterator[int]:
+def _daemon(environment: Mapping[str, str], directory: Path, *, readers: bool = True) -> Iterator[int]:
     """Start a daemon before the measurement and stop it afterwards."""
     program = own_program()
-    require(run([program, "daemon", "start", "--json"], environment, directory), "daemon start")
+    if readers:
+        require(run([program, "daemon", "start", "--json"], environment, directory), "daemon start")
+    else:
+        words = [sys.executable, "-c", WITHOUT_READERS, environment["LORELOG_HOME"]]
+        subprocess.run(words, env=dict(environment), check=True, stderr=subprocess.DEVNULL)
     try:
         status = json.loads(
             require(run([program, "daemon", "status", "--json"], environment, directory), "status").output
@@ -191,9 +203,56 @@ def _daemon(environment: Mapping[str, str], directory: Path) -> Iterator[int]:
 # -- at once -------------------------------------------------------------------------------------------------------------
 
 
-def _at_once(title: str, environment: Mapping[str, str], corpus: Path, asked: int, verdicts: Verdicts) -> None:
-    """Sixteen processes send requests at once, repeatedly. They begin together, when all of them have started."""
-    words = [sys.executable, str(Path(__file__).resolve()), "--asked", str(asked), "--client", str(corpus)]
+def _many_at_once(title: str, environment: Mapping[str, str], corpus: Path, asked: int, verdicts: Verdicts) -> None:
+    """Ask with one, four and sixteen clients at once, without reader processes and with them."""
+    print(f"\n**clients at once, {asked} different questions each, {title}**\n")
+    print(
+        "| lane | clients | readers | errors | questions a second | median | p99 | CPU a question | memory, shared pages in parts |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|---|")
+    told: dict[tuple[str, int], list[tuple[float, float, int]]] = {}
+    for readers in (False, True):
+        with _daemon(environment, corpus, readers=readers):
+            for lane in LANES:
+                _at_once(environment, corpus, asked, CLIENTS[-1], lane)  # loads the model, and starts the readers
+                for clients in CLIENTS:
+                    seconds, took, errors, cpu_s, memory = _at_once(environment, corpus, asked, clients, lane)
+                    rate, p99 = len(seconds) / took, seconds[int(len(seconds) * 0.99)]
+                    told.setdefault((lane, clients), []).append((rate, p99, errors))
+                    print(
+                        f"| {lane} | {clients} | {len(memory) - 1} | {errors} | {rate:.0f} | {_ms(median(seconds))} "
+                        f"| {_ms(p99)} | {_ms(cpu_s / len(seconds))} | {', '.join(f'{size / 1e6:.0f} MB' for size in memory)} |"
+                    )
+    what, headline = f"{CLIENTS[-1]} clients at once, hybrid, {title}", title == BUILTIN
+    (without, _, _), (rate, p99, errors) = told["hybrid", CLIENTS[-1]]
+    verdicts.judge(f"{what}: errors", str(errors), "none", met=errors == 0)
+    verdicts.judge(
+        f"{what}: questions a second",
+        f"{rate:.0f} ({rate / without:.2f}x those without readers)",
+        f">= {AT_ONCE_A_SECOND}",
+        met=rate >= AT_ONCE_A_SECOND,
+        headline=headline,
+    )
+    verdicts.judge(f"{what}: p99", _ms(p99), f"<= {_ms(AT_ONCE_P99_S)}", met=p99 <= AT_ONCE_P99_S, headline=headline)
+
+
+def _at_once(
+    environment: Mapping[str, str], corpus: Path, asked: int, count: int, lane: str
+) -> tuple[list[float], float, int, float, list[int]]:
+    """Have processes ask at once, repeatedly; they begin together, when all of them have started.
+
+    Return the sorted times of the questions, the time of all, the errors, the CPU time of daemon and readers, and the memory of each.
+    """
+    words = [
+        sys.executable,
+        str(Path(__file__).resolve()),
+        "--asked",
+        str(asked),
+        "--lane",
+        lane,
+        "--client",
+        str(corpus),
+    ]
     clients = [
         subprocess.Popen(
             [*words, str(number)],
@@ -202,11 +261,12 @@ def _at_once(title: str, environment: Mapping[str, str], corpus: Path, asked: in
             stdout=subprocess.PIPE,
             text=True,
         )
-        for number in range(CLIENTS)
+        for number in range(count)
     ]
     for client in clients:
         assert client.stdout is not None
         client.stdout.readline()
+    used = {pid: _cpu_s(pid) for pid in _processes(environment, corpus)}
     started = time.perf_counter()
     for client in clients:
         assert client.stdin is not None
@@ -214,38 +274,43 @@ def _at_once(title: str, environment: Mapping[str, str], corpus: Path, asked: in
         client.stdin.flush()
     told = [json.loads(client.communicate()[0] or '{"errors": 1, "seconds": []}') for client in clients]
     took = time.perf_counter() - started
+    pids = _processes(environment, corpus)
+    cpu_s = sum(_cpu_s(pid) - used.get(pid, 0.0) for pid in pids)
     seconds = sorted(second for item in told for second in item["seconds"])
-    errors = sum(item["errors"] for item in told)
-    rate, p99 = len(seconds) / took, seconds[int(len(seconds) * 0.99)]
-    print(f"\n**{CLIENTS} clients at once, {asked} different questions each, {title}**\n")
-    print("| questions | errors | questions a second | median | p99 |\n|--:|--:|--:|--:|--:|")
-    print(f"| {len(seconds)} | {errors} | {rate:.0f} | {_ms(median(seconds))} | {_ms(p99)} |")
-    what = f"{CLIENTS} clients at once, hybrid, {title}"
-    headline = title == BUILTIN
-    verdicts.judge(f"{what}: errors", str(errors), "none", met=errors == 0)
-    verdicts.judge(
-        f"{what}: questions a second",
-        f"{rate:.0f}",
-        f">= {AT_ONCE_A_SECOND}",
-        met=rate >= AT_ONCE_A_SECOND,
-        headline=headline,
-    )
-    verdicts.judge(f"{what}: p99", _ms(p99), f"<= {_ms(AT_ONCE_P99_S)}", met=p99 <= AT_ONCE_P99_S, headline=headline)
+    return seconds, took, sum(item["errors"] for item in told), cpu_s, list(map(_proportional, pids))
 
 
-def _be_client(directory: str, number: str, *, asked: int) -> int:
+def _processes(environment: Mapping[str, str], directory: Path) -> list[int]:
+    """Return the ids of the daemon and its readers."""
+    program = own_program()
+    status = json.loads(require(run([program, "daemon", "status", "--json"], environment, directory), "status").output)
+    return [status["pid"], *(reader["pid"] for reader in status["readers"])]
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _proportional(pid: int) -> int:
+    """Return a process's memory, with its part of the pages that others map too."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def _be_client(directory: str, number: str, *, asked: int, lane: str) -> int:
     """Run queries that are not cached; print their times."""
     from lorelog.core.errors import LorelogError
     from lorelog.light import daemon_client as client
 
-    queries = questions(asked, seed=1000 + int(number))
+    queries = questions(asked, seed=hash((number, time.time())))
     print("ready", flush=True)
     sys.stdin.readline()
     seconds, errors = [], 0
     for query in queries:
         started = time.perf_counter()
         try:
-            client.call_daemon("memory.search", {"query": f"{query} {number}"}, directory=directory)
+            client.call_daemon("memory.search", {"query": f"{query} {number}", "lane": lane}, directory=directory)
         except LorelogError as error:
             print(error, file=sys.stderr)
             errors += 1

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree this script belongs to, whatever is installed
@@ -211,7 +212,7 @@ def _kind(field: Json) -> str:
 def render_once() -> str:
     """Render the operations that declare `once` as lines of Python: a warm command may not import their declarations."""
     names = sorted(operation.name for operation in all_operations().values() if operation.once)
-    return "".join(f'    "{name}",\n' for name in names)
+    return "".join(f'    "{line} "\n' for line in wrap(" ".join(names), 100))
 
 
 def render_policy() -> str:

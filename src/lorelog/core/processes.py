@@ -1,4 +1,4 @@
-"""File locks, detached processes and the heap: the only module that calls the operating system for them.
+"""File locks, detached processes and memory: the only module that calls the operating system for them.
 
 Kept apart from heavier modules because hooks import it. Callers raise their own error, which names the lock's holder.
 
@@ -85,18 +85,18 @@ def enable_wal(database: Connection, wait_s: float) -> None:
             return
 
 
-def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> None:
-    """Start a program in its own session, with no signal blocked or ignored. Raise OSError if it cannot be started."""
+def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> int:
+    """Start a program in its own session, with no signal blocked or ignored; return its id. Raise OSError if it cannot be started."""
     signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
-    def spawn(**group: Any) -> None:
+    def spawn(**group: Any) -> int:
         more: dict[str, Any] = {"file_actions": actions, "setsigmask": (), "setsigdef": signals, **group}
-        os.posix_spawn(words[0], words, environment, **more)
+        return os.posix_spawn(words[0], words, environment, **more)
 
     try:
-        spawn(setsid=True)
+        return spawn(setsid=True)
     except NotImplementedError:  # older macOS: a process group of its own survives the host as well
-        spawn(setpgroup=0)
+        return spawn(setpgroup=0)
 
 
 def process_activity(pid: int) -> tuple[str, str]:
@@ -123,6 +123,52 @@ def trim_heap() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+_M_ARENA_MAX, _MADV_PAGEOUT = -8, 21
+"""Constants of the C library."""
+
+
+def limit_arenas() -> None:
+    """Let all threads share two heaps, if the allocator supports it: each thread's own keeps what its largest task needed."""
+    import ctypes
+
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_ARENA_MAX, 2)
+
+
+def trim_memory(*, mapped: bool = False) -> None:
+    """Return free memory to the operating system, if the allocator supports it. `mapped`: the pages of mapped files, too.
+
+    A write allocates tens of megabytes for a moment, and the process keeps what is freed: after 2,000 operations a daemon
+    had 105 MB, and 92 MB after this. Libraries and the index are mapped; their pages come back when they are used.
+    """
+    import ctypes
+    import gc
+
+    gc.collect()
+    trim_heap()
+    if mapped and os.path.exists("/proc/self/smaps"):
+        for start, size in _clean_mappings():
+            # Not MADV_DONTNEED: a thread may map its own memory at an address that was a file's a moment ago, and would lose it.
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_PAGEOUT)
+
+
+def _clean_mappings() -> list[tuple[int, int]]:
+    """Return address and size of mapped files that cannot be written and of which no page has been changed."""
+    found: list[tuple[int, int]] = []
+    address, is_file = (0, 0), False
+    with open("/proc/self/smaps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            words = line.split()
+            if not words[0].endswith(":"):
+                start, _, end = words[0].partition("-")
+                address = (int(start, 16), int(end, 16) - int(start, 16))
+                is_file = "w" not in words[1] and words[4] != "0"
+            elif words[0] == "Anonymous:" and is_file and words[1] == "0":
+                found.append(address)
+    return found
 
 
 def resident_bytes() -> int:

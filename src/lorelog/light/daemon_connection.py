@@ -53,30 +53,12 @@ SILENCE_S = 15.0
 """Seconds without any message after which a client considers the daemon dead."""
 _ONCE = (
     # generated: once (scripts/generate_reference.py)
-    "artifact.create",
-    "artifact.decision",
-    "artifact.review",
-    "artifact.revision",
-    "artifact.verification",
-    "backup.restore",
-    "guard.dismiss",
-    "memory.add",
-    "memory.add_batch",
-    "memory.compact",
-    "memory.edit",
-    "memory.forget",
-    "memory.supersede",
-    "review.decide",
-    "review.run",
-    "session.handoff",
-    "task.add_evidence",
-    "task.finish",
-    "task.progress",
-    "task.run_finish",
-    "task.run_start",
-    "task.start",
+    "artifact.create artifact.decision artifact.review artifact.revision artifact.verification "
+    "backup.restore guard.dismiss memory.add memory.add_batch memory.compact memory.edit memory.forget "
+    "memory.supersede review.decide review.run session.handoff task.add_evidence task.finish "
+    "task.progress task.run_finish task.run_start task.start "
     # end: once
-)
+).split()
 NON_IDEMPOTENT = frozenset((*_ONCE, *(name.removeprefix("memory.") for name in _ONCE)))
 """Operations that must not be repeated when the reply is lost, under all their names. Repeating any other is harmless."""
 FORWARDED_VARIABLES = (
@@ -111,17 +93,7 @@ _TYPE_SOCKET = 0o140000
 class DaemonAddress:
     """The paths of one home's daemon."""
 
-    __slots__ = (
-        "folder",
-        "home",
-        "lock",
-        "log",
-        "pid",
-        "run",
-        "socket",
-        "start_marker",
-        "unresponsive_marker",
-    )
+    __slots__ = ("folder", "home", "lock", "log", "pid", "run", "socket", "start_marker", "unresponsive_marker")
 
     def __init__(self, home: str) -> None:
         self.home = home

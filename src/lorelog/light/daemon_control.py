@@ -238,14 +238,8 @@ def _spawn(address: DaemonAddress, deadline: float) -> None:
     reader, writer = os.pipe()
     try:
         # -P: the directory of the first client must not provide modules to the daemon.
-        child = os.posix_spawn(
-            python,
-            [python, "-P", "-m", DAEMON_MODULE, "--home", address.home],
-            spawn_environment(os.environ),
-            file_actions=_stdio(writer),
-            setsigmask=(),
-            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-        )
+        words = [python, "-P", "-m", DAEMON_MODULE, "--home", address.home]
+        child = spawn_detached(words, spawn_environment(os.environ), _stdio(writer))
     except OSError as error:
         os.close(reader)
         raise DaemonError(f"cannot start {python}: {error.strerror}") from error

@@ -483,6 +483,7 @@ def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> T
     ),
     errors=(NotFound, ModelError),
     warms=True,
+    pure=True,
 )
 def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContext) -> TaskSearchReply:
     """Search tasks by their records, best first; without a query, the most recently updated first.
@@ -534,7 +535,7 @@ def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext
     return ThreadReply(thread_id=thread, artifacts=tuple(map(artifact_info, rate_records(store, records))))
 
 
-@OPERATIONS.declare("artifact.search", errors=(NotFound, ModelError), warms=True)
+@OPERATIONS.declare("artifact.search", errors=(NotFound, ModelError), warms=True, pure=True)
 def search_artifacts(engine: Engine, request: ArtifactSearchRequest, call: RequestContext) -> ArtifactSearchReply:
     """Search records, best first; without a query, newest first.
 

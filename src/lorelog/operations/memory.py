@@ -265,7 +265,7 @@ def document_json(document: Document) -> DocumentJson:
     return reply_from(document, DocumentJson, chunks=document.chunk_count, bytes=document.stamp.size)
 
 
-@OPERATIONS.declare("memory.expand", errors=(NotFound,))
+@OPERATIONS.declare("memory.expand", errors=(NotFound,), pure=True)
 def expand(engine: Engine, request: ExpandRequest, call: RequestContext) -> ExpandReply:
     """Show the whole section around a hit, read from its file."""
     reply = engine.memories().expand(request.id, lines=request.lines)
@@ -281,7 +281,7 @@ def expand(engine: Engine, request: ExpandRequest, call: RequestContext) -> Expa
     return describe_transcript(reply, checked_follow(engine.transcript_access(call.environment)))
 
 
-@OPERATIONS.declare("memory.get")
+@OPERATIONS.declare("memory.get", pure=True)
 def get(engine: Engine, request: IdentityRequest, call: RequestContext) -> GetReply:
     """Return one memory by its id, or report that it is deleted or unknown."""
     return engine.memories().get(request.id)
@@ -309,7 +309,7 @@ def transcript(engine: Engine, request: TranscriptRequest, call: RequestContext)
     return read_transcript(request.place, sources, turn=request.turn, context=request.context)
 
 
-@OPERATIONS.declare("memory.list", ShellCommand("list", hidden=("projects",)))
+@OPERATIONS.declare("memory.list", ShellCommand("list", hidden=("projects",)), pure=True)
 def list_memories(engine: Engine, request: ListRequest, call: RequestContext) -> ListReply:
     """List memories or documents, newest first."""
     if request.documents and request.due:

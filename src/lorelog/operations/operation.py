@@ -7,7 +7,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -167,6 +167,8 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
     """True if repeating a call does harm: a client that lost the connection must not send it again."""
     warms: bool = False
     """True if a call should start the daemon."""
+    pure: bool = False
+    """True if a call changes nothing, and another process may answer for the daemon."""
     commands: tuple[ShellCommand, ...] = ()
     """Commands that call it."""
     needs: str = ""
@@ -203,26 +205,13 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
         return cleandoc(self.handler.__doc__ or "")
 
 
-if TYPE_CHECKING:
-    from typing import TypedDict, Unpack
-
-    class OperationProperties(TypedDict, total=False):
-        """Fields of an operation that have a default."""
-
-        errors: tuple[type[LorelogError], ...]
-        writes: bool
-        once: bool
-        warms: bool
-        needs: str
-
-
 class OperationFamily(dict[str, Operation[Any, Any]]):
     """The operations of one module by name, each declared at its handler."""
 
     def declare(
-        self, name: str, *commands: ShellCommand, **properties: Unpack[OperationProperties]
+        self, name: str, *commands: ShellCommand, **properties: Any
     ) -> Callable[[Handler[RequestT, ValueT]], Handler[RequestT, ValueT]]:
-        """Declare the operation whose handler follows: its annotations name the request and the reply."""
+        """Declare the operation whose handler follows: its annotations name the request and the reply. `properties` are its further fields."""
 
         def add(handler: Handler[RequestT, ValueT]) -> Handler[RequestT, ValueT]:
             known, annotations = handler.__globals__, handler.__annotations__

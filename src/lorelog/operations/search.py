@@ -149,6 +149,7 @@ _OPTION_ENUMS = {"lane": Lane, "fusion": Fusion, "trust": TrustFilter}
     ShellCommand("search", ("query...",), hidden=("projects", "one_per_memory")),
     errors=(ModelError,),
     warms=True,
+    pure=True,
 )
 def search(engine: Engine, request: SearchRequest, call: RequestContext) -> SearchReply:
     """Search memories, notes and records, best hit first.

@@ -21,8 +21,7 @@ from lorelog.light import daemon_client as client
 from lorelog.light.daemon_connection import PROTOCOL, DaemonAddress, read_lock_holder
 from lorelog.light.daemon_control import start, stop
 from lorelog.surfaces.daemon.connection import OperationRunner
-from lorelog.surfaces.daemon.instance import InstanceLock
-from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, ServerLimits
+from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock, ServerLimits
 
 PATIENCE_S = 60.0
 """How long a test waits for a condition."""

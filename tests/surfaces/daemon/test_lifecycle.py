@@ -18,7 +18,7 @@ from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, Sto
 from lorelog.light import daemon_client as client
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import last_failure, start, stop
-from lorelog.surfaces.daemon.instance import InstanceLock
+from lorelog.surfaces.daemon.server import InstanceLock
 
 STARTER = """
 import sys

@@ -20,7 +20,7 @@ from lorelog.light import daemon_client as client
 from lorelog.light import daemon_connection as liveness
 from lorelog.light.daemon_connection import DaemonAddress, ask_within, create_folders
 from lorelog.light.daemon_control import stop
-from lorelog.surfaces.daemon.instance import InstanceLock
+from lorelog.surfaces.daemon.server import InstanceLock
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from tests.surfaces.daemon.conftest import Warm, request
 
 from lorelog.core.errors import DaemonError, ReplyLost
-from lorelog.surfaces.daemon.instance import InstanceLock
+from lorelog.surfaces.daemon.server import InstanceLock
 
 STOPS = b'{"ok":true,"result":{},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
 OLD = b'{"ok":true,"result":{"from":"old"},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'

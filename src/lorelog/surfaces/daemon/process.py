@@ -28,21 +28,21 @@ from msgspec import Struct
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, ConfigError, DaemonError, LorelogError, ModelUnavailable, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
-from lorelog.core.processes import resident_bytes
+from lorelog.core.processes import limit_arenas, resident_bytes, trim_memory
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
 from lorelog.surfaces.daemon.connection import OperationRunner
-from lorelog.surfaces.daemon.instance import InstanceLock, limit_arenas, trim_memory
-from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, ServerLimits
+from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock, ServerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lorelog.core.options import DaemonOptions, HttpOptions, ScanOptions, WatchOptions
     from lorelog.engine import Engine
-    from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+    from lorelog.operations.dispatch import ClientIdentity
     from lorelog.services.code.watcher import CodeWatcher
     from lorelog.services.watch.watcher import Watcher, WatchPass
+    from lorelog.surfaces.daemon.readers import ReaderPool
     from lorelog.surfaces.http.server import RunningServer
     from lorelog.wiring import Location, ResourcePool
 
@@ -360,8 +360,8 @@ class Daemon:
         self._log = log
         self._runner = OperationRunner(self._call, log.write)
         self._load_lock = threading.Lock()
-        self._dispatcher: Dispatcher | None = None
         self._resources: ResourcePool | None = None
+        self._readers: ReaderPool | None = None
         self._watcher: Watcher | None = None
         self._http_server: RunningServer | None = None
         self._http_record = ExitStack()
@@ -403,6 +403,7 @@ class Daemon:
 
         def status_fields() -> dict[str, Any]:
             return {
+                "readers": [] if self._readers is None else self._readers.status(),
                 "models_loaded": 0 if self._resources is None else self._resources.unload_idle(float("inf")),
                 "watch": None if self._watcher is None else self._watcher.state(),
                 "http": None if self._http_server is None else {"url": self._http_server.url},
@@ -429,6 +430,8 @@ class Daemon:
         self._stop_background()
         if self._stop_thread is not None:
             self._stop_thread.join(_CLOSE_S)
+        if self._readers is not None:
+            self._readers.clear()
         if self._resources is not None:
             self._resources.end_programs()
 
@@ -437,7 +440,7 @@ class Daemon:
     def _call(self, op: str, arguments: Any, caller: ClientIdentity, progress: Any) -> dict[str, Any]:
         time.tzset()  # the machine's time zone may have changed
         try:
-            reply = self._load_dispatcher().call(op, arguments, caller, progress)
+            reply = self._load_readers().call(op, arguments, caller, progress)
             if op == "session.capture" and self._review_thread is not None:
                 self._review_thread.on_capture(str(arguments.get("moment")))
             return reply
@@ -445,29 +448,30 @@ class Daemon:
             if self._index_thread is not None:
                 self._index_thread.wake()
 
-    def _load_dispatcher(self) -> Dispatcher:
+    def _load_readers(self) -> ReaderPool:
         with self._load_lock:
-            if self._dispatcher is None:
+            if self._readers is None:
                 from lorelog.operations.dispatch import Dispatcher
+                from lorelog.surfaces.daemon.readers import ReaderPool
                 from lorelog.wiring import ResourcePool
 
                 self._resources = ResourcePool()
-                self._dispatcher = Dispatcher(self._engine)
-            return self._dispatcher
+                self._readers = ReaderPool(Dispatcher(self._engine), self._home, self._log.write, self._note_place)
+            return self._readers
 
     def _engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
         """Return an engine, and have its project watched."""
         if self._resources is None:
             raise TypeError("the dispatcher must be loaded before an engine is opened")
         engine = self._resources.engine(location, flags)
-        project = (engine.place.tenant, engine.place.project.root)
-        self._directories[engine.place.tenant] = engine.place.project.root
-        if self._watcher is not None and project not in self._visited:
-            if len(self._visited) >= _MAX_VISITED:
-                self._visited.clear()
-            self._visited.add(project)
-            self._watcher.visit(*project)
+        self._note_place(engine.place.tenant, engine.place.project.root)
         return engine
+
+    def _note_place(self, tenant: str, root: str) -> None:
+        self._directories[tenant] = root
+        if self._watcher is not None and (tenant, root) not in self._visited:
+            self._visited = {(tenant, root), *(self._visited if len(self._visited) < _MAX_VISITED else ())}
+            self._watcher.visit(tenant, root)
 
     # -- background --------------------------------------------------------------------------------------------------
 
@@ -500,6 +504,8 @@ class Daemon:
     def _tick(self) -> None:
         """Start the background threads after the first responses, and unload idle models."""
         now = time.monotonic()
+        if self._readers is not None:
+            self._readers.tick()
         if self._settings is None:
             return
         if self._start_thread is None and now - self._started_at > _BACKGROUND_DELAY_S:
@@ -554,8 +560,8 @@ class Daemon:
             return
 
         def stop() -> None:
-            threads = (self._drain_thread, self._index_thread, self._review_thread)
-            for task in (*threads, self._watcher, self._code_watcher, self._http_server):
+            threads = (self._drain_thread, self._index_thread, self._review_thread, self._watcher, self._code_watcher)
+            for task in (*threads, self._http_server):
                 if task is not None:
                     with suppress(Exception):
                         task.stop()
@@ -563,7 +569,7 @@ class Daemon:
         self._stop_thread = _start_thread(stop, name="lorelog-ending")
 
     def _start_indexing(self, settings: DaemonSettings) -> None:
-        self._load_dispatcher()
+        self._load_readers()
         place = (self._home, self._runner, partial(self._engine_at, settings), self._directories)
         self._review_thread = ReviewThread(*place, environment=settings.environment)
         self._index_thread = BackgroundIndexThread(*place)
@@ -581,7 +587,7 @@ class Daemon:
     def _start_watching(self, settings: DaemonSettings) -> None:
         from lorelog.services.watch.watcher import WatchDiscovery, Watcher
 
-        self._load_dispatcher()
+        self._load_readers()
         discovery = WatchDiscovery(Path(self._home), partial(self._engine_at, settings))
         watcher = Watcher(discovery, settings.watch, on_pass=self._on_watch_pass)
         for project in list(self._visited):
@@ -601,7 +607,7 @@ class Daemon:
                 time.sleep(_YIELD_S)
             return self._stop_thread is None
 
-        self._load_dispatcher()
+        self._load_readers()
         self._code_watcher = CodeWatcher(
             Path(self._home),
             scan_options,

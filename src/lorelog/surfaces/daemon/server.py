@@ -1,4 +1,4 @@
-"""The daemon's socket server: one I/O thread for all connections, worker threads for the operations.
+"""The daemon's lock, socket and server: one I/O thread for all connections, worker threads for the operations.
 
 The I/O thread never runs operations, and workers never wait for a socket. A hanging embedder, a slow reader or a hundred
 clients therefore cannot delay `daemon.status` and `daemon.stop`. Each connection has one request in progress; further
@@ -7,6 +7,7 @@ requests wait in a bounded buffer.
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import socket
@@ -16,19 +17,23 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from lorelog.core import VERSION
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
-from lorelog.core.processes import resident_bytes
+from lorelog.core.processes import acquire_file_lock, resident_bytes
 from lorelog.light.daemon_connection import (
     HEARTBEAT_S,
     MAX_REQUEST_BYTES,
     NON_IDEMPOTENT,
     PROTOCOL,
+    DaemonAddress,
     clear_marker,
+    create_folders,
     local_zone,
     version_key,
 )
@@ -48,12 +53,11 @@ from lorelog.surfaces.daemon.connection import (
 )
 
 if TYPE_CHECKING:
-    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.daemon.connection import OperationRunner
-    from lorelog.surfaces.daemon.instance import InstanceLock
 
 
+_BACKLOG = 128
 _TICK_S = 1.0
 _STOPPING_POLL_S = 0.05
 _LARGE_REQUEST_BYTES = 65_536
@@ -99,6 +103,91 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     linger_s: float = 5.0
     stop_timeout_s: float = 4.0
     """How long running operations may take when the daemon stops."""
+
+
+class InstanceLock:
+    """Holds the lock from construction until `release` or the end of the process."""
+
+    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0) -> None:
+        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`."""
+        self.address = address
+        self._socket_identity = (0, 0)
+        create_folders(address)
+        self._descriptor = os.open(address.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not acquire_file_lock(self._descriptor, wait_s):
+            os.close(self._descriptor)
+            raise DaemonError(f"another daemon holds {address.lock}")
+        self.write_holder()
+
+    def listen(self) -> socket.socket:
+        """Open the socket. Any file at its path is stale, because this process holds the lock."""
+        path = self.address.socket
+        try:
+            listener = _bind_unix(path)
+            self._socket_identity = _file_identity(path)
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            raise DaemonError(f"cannot listen on {path}: {error.strerror or error}") from error
+        listener.setblocking(False)
+        with suppress(OSError):
+            write_atomic(self.address.pid, f"{os.getpid()}\n".encode(), durable=False)
+        with suppress(OSError):  # tells the process that started this daemon without waiting that it listens
+            Path(self.address.start_marker).unlink()
+        clear_marker(self.address)  # of a previous daemon
+        return listener
+
+    def write_holder(self, leaving: str = "") -> None:
+        """Write pid and version into the lock file, and whether the daemon is stopping: `now` or `after work`."""
+        holder = json.dumps({"pid": os.getpid(), "version": VERSION, "protocol": PROTOCOL, "leaving": leaving})
+        with suppress(OSError):  # on a full disk the lock still tells that a daemon runs, but not which
+            os.pwrite(self._descriptor, holder.encode(), 0)
+            os.ftruncate(self._descriptor, len(holder))
+
+    def is_valid(self) -> bool:
+        """Return whether the lock and socket files at their paths are still those of this daemon."""
+        try:
+            return self._owns_lock_file() and _file_identity(self.address.socket) == self._socket_identity
+        except OSError:
+            return False
+
+    def remove_socket(self) -> None:
+        """Delete the socket file, so that no new client connects."""
+        with suppress(OSError):
+            if _file_identity(self.address.socket) == self._socket_identity:
+                Path(self.address.socket).unlink()
+
+    def release(self) -> None:
+        """Delete the daemon's files and release the lock."""
+        self.remove_socket()
+        with suppress(OSError):
+            if self._owns_lock_file():
+                Path(self.address.pid).unlink()
+                os.ftruncate(self._descriptor, 0)
+        if self.address.folder != self.address.run:
+            with suppress(OSError):
+                Path(self.address.folder).rmdir()
+        os.close(self._descriptor)
+
+    def _owns_lock_file(self) -> bool:
+        status = os.fstat(self._descriptor)
+        return _file_identity(self.address.lock) == (status.st_dev, status.st_ino)
+
+
+def _bind_unix(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        Path(path).unlink(missing_ok=True)
+        listener.bind(path)
+        Path(path).chmod(0o600)  # its directory is private, so no one can connect before this
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _file_identity(path: str) -> tuple[int, int]:
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
 
 
 class DaemonServer:

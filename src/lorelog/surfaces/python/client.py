@@ -15,7 +15,6 @@ others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from msgspec import Meta
@@ -253,9 +252,7 @@ class Lorelog(MemoryMethods[Blocking]):
         self._caller.check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -470,7 +470,7 @@ def _check_daemon(address: DaemonAddress) -> tuple[Json | None, list[Json]]:
             hint = f"see {short_path(address.log)}; 'lorelog daemon start' tries again"
             return status, [_make_check("daemon", failure, hint, ok=False)]
         return status, [_make_check("daemon", "not running; starts automatically when needed")]
-    summary = f"process {status['pid']}, up {format_duration(status['uptime_s'])}, {status['rss_bytes'] / 1e6:,.1f} MB"
+    summary = f"process {status['pid']}, up {format_duration(status['uptime_s'])}, {_format_memory(status)}"
     checks = [_make_check("daemon", summary)]
     if status["version"] != VERSION:
         message = f"the daemon is lorelog {status['version']}, this is {VERSION}"
@@ -560,7 +560,7 @@ def format_daemon_status(status: Json) -> list[str]:
         f"daemon   running, process {status['pid']}, lorelog {status['version']}",
         f"home     {short_path(status['home'])}",
         f"since    {since}, idle for {format_duration(status['idle_s'])}, {lifetime}",
-        f"memory   {status['rss_bytes'] / 1e6:,.1f} MB, {plural(status.get('models_loaded', 0), 'model')} loaded",
+        f"memory   {_format_memory(status)}, {plural(status.get('models_loaded', 0), 'model')} loaded",
         f"calls    {status['calls']:,}, {status['errors']:,} failed, {clients}",
         f"at work  {running}" + (f", {status['waiting']:,} waiting" if status["waiting"] else ""),
         *_format_watch(status.get("watch")),
@@ -571,6 +571,13 @@ def format_daemon_status(status: Json) -> list[str]:
         else one_line(f"error    {error['op']}: {error['message']} ({format_duration(error['ago_s'])} ago)"),
     ]
     return [*lines, f"stopping {status['leaving']}"] if status["leaving"] else lines
+
+
+def _format_memory(status: Json) -> str:
+    readers = [
+        f" + {reader['rss_bytes'] / 1e6:,.1f} MB (reader {reader['pid']})" for reader in status.get("readers", [])
+    ]
+    return f"{status['rss_bytes'] / 1e6:,.1f} MB{''.join(readers)}"
 
 
 def format_duration(seconds: float) -> str:
