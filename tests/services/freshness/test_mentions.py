@@ -131,3 +131,9 @@ def test_parts_of_a_path_are_not_symbols(parts: list[str], sentence: str) -> Non
     """A path is one mention: neither its first folder nor its file name is a symbol."""
     found = find_mentions(sentence.replace("{}", "/".join(parts) + ".py"))
     assert {mention.kind for mention in found} == {MentionKind.PATH}
+
+
+def test_mentions_keep_the_order_of_the_text() -> None:
+    """A mention that is also a part of an earlier word comes where it stands by itself."""
+    text = "xa_b, then a_b at src/a.py: see a.py and (Makefile) file"
+    assert [mention.text for mention in find_mentions(text)] == ["xa_b", "a_b", "src/a.py", "a.py", "Makefile"]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from functools import cache
+from itertools import filterfalse
 from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
@@ -70,8 +71,7 @@ _PATTERNS = {
         r"|(?:Make|Docker|Just|Rake|Proc|Vagrant|Gem|Pip)file)" + _LINES + r"(?![\w/])"
     ),
     "chain": rf"(?a)(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?",
-    # as above, without ordinary words: most of a text
-    "unusual": rf"(?a)(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?",
+    "unusual": rf"(?a)(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?",  # not ordinary
     "variable": r"(?a)(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])",
     "key": r"(?a)[a-z][\w-]*(?:\.[a-z][\w-]*)+",
     "runner": (
@@ -109,26 +109,33 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
 
 
 def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
-    text = _blank_matches("comment", text[:MAX_TEXT_CHARS])
-    prose: list[str] = []
-    for line, offset, language in _iter_lines(text):
-        prose.append(line if language is None else " " * len(line))
-        if language in _SHELLS:
-            yield from _find_commands(line, offset)
-    text = "".join(prose)
+    text = text[:MAX_TEXT_CHARS]
+    if "<!--" in text:
+        text = _blank_matches("comment", text)
+    if "```" in text or "~~~" in text:
+        prose: list[str] = []
+        for line, offset, language in _iter_lines(text):
+            prose.append(line if language is None else " " * len(line))
+            if language in _SHELLS:
+                yield from _find_commands(line, offset)
+        text = "".join(prose)
     if "://" in text or "@" in text:
         text = _blank_matches("link", text)
-    for span in _pattern("span").finditer(text):
-        yield from _find_in_code(span[2], span.start(2))
-    yield from _find_paths(text)
-    yield from _find_in_prose(_blank_matches("span", _blank_paths(text)))
+    has_spans = "`" in text
+    if has_spans:
+        for span in _pattern("span").finditer(text):
+            yield from _find_in_code(span[2], span.start(2))
+    paths = list(_match_paths(text))
+    yield from _find_paths(paths)
+    text = _blank_paths(text, paths)
+    yield from _find_in_prose(_blank_matches("span", text) if has_spans else text)
 
 
 def _iter_lines(text: str) -> Iterator[tuple[str, int, str | None]]:
     """Yield lines with their offset and the language of their fence; None outside of fences, "`" for fence lines."""
     offset, fence, language = 0, "", ""
     for line in text.splitlines(keepends=True):
-        match = _pattern("fence").match(line)
+        match = _pattern("fence").match(line) if "```" in line or "~~~" in line else None
         if fence:
             closes = match is not None and match[1].startswith(fence) and not match[2].strip()
             yield line, offset, "`" if closes else language
@@ -146,13 +153,32 @@ def _blank_matches(pattern: str, text: str) -> str:
     return _pattern(pattern).sub(lambda match: " " * len(match[0]), text)
 
 
-def _blank_paths(text: str) -> str:
+def _locate(text: str, words: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of some words of a text, in its order; no word that is left out may contain one of them."""
+    end = 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        yield start, end
+
+
+def _match_paths(text: str) -> Iterator[re.Match[str]]:
+    """Yield the paths of a text: words with a slash or a dot, and a few names of files. The pattern is too slow for all words."""
+    words = [word for word in text.split() if "/" in word or "." in word[:-1] or "file" in word]
+    for place in _locate(text, words):
+        yield from _pattern("path").finditer(text, *place)
+
+
+def _blank_paths(text: str, paths: Iterable[re.Match[str]]) -> str:
     """Replace paths with a slash by spaces: their parts are no names, though they may look like it."""
-    return _pattern("path").sub(lambda match: " " * len(match[0]) if "/" in match[1] else match[0], text)
+    for match in paths:
+        if "/" in match[1]:
+            text = f"{text[: match.start()]}{' ' * len(match[0])}{text[match.end() :]}"
+    return text
 
 
-def _find_paths(text: str) -> Iterator[tuple[int, Mention]]:
-    for match in _pattern("path").finditer(text):
+def _find_paths(paths: Iterable[re.Match[str]]) -> Iterator[tuple[int, Mention]]:
+    for match in paths:
         path = match[1].rstrip("/")
         while path.startswith("./"):
             path = path[2:]
@@ -166,7 +192,7 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
     """Find mentions in a code span: a single word is a name; among several, only words that look like code."""
     yield from _find_commands(span, start)
     is_single = not re.search(r"[\s=,;]", span.strip())
-    for match in _pattern("chain").finditer(_blank_paths(span)):
+    for match in _pattern("chain").finditer(_blank_paths(span, _match_paths(span))):
         name = _dotted(match[0])
         if _is_name(name) and (is_single or match[1] or _looks_like_code(name)):
             yield start + match.start(), Mention(MentionKind.SYMBOL, name)
@@ -177,15 +203,22 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
 
 
 def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
-    for match in _pattern("unusual").finditer(text):
-        word = match[0]
-        if word.isalpha() and word[1:].islower():
-            continue
-        name = _dotted(word)
-        if _is_name(name) and (word.endswith("()") or _looks_like_code(name)):
-            yield match.start(), Mention(MentionKind.SYMBOL, name)
-    for match in _pattern("variable").finditer(text):
-        yield match.start(), Mention(MentionKind.SETTING, match[0])
+    for place in _locate(text, filterfalse(_is_ordinary, text.split())):
+        for match in _pattern("unusual").finditer(text, *place):
+            word = match[0]
+            if word.isalpha() and word[1:].islower():
+                continue
+            name = _dotted(word)
+            if _is_name(name) and (word.endswith("()") or _looks_like_code(name)):
+                yield match.start(), Mention(MentionKind.SYMBOL, name)
+        for match in _pattern("variable").finditer(text, *place):
+            yield match.start(), Mention(MentionKind.SETTING, match[0])
+
+
+def _is_ordinary(word: str) -> bool:
+    """Return whether a word is one of prose, as most are: letters without a capital inside, and punctuation after them."""
+    plain = word.rstrip(".,;:!?)")
+    return len(plain) < 2 or (plain.isalpha() and plain[1:].islower())
 
 
 def _find_commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
