@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet
 
 from lorelog.core.document import FileStamp
@@ -33,6 +33,9 @@ class CacheCounters(NamedTuple):
     """Replies evicted."""
     answers: int = 0
     """Replies held now."""
+
+
+CachedValue = TypeVar("CachedValue")
 
 
 class AnswerKey(NamedTuple):
@@ -67,6 +70,30 @@ _CACHES: WeakSet[TextCache] = WeakSet()
 def register_cache(cache: TextCache) -> None:
     """Have a cache emptied by `clear_all_caches`, as long as it exists."""
     _CACHES.add(cache)
+
+
+class ProcessCache(Generic[CachedValue]):
+    """Values by key for this process; the oldest is dropped first. Threads may share it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._values: dict[object, CachedValue] = {}
+        register_cache(self)
+
+    def get(self, key: object) -> CachedValue | None:
+        """Return the value of a key; None if it is not kept."""
+        return self._values.get(key)
+
+    def put(self, key: object, value: CachedValue) -> None:
+        with self._lock:
+            while len(self._values) >= self._limit:
+                self._values.pop(next(iter(self._values)))
+            self._values[key] = value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
 
 
 class AnswerCache:
@@ -177,10 +204,7 @@ class Caches(NamedTuple):
 
     @classmethod
     def from_options(cls, options: CacheOptions) -> Caches:
-        return cls(
-            AnswerCache(options) if options.answers else None,
-            CostCache() if options.answers else None,
-        )
+        return cls(AnswerCache(options) if options.answers else None, CostCache())
 
     def counters(self) -> CacheCounters:
         return self.answers.counters() if self.answers is not None else CacheCounters()

@@ -28,11 +28,11 @@ from lorelog.core.query import (
     Hit,
     ScorePart,
 )
+from lorelog.retrieval.cache import ProcessCache
 from lorelog.services.freshness.mentions import (
     GitUnavailable,
     MentionCache,
     MentionTarget,
-    ProcessCache,
     TimeBudgetExceeded,
     cache_key,
     find_mentions,

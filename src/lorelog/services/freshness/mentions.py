@@ -19,7 +19,6 @@ from functools import cache
 from itertools import filterfalse
 from pathlib import Path
 from threading import Lock
-from typing import Generic, TypeVar
 
 from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
@@ -27,7 +26,7 @@ from msgspec.json import decode, encode
 from lorelog.core.errors import StoreError
 from lorelog.core.ids import sha256
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
-from lorelog.retrieval.cache import register_cache
+from lorelog.retrieval.cache import ProcessCache
 
 
 class MentionKind(StrEnum):
@@ -263,9 +262,6 @@ _DATABASE = DatabaseSchema(
 )
 
 
-CachedValue = TypeVar("CachedValue")
-
-
 class GitUnavailable(Exception):
     """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
 
@@ -322,30 +318,6 @@ def unknown_target(kind: str, name: str) -> MentionTarget:
 def cache_key(content_hash: str, project: str, since: str) -> str:
     """Return the cache key of a memory: its content, project and time."""
     return sha256("\0".join((str(_RECIPE), content_hash, project, since)).encode("utf-8", "replace")).hexdigest()[:32]
-
-
-class ProcessCache(Generic[CachedValue]):
-    """Values by key for this process; the oldest is dropped first. Threads may share it."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lock = Lock()
-        self._values: dict[object, CachedValue] = {}
-        register_cache(self)
-
-    def get(self, key: object) -> CachedValue | None:
-        """Return the value of a key; None if it is not kept."""
-        return self._values.get(key)
-
-    def put(self, key: object, value: CachedValue) -> None:
-        with self._lock:
-            while len(self._values) >= self._limit:
-                self._values.pop(next(iter(self._values)))
-            self._values[key] = value
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
 
 
 _TARGETS: ProcessCache[tuple[MentionTarget, ...]] = ProcessCache(2_048)

@@ -11,11 +11,11 @@ date of a note, and must not change the ranking.
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import PurePath
 from threading import Lock, get_ident
 
 from msgspec import Struct, field
@@ -35,7 +35,7 @@ from lorelog.core.query import (
 )
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
-from lorelog.retrieval.cache import AnswerKey, Caches, normalize_spaces
+from lorelog.retrieval.cache import AnswerKey, Caches, ProcessCache, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, keyword_likeness, unread_share
 from lorelog.retrieval.relevance import (
@@ -71,6 +71,9 @@ _MAX_TURN_WAIT_S = 1.0
 NOTHING_INDEXED = "nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'"
 MAX_QUERY_CHARS = 10_000
 """A longer query is cut: analysing it takes time in proportion, and its words say no more."""
+_WORDS: ProcessCache[list[str]] = ProcessCache(1_024)
+"""Words of the texts that were read lately: the same memories are candidates again and again. At most 3 KB each."""
+_MAX_KEPT_CHARS = 2_000
 _MIN_FETCHED = 20
 _FETCHED_PER_HIT = 2
 _MIN_FETCHED_QUOTED = 100
@@ -126,7 +129,6 @@ class HitBuilder:
         self._readings: dict[ChunkKey, MatchFeatures] = {}
         self._words: dict[ChunkKey, Sequence[str]] = {}
         """Words of the chunks that were read: analysed once, for close reading and snippets."""
-        self._section_names: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
         self._best_scores: list[float] = []
@@ -210,7 +212,7 @@ class HitBuilder:
             shown = chunks.get(candidate.key)
             if shown is None:
                 continue
-            words = self._analyser.words(shown.chunk.matched_text)
+            words = self._words_of(shown)
             self._readings[candidate.key] = self._reader.read(words)
             # Filter before deduplication: a visible chunk may duplicate a hidden one.
             if lifecycle is not None and lifecycle.hides(shown, self._options):
@@ -218,13 +220,22 @@ class HitBuilder:
                 if newer is None:
                     continue
                 self._replaced[candidate.key] = shown.chunk.date[:10]
-                shown, words = newer, self._analyser.words(newer.chunk.matched_text)
+                shown, words = newer, self._words_of(newer)
             self._words[candidate.key] = words
             read.append((candidate, shown))
         if not self._uses_own_ranking:
             return read
         timing = self._find_time([stored for _, stored in read])
         return [(self._score(candidate, stored, timing), stored) for candidate, stored in read]
+
+    def _words_of(self, stored: StoredChunk) -> Sequence[str]:
+        text = stored.chunk.matched_text
+        words = _WORDS.get(text)
+        if words is None:
+            words = self._analyser.words(text)
+            if len(text) <= _MAX_KEPT_CHARS:
+                _WORDS.put(text, words)
+        return words
 
     def _find_successor(self, stored: StoredChunk, lifecycle: LifecycleIndex) -> StoredChunk | None:
         """Return the memory in force that replaces a superseded one, to be shown in its place; None if filters exclude it."""
@@ -251,7 +262,7 @@ class HitBuilder:
         chunk, lifecycle = stored.chunk, self._deps.lifecycle
         date, reading, weights = chunk.date, self._readings[fused.key], self._reading_weights
         fused = fused.plus(reading.score(weights), lambda: reading.parts(weights))
-        if share := self._reader.name_share(self._names(stored)):
+        if share := self._name_share(stored):
             weight = NAME_WEIGHT if self._candidates.weights else NAME_WEIGHT / 2
             fused = fused.plus(weight * share, partial(explain_name, share, weight))
         self._plain_scores[fused.key] = fused.score - self._candidates.priors.get(fused.key, 0.0)
@@ -266,17 +277,17 @@ class HitBuilder:
             fused = fused.plus(-IRRELEVANT_PENALTY, explain_penalty)
         return fused
 
-    def _names(self, stored: StoredChunk) -> frozenset[str]:
-        """Return the words of a document's title and file name that no heading of a chunk has: BM25 does not see them."""
-        source, headings = stored.chunk.source, stored.chunk.heading_path
+    def _name_share(self, stored: StoredChunk) -> float:
+        """Return how much of the query the words of a document's title and file name have that no heading of a chunk has."""
         if stored.chunk.memory:
-            return frozenset()
-        if (source, headings) not in self._section_names:
-            names = self._analyser.words(f"{stored.title} {PurePath(source).stem}")
-            self._section_names[source, headings] = frozenset(names).difference(
-                self._analyser.words(" ".join(headings))
-            )
-        return self._section_names[source, headings]
+            return 0.0
+        name = stored.chunk.source.rpartition(os.sep)[2]
+        suffix = name.rfind(".")
+        stem = name[:suffix] if 0 < suffix < len(name) - 1 else name  # as pathlib's, which takes ten times as long
+        words = self._analyser.words
+        return self._reader.name_share(
+            words(f"{stored.title} {stem}"), lambda: words(" ".join(stored.chunk.heading_path))
+        )
 
     def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         if self._deps.reranker is None or not ranked or not self._uses_own_ranking:
