@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from lorelog.services.search.postprocess import (
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
 
 if TYPE_CHECKING:
+    from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
     from lorelog.services.code import CodeScope
 
@@ -95,8 +96,15 @@ class SearchPipeline(Struct, frozen=True):
 
     def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the origin `repository` on those that came with the repository."""
-        ownership = self.scope.ownership()
-        anchors = [ownership.shown_anchor(hit, hit.id, self.scope.store) for hit in hits]
+        ownership, store = self.scope.ownership(), self.scope.store
+        indexed = cache(
+            lambda: store.chunks_by_id([hit.id for hit in hits])
+        )  # all at once, and only if one is looked up
+
+        def find(id_: str) -> StoredChunk | None:
+            return indexed().get(id_)
+
+        anchors = [ownership.shown_anchor(hit, store, partial(find, hit.id)) for hit in hits]
         return tuple(
             hit if anchor is hit.anchor else replace(hit, anchor=anchor)
             for hit, anchor in zip(hits, anchors, strict=True)

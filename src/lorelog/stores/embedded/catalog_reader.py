@@ -328,6 +328,13 @@ class CatalogReader:
             for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ({marks})", part)
         }
 
+    def chunks_by_id(self, ids: Sequence[str]) -> dict[str, StoredChunk]:
+        return {
+            chunk.id: chunk
+            for marks, part in _padded_batches(ids)
+            for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.id IN ({marks})", part)
+        }
+
     def contents(self, hashes: Sequence[str], filters: Filters) -> set[str]:
         """Return those content hashes that a chunk of the admitted projects has."""
         existing: set[str] = set()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sized
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.json import Decoder
 from msgspec.structs import asdict, astuple, replace
 
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp, StoredChunk
@@ -109,7 +110,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         date,
         kind,
         _read_texts(tags) if tags != "[]" else (),
-        None if anchor is None else _read_anchor(anchor),
+        None if anchor is None else _anchor_decoder().decode(anchor),
         piece,
         content_hash,
         date_source,
@@ -123,11 +124,9 @@ def _read_texts(array: str) -> tuple[str, ...]:
     return tuple(_decode_json(array)[0])
 
 
-def _read_anchor(text: str) -> Anchor:
-    fields = _decode_json(text)[0]
-    for name in ("tags", "covers", "cues"):
-        fields[name] = tuple(fields.get(name, ()))
-    return Anchor(**fields)
+@cache
+def _anchor_decoder() -> Decoder[Anchor]:
+    return Decoder(Anchor)
 
 
 def sql_conditions(filters: Filters) -> tuple[str, list[Any]]:
