@@ -280,7 +280,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
         embedder=embedder,
         reranker=_open_reranker(plan.defaults.rerank),
         records=LazyRecords(lambda: _open_records(plan, location, _open_book(location, plan.workspace))),
-        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.settings.options(TraceOptions)),
+        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.traces),
     )
 
 
@@ -292,6 +292,7 @@ class _EnginePlan(NamedTuple):
     workspace: Workspace
     defaults: EngineDefaults
     store: StoreOptions
+    traces: TraceOptions
 
 
 def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
@@ -303,6 +304,7 @@ def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
         _make_workspace(location, settings),
         _make_defaults(location, settings, options),
         _store_options(settings, location),
+        settings.options(TraceOptions),
     )
 
 
@@ -391,7 +393,7 @@ class ResourcePool:
         model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
         store_options = replace(plan.store, token=_secret_digest(plan.store.token))
         store_key = (workspace.tenant_folder, model, store_options)
-        side_key = (workspace.tenant_folder, plan.settings.options(TraceOptions))
+        side_key = (workspace.tenant_folder, plan.traces)
 
         def open_records() -> OpenRecords:
             book = self._books.use(workspace.tenant_folder, lambda: _open_book(location, workspace))
@@ -425,10 +427,13 @@ class ResourcePool:
 
     def rest(self) -> None:
         """Close the files of all unused resources, and drop the caches. Everything opens again on the next use."""
+        from lorelog.retrieval.cache import clear_all_caches
+
         for pool in (self._books, self._side_databases, self._stores, self._rerankers):
             for resource in pool.all():
                 resource.close()
         self._caches.clear()
+        clear_all_caches()
         self.unload_idle(0.0)
         _token_counter.cache_clear()
         conversations = sys.modules.get("lorelog.ingest.transcripts.conversation")
