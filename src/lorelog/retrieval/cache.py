@@ -10,11 +10,11 @@ Whole replies are kept by everything that determines them, so they are certain t
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from threading import Lock
 from typing import Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet
 
-from lorelog.core.document import FileStamp
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import SearchReply
 
@@ -72,6 +72,9 @@ def register_cache(cache: TextCache) -> None:
     _CACHES.add(cache)
 
 
+_MAX_KEPT_CHARS = 2_000
+
+
 class ProcessCache(Generic[CachedValue]):
     """Values by key for this process; the oldest is dropped first. Threads may share it."""
 
@@ -84,6 +87,15 @@ class ProcessCache(Generic[CachedValue]):
     def get(self, key: object) -> CachedValue | None:
         """Return the value of a key; None if it is not kept."""
         return self._values.get(key)
+
+    def of_text(self, text: str, make: Callable[[str], CachedValue]) -> CachedValue:
+        """Return what a function makes of a text: kept by the text itself, so that no write makes it stale, unless that is long."""
+        value = self._values.get(text)
+        if value is None:
+            value = make(text)
+            if len(text) <= _MAX_KEPT_CHARS:
+                self.put(text, value)
+        return value
 
     def put(self, key: object, value: CachedValue) -> None:
         with self._lock:
@@ -170,29 +182,6 @@ def _is_hashable(inquiry: AnswerKey) -> bool:
     return True
 
 
-_MAX_COSTS = 4_096
-
-
-class CostCache:
-    """Estimated tokens of the sections of hits, by chunk and state of its file. Holds no text. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._costs: OrderedDict[tuple[str, FileStamp], int] = OrderedDict()
-
-    def get(self, chunk_id: str, stamp: FileStamp) -> int | None:
-        """Return the cost of a chunk's section in a file of this stamp."""
-        with self._lock:
-            return self._costs.get((chunk_id, stamp))
-
-    def put(self, chunk_id: str, stamp: FileStamp, tokens: int) -> None:
-        """Keep a cost; the oldest is dropped."""
-        with self._lock:
-            self._costs[chunk_id, stamp] = tokens
-            while len(self._costs) > _MAX_COSTS:
-                self._costs.popitem(last=False)
-
-
 # -- all ---------------------------------------------------------------------------------------------------------------
 
 
@@ -200,11 +189,10 @@ class Caches(NamedTuple):
     """The caches of one store; None is disabled."""
 
     answers: AnswerCache | None = None
-    costs: CostCache | None = None
 
     @classmethod
     def from_options(cls, options: CacheOptions) -> Caches:
-        return cls(AnswerCache(options) if options.answers else None, CostCache())
+        return cls(AnswerCache(options) if options.answers else None)
 
     def counters(self) -> CacheCounters:
         return self.answers.counters() if self.answers is not None else CacheCounters()

@@ -43,7 +43,7 @@ def drop_duplicates(ranked: Iterable[tuple[FusedCandidate, StoredChunk]]) -> lis
     groups: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
     longest: dict[str, Sequence[str]] = {}
     for fused, stored in ranked:
-        text, longest_words = _compared_form(stored)
+        text, longest_words = _FORMS.of_text(stored.chunk.text, _compared_form)
         longest[text] = longest_words
         groups.setdefault(text, []).append((fused, stored))
     kept: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
@@ -147,34 +147,27 @@ def split_words(text: str) -> list[str]:
     return [word for token in find_tokens(text.casefold()) for word in (token if is_unspaced(token) else (token,))]
 
 
+def _compared_form(text: str) -> tuple[str, Sequence[str]]:
+    """Return a text in its normalized form, and its longest words."""
+    words = _without_clock(text).split()
+    text = " ".join(words)
+    if not text.isascii():
+        words = [word.casefold() for word in words]  # which may make them longer
+    # Most texts have enough long ones, and only those are folded and sorted.
+    long = dict.fromkeys([word.casefold() for word in words if len(word) >= _LONG_WORD_CHARS])
+    chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys([word.casefold() for word in words])
+    return text, sorted(chosen, key=len, reverse=True)[:_KEY_WORDS]
+
+
 _FORMS: ProcessCache[tuple[str, Sequence[str]]] = ProcessCache(1_024)
-_MAX_KEPT_CHARS = 2_000
-
-
-def _compared_form(stored: StoredChunk) -> tuple[str, Sequence[str]]:
-    """Return a chunk's normalized text and its longest words; kept for the next searches."""
-    form = _FORMS.get(stored.chunk.text)
-    if form is None:
-        words = _without_clock(stored).split()
-        text = " ".join(words)
-        if not text.isascii():
-            words = [word.casefold() for word in words]  # which may make them longer
-        # Most texts have enough long ones, and only those are folded and sorted.
-        long = dict.fromkeys([word.casefold() for word in words if len(word) >= _LONG_WORD_CHARS])
-        chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys([word.casefold() for word in words])
-        form = text, sorted(chosen, key=len, reverse=True)[:_KEY_WORDS]
-        if len(text) <= _MAX_KEPT_CHARS:
-            _FORMS.put(stored.chunk.text, form)
-    return form
 
 
 def normalized_text(stored: StoredChunk) -> str:
     """Return a chunk's text with single spaces, without a heading that is only a time."""
-    return " ".join(_without_clock(stored).split())
+    return " ".join(_without_clock(stored.chunk.text).split())
 
 
-def _without_clock(stored: StoredChunk) -> str:
-    text = stored.chunk.text
+def _without_clock(text: str) -> str:
     if not text.startswith("#"):
         return text
     heading = text.partition("\n")[0]

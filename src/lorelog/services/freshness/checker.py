@@ -80,13 +80,9 @@ class FreshnessClaim(Struct, frozen=True, kw_only=True):
     @property
     def can_be_stale(self) -> bool:
         """Whether it names its branch and commit, or mentions anything: most text does not, and costs a search nothing more."""
-        if self.branch and self.commit:
-            return True
-        known = _MENTIONS.get(self.content_hash)
-        if known is None:
-            known = bool(find_mentions(self.text))
-            _MENTIONS.put(self.content_hash, known)
-        return known
+        return bool(self.branch and self.commit) or _MENTIONS.of_text(
+            self.content_hash, lambda _: bool(find_mentions(self.text))
+        )
 
     @property
     def made_s(self) -> float | None:

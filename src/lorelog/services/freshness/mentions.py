@@ -70,7 +70,6 @@ _PATTERNS = {
         r"|(?:Make|Docker|Just|Rake|Proc|Vagrant|Gem|Pip)file)" + _LINES + r"(?![\w/])"
     ),
     "chain": rf"(?a)(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?",
-    "unusual": rf"(?a)(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?",  # not ordinary
     "variable": r"(?a)(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])",
     "key": r"(?a)[a-z][\w-]*(?:\.[a-z][\w-]*)+",
     "runner": (
@@ -203,12 +202,9 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
 
 def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
     for place in _locate(text, filterfalse(_is_ordinary, text.split())):
-        for match in _pattern("unusual").finditer(text, *place):
-            word = match[0]
-            if word.isalpha() and word[1:].islower():
-                continue
-            name = _dotted(word)
-            if _is_name(name) and (word.endswith("()") or _looks_like_code(name)):
+        for match in _pattern("chain").finditer(text, *place):
+            name = _dotted(match[0])
+            if _is_name(name) and (match[0].endswith("()") or _looks_like_code(name)):
                 yield match.start(), Mention(MentionKind.SYMBOL, name)
         for match in _pattern("variable").finditer(text, *place):
             yield match.start(), Mention(MentionKind.SETTING, match[0])

@@ -80,7 +80,7 @@ class SearchPipeline(Struct, frozen=True):
             yield self._add_freshness
         yield add_confidence
         yield self._add_origins
-        yield partial(add_token_costs, store=self.scope.store, costs=self.scope.caches.costs)
+        yield partial(add_token_costs, store=self.scope.store)
 
     def _add_freshness(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the state of the code that those of this project name; stale ones rank lower."""

@@ -73,7 +73,6 @@ MAX_QUERY_CHARS = 10_000
 """A longer query is cut: analysing it takes time in proportion, and its words say no more."""
 _WORDS: ProcessCache[list[str]] = ProcessCache(1_024)
 """Words of the texts that were read lately: the same memories are candidates again and again. At most 3 KB each."""
-_MAX_KEPT_CHARS = 2_000
 _MIN_FETCHED = 20
 _FETCHED_PER_HIT = 2
 _MIN_FETCHED_QUOTED = 100
@@ -229,13 +228,7 @@ class HitBuilder:
         return [(self._score(candidate, stored, timing), stored) for candidate, stored in read]
 
     def _words_of(self, stored: StoredChunk) -> Sequence[str]:
-        text = stored.chunk.matched_text
-        words = _WORDS.get(text)
-        if words is None:
-            words = self._analyser.words(text)
-            if len(text) <= _MAX_KEPT_CHARS:
-                _WORDS.put(text, words)
-        return words
+        return _WORDS.of_text(stored.chunk.matched_text, self._analyser.words)
 
     def _find_successor(self, stored: StoredChunk, lifecycle: LifecycleIndex) -> StoredChunk | None:
         """Return the memory in force that replaces a superseded one, to be shown in its place; None if filters exclude it."""
