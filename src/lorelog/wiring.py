@@ -51,7 +51,7 @@ from lorelog.services.places.workspace import (
 if TYPE_CHECKING:
     from lorelog.config.schema import Setting
     from lorelog.language.analyser import WordAnalyser
-    from lorelog.retrieval.cache import Caches
+    from lorelog.retrieval.cache import AnswerCache
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.llm.receipts import Receipts
     from lorelog.services.records.store import RecordStore
@@ -368,14 +368,14 @@ class ResourcePool:
             _MAX_MODELS, methodcaller("close_if_idle", 0)
         )
         self._rerankers: _LastUsed[RerankOptions, Reranker] = _LastUsed(_MAX_MODELS)
-        self._caches: _LastUsed[object, Caches] = _LastUsed(_MAX_STORES)
+        self._answers: _LastUsed[object, AnswerCache] = _LastUsed(_MAX_STORES)
         self._books: _LastUsed[Path, RecordStore] = _LastUsed(_MAX_STORES, close)
         self._side_databases: _LastUsed[tuple[Path, TraceOptions], SideDatabases] = _LastUsed(_MAX_STORES, close)
         self._plans: _LastUsed[tuple[object, ...], _EnginePlan] = _LastUsed(_MAX_STORES)
 
     def engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
         """Return an engine over the shared resources; closing it closes none of them."""
-        from lorelog.retrieval.cache import Caches
+        from lorelog.retrieval.cache import AnswerCache
 
         plan = self._plan(location, flags or {})
         options, workspace, rerank, caching = (
@@ -408,7 +408,7 @@ class ResourcePool:
             reranker=self._rerankers.use(rerank, lambda: cast("Reranker", _open_reranker(rerank)))
             if rerank.model
             else None,
-            caches=self._caches.use((store_key, embedder_key, rerank, caching), lambda: Caches.from_options(caching)),
+            answers=self._answers.use((store_key, embedder_key, rerank, caching), lambda: AnswerCache(caching)),
             records=LazyRecords(open_records, lent=True),
             side_databases=self._side_databases.use(side_key, lambda: SideDatabases(*side_key)),
         )
@@ -432,7 +432,6 @@ class ResourcePool:
         for pool in (self._books, self._side_databases, self._stores, self._rerankers):
             for resource in pool.all():
                 resource.close()
-        self._caches.clear()
         clear_all_caches()
         self.unload_idle(0.0)
         _token_counter.cache_clear()
@@ -450,7 +449,7 @@ class ResourcePool:
         for pool in (self._books, self._side_databases, self._stores, self._embedders, self._rerankers):
             for resource in pool.all(remove=True):
                 resource.close()
-        self._caches.clear()
+        self._answers.clear()
         self._plans.clear()
 
 

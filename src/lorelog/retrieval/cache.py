@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from lorelog.core.options import CacheOptions, SearchOptions
@@ -54,24 +54,7 @@ def normalize_spaces(query: str) -> str:
     return " ".join(query.split())
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
-
-
-class TextCache(Protocol):
-    """A cache of what texts say, in the memory of the process."""
-
-    def clear(self) -> None:
-        """Drop everything."""
-
-
-_CACHES: WeakSet[TextCache] = WeakSet()
-
-
-def register_cache(cache: TextCache) -> None:
-    """Have a cache emptied by `clear_all_caches`, as long as it exists."""
-    _CACHES.add(cache)
-
-
+_CACHES: WeakSet[AnswerCache | ProcessCache[Any]] = WeakSet()
 _MAX_KEPT_CHARS = 2_000
 
 
@@ -82,7 +65,7 @@ class ProcessCache(Generic[CachedValue]):
         self._limit = limit
         self._lock = Lock()
         self._values: dict[object, CachedValue] = {}
-        register_cache(self)
+        _CACHES.add(self)
 
     def get(self, key: object) -> CachedValue | None:
         """Return the value of a key; None if it is not kept."""
@@ -109,11 +92,12 @@ class ProcessCache(Generic[CachedValue]):
 
 
 class AnswerCache:
-    """Replies of one store, in order of last use. Threads may share it."""
+    """Replies of one store, in order of last use; none if the options say so. Threads may share it."""
 
     def __init__(self, options: CacheOptions) -> None:
-        register_cache(self)
+        _CACHES.add(self)
         self._options = options
+        self.is_enabled = options.answers
         self._lock = Lock()
         self._revision = ""
         self._answers: OrderedDict[AnswerKey, SearchReply] = OrderedDict()
@@ -122,6 +106,8 @@ class AnswerCache:
 
     def get(self, inquiry: AnswerKey, revision: str) -> SearchReply | None:
         """Return the reply to exactly this query under this revision."""
+        if not self.is_enabled:
+            return None
         with self._lock:
             self._counts.update(lookups=1)
             self._use_revision(revision)
@@ -136,7 +122,7 @@ class AnswerCache:
 
         Do not store replies that could differ without a write: of a model that failed or timed out.
         """
-        if not _is_hashable(inquiry) or len(reply.hits) > self._most_hits:
+        if not self.is_enabled or not _is_hashable(inquiry) or len(reply.hits) > self._most_hits:
             return
         with self._lock:
             if revision != self._revision:
@@ -180,22 +166,6 @@ def _is_hashable(inquiry: AnswerKey) -> bool:
     except TypeError:
         return False
     return True
-
-
-# -- all ---------------------------------------------------------------------------------------------------------------
-
-
-class Caches(NamedTuple):
-    """The caches of one store; None is disabled."""
-
-    answers: AnswerCache | None = None
-
-    @classmethod
-    def from_options(cls, options: CacheOptions) -> Caches:
-        return cls(AnswerCache(options) if options.answers else None)
-
-    def counters(self) -> CacheCounters:
-        return self.answers.counters() if self.answers is not None else CacheCounters()
 
 
 def clear_all_caches() -> None:

@@ -40,16 +40,13 @@ class RankedChunk(Struct, frozen=True):
 
 def drop_duplicates(ranked: Iterable[tuple[FusedCandidate, StoredChunk]]) -> list[RankedChunk]:
     """Keep the first of each text in a ranking, of a person's if there is one; among equal best scores, the newest."""
-    groups: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
-    longest: dict[str, Sequence[str]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[FusedCandidate, StoredChunk]]] = {}
     for fused, stored in ranked:
-        text, longest_words = _FORMS.of_text(stored.chunk.text, _compared_form)
-        longest[text] = longest_words
-        groups.setdefault(text, []).append((fused, stored))
+        groups.setdefault(_FORMS.of_text(stored.chunk.text, _compared_form), []).append((fused, stored))
     kept: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
     nearly = _NearDuplicateFinder()
-    for text, group in groups.items():
-        kept.setdefault(nearly.first_like(text, longest[text]), []).extend(group)
+    for (text, longest), group in groups.items():
+        kept.setdefault(nearly.first_like(text, longest), []).extend(group)
     return sorted(map(_merge_group, kept.values()), key=lambda ranked: -ranked.fused.score)
 
 
@@ -147,7 +144,7 @@ def split_words(text: str) -> list[str]:
     return [word for token in find_tokens(text.casefold()) for word in (token if is_unspaced(token) else (token,))]
 
 
-def _compared_form(text: str) -> tuple[str, Sequence[str]]:
+def _compared_form(text: str) -> tuple[str, tuple[str, ...]]:
     """Return a text in its normalized form, and its longest words."""
     words = _without_clock(text).split()
     text = " ".join(words)
@@ -156,10 +153,10 @@ def _compared_form(text: str) -> tuple[str, Sequence[str]]:
     # Most texts have enough long ones, and only those are folded and sorted.
     long = dict.fromkeys([word.casefold() for word in words if len(word) >= _LONG_WORD_CHARS])
     chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys([word.casefold() for word in words])
-    return text, sorted(chosen, key=len, reverse=True)[:_KEY_WORDS]
+    return text, tuple(sorted(chosen, key=len, reverse=True)[:_KEY_WORDS])
 
 
-_FORMS: ProcessCache[tuple[str, Sequence[str]]] = ProcessCache(1_024)
+_FORMS: ProcessCache[tuple[str, tuple[str, ...]]] = ProcessCache(1_024)
 
 
 def normalized_text(stored: StoredChunk) -> str:

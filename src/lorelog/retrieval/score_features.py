@@ -135,10 +135,7 @@ class CloseReader:
         return sum(self._rarity[term] for term in self._terms if term in commands and term not in rest) / self._whole
 
     def name_share(self, names: Iterable[str], headings: Callable[[], Iterable[str]]) -> float:
-        """Return the square of the share of the query's words, by rarity, in the names of a document: one of several says little.
-
-        Words of headings do not count: BM25 has seen them.
-        """
+        """Return the square of the share of the query's words, by rarity, in the names of a document, and not in headings."""
         named = self._known.intersection(names)
         named = named.difference(headings()) if named else named
         found = sum(self._rarity[term] for term in self._terms if term in named)

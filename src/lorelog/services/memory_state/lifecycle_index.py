@@ -305,9 +305,7 @@ class LifecycleIndex:
         self._today = today.isoformat()
         self._folder = folder
 
-    @cached_property
-    def _pages(self) -> str:
-        return os.path.realpath(Path(cache_folder(self._folder)) / RECORD_PAGES)
+    _pages = cached_property[str](lambda self: os.path.realpath(Path(cache_folder(self._folder)) / RECORD_PAGES))
 
     @property
     def token(self) -> str:

@@ -24,7 +24,6 @@ from lorelog.services.search.postprocess import (
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
 
 if TYPE_CHECKING:
-    from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
     from lorelog.services.code import CodeScope
 
@@ -97,14 +96,8 @@ class SearchPipeline(Struct, frozen=True):
     def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the origin `repository` on those that came with the repository."""
         ownership, store = self.scope.ownership(), self.scope.store
-        indexed = cache(
-            lambda: store.chunks_by_id([hit.id for hit in hits])
-        )  # all at once, and only if one is looked up
-
-        def find(id_: str) -> StoredChunk | None:
-            return indexed().get(id_)
-
-        anchors = [ownership.shown_anchor(hit, store, partial(find, hit.id)) for hit in hits]
+        find = cache(lambda: store.chunks_by_id([hit.id for hit in hits]))  # all at once, and only if one is looked up
+        anchors = [ownership.shown_anchor(hit, hit.id, store, find) for hit in hits]
         return tuple(
             hit if anchor is hit.anchor else replace(hit, anchor=anchor)
             for hit, anchor in zip(hits, anchors, strict=True)

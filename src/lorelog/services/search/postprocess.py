@@ -10,9 +10,7 @@ the chunk, which `expand` shows if it does not find it in the file any more.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -81,7 +79,7 @@ def add_token_costs(hits: tuple[Hit, ...], store: Store) -> tuple[Hit, ...]:
     """Return hits with the cost of their snippets, and of their sections as the store has them."""
     section_tokens: dict[str, int] = {}
     unknown: dict[str, tuple[Hit, FileStamp | None]] = {}
-    stamps = {source: _file_stamp(source) for source in {hit.source for hit in hits}}
+    stamps = {source: FileStamp.of(source) for source in {hit.source for hit in hits}}
     for hit in hits:
         tokens = _COSTS.get((hit.id, stamps[hit.source]))
         if tokens is None:
@@ -100,23 +98,6 @@ def add_token_costs(hits: tuple[Hit, ...], store: Store) -> tuple[Hit, ...]:
         replace(hit, tokens=hit.tokens or estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id])
         for hit in hits
     )
-
-
-def _file_stamp(source: str) -> FileStamp | None:
-    """Return the stamp of a regular file; None if there is none."""
-    try:
-        status = Path(source).lstat()
-    except (OSError, ValueError):
-        return None
-    return FileStamp.from_stat(status) if stat.S_ISREG(status.st_mode) else None
-
-
-def group_by_source(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
-    """Return the hits of each file together, so that it is read once."""
-    grouped: dict[str, list[Hit]] = {}
-    for hit in hits:
-        grouped.setdefault(hit.source, []).append(hit)
-    return grouped
 
 
 def _estimate_section_tokens(text: str) -> int:

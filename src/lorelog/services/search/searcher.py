@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError, plural
-from lorelog.core.options import RerankOptions, SearchOptions
+from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
 from lorelog.core.query import (
     NO_LIFECYCLE_STATE,
@@ -35,7 +35,7 @@ from lorelog.core.query import (
 )
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
-from lorelog.retrieval.cache import AnswerKey, Caches, ProcessCache, normalize_spaces
+from lorelog.retrieval.cache import AnswerCache, AnswerKey, ProcessCache, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, keyword_likeness, unread_share
 from lorelog.retrieval.relevance import (
@@ -420,12 +420,12 @@ class Searcher:
         embedder: Embedder | None,
         analyser: WordAnalyser,
         deps: SearchDeps | None = None,
-        caches: Caches | None = None,
+        answers: AnswerCache | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._analyser = analyser
-        self._caches = caches or Caches()
+        self._answers = answers or AnswerCache(CacheOptions(answers=False))
         self._context = RankingContext(store, analyser, deps or SearchDeps())
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
@@ -439,21 +439,15 @@ class Searcher:
         is_cut = len(query) > MAX_QUERY_CHARS
         query = normalize_spaces(limit_query(query).encode("utf-8", "replace").decode())  # replaces lone surrogates
         # The revision before anything else is read: a later write then invalidates the reply.
-        answers = self._caches.answers
-        revision = self._revision() if answers is not None else ""
-        key = (
-            AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
-            if answers is not None
-            else None
-        )
-        reply = answers.get(key, revision) if answers is not None and key is not None else None
+        revision = self._revision() if self._answers.is_enabled else ""
+        key = AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
+        reply = self._answers.get(key, revision)
         if reply is None:
             reply = self._search(query, options, revision, key)
         note = f"only the first {MAX_QUERY_CHARS:,} characters of the query were used"
         return replace(reply, notes=(*reply.notes, note)) if is_cut else reply
 
-    def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey | None) -> SearchReply:
-        answers = self._caches.answers
+    def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey) -> SearchReply:
         coverage = self._store.lane_coverage(options.filters)
         notes: list[str] = []
         troubles: list[str] = []
@@ -483,8 +477,8 @@ class Searcher:
             if others and self._store.propose(terms, None, replace(options.filters, projects=others), 1)[0]:
                 notes.append("no match in this project, but in other projects: use --all-projects")
         reply = SearchReply(query, options.lane, hits, coverage, tuple(notes), builder.explain_weights())
-        if answers is not None and key is not None and not troubles:
-            answers.put(key, revision, reply)
+        if not troubles:
+            self._answers.put(key, revision, reply)
         return reply
 
     def _revision(self) -> str:

@@ -55,6 +55,8 @@ from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Workspace
 HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 OwnClaim = bool | tuple[str, str]
 """Whether a memory is the user's own, or the digests that the registry must confirm."""
+FindChunks = Callable[[], Mapping[str, StoredChunk]]
+"""Returns chunks by id, as this machine's index has them."""
 _OWN_FORMAT = "2"
 """Increase this when the same journals give another list."""
 _ALL = "all"
@@ -80,22 +82,10 @@ class Ownership:
         self._memsearch: dict[str, str] = {}
         """Real paths of memsearch's folders, by project."""
 
-    @cached_property
-    def _home(self) -> str:
-        return os.path.realpath(self._workspace.home)
-
-    @cached_property
-    def _global_journals(self) -> str:
-        return os.path.realpath(self._workspace.global_journals)
-
-    @cached_property
-    def _journals(self) -> str:
-        return os.path.realpath(self._workspace.journals)
-
-    @cached_property
-    def _is_ignored(self) -> bool:
-        """Whether Git ignores the project's journals: then nobody else can have changed them."""
-        return _is_ignored(self._journals)
+    _home = cached_property[str](lambda self: os.path.realpath(self._workspace.home))
+    _global_journals = cached_property[str](lambda self: os.path.realpath(self._workspace.global_journals))
+    _journals = cached_property[str](lambda self: os.path.realpath(self._workspace.journals))
+    _is_ignored = cached_property[bool](lambda self: _is_ignored(self._journals))
 
     def claim_of(self, chunk: Chunk | Hit, body: str) -> OwnClaim:
         """Return the claim of a memory: its first chunk, and the text of that without the heading."""
@@ -114,17 +104,17 @@ class Ownership:
         known = self._authored.find(chunk.anchor.memory) if chunk.anchor and not isinstance(claim, bool) else None
         return is_confirmed(claim, known)
 
-    def shown_anchor(self, chunk: Chunk | Hit, store: Store, find: Callable[[], StoredChunk | None]) -> Anchor | None:
+    def shown_anchor(self, chunk: Chunk | Hit, identity: str, store: Store, find: FindChunks) -> Anchor | None:
         """Return a chunk's anchor as it is shown: with the origin `repository` or `changed` if the text is not the user's own.
 
-        `find` returns the chunk as this machine's index has it, for the few that must be looked up. Text that is said to be from a
-        tool or an import keeps that origin, which is trusted less.
+        `find` is asked only for the few chunks that must be looked up. Text that is said to be from a tool or an import keeps that
+        origin, which is trusted less.
         """
         anchor = chunk.anchor
         if anchor is not None and anchor.origin in UNTRUSTED_ORIGINS:
             return anchor
         try:
-            origin = self._foreign_origin(chunk) if self._is_foreign(chunk, store, find) else ""
+            origin = self._foreign_origin(chunk) if self._is_foreign(chunk, identity, store, find) else ""
         except StoreError:  # a registry that cannot be read proves nothing, and must not end a search
             is_foreign = anchor is not None and bool(anchor.memory) and not is_below(chunk.source, self._home)
             origin = REPOSITORY_ORIGIN if is_foreign else ""
@@ -139,7 +129,9 @@ class Ownership:
         return CHANGED_ORIGIN if is_ours else REPOSITORY_ORIGIN
 
     def with_shown_anchor(self, stored: StoredChunk, store: Store) -> StoredChunk:
-        anchor = self.shown_anchor(stored.chunk, store, lambda: None if stored.machine else stored)
+        anchor = self.shown_anchor(
+            stored.chunk, stored.id, store, lambda: {} if stored.machine else {stored.id: stored}
+        )
         return stored if anchor is stored.chunk.anchor else replace(stored, chunk=replace(stored.chunk, anchor=anchor))
 
     def standing_check(self) -> Callable[[StoredChunk, str], bool | None] | None:
@@ -159,7 +151,7 @@ class Ownership:
 
         return stands if phrases else None
 
-    def _is_foreign(self, chunk: Chunk | Hit, store: Store, find: Callable[[], StoredChunk | None]) -> bool:
+    def _is_foreign(self, chunk: Chunk | Hit, identity: str, store: Store, find: FindChunks) -> bool:
         """Return True if a chunk is part of a journal and not the user's own. Other documents are not memories."""
         has_id = bool(chunk.anchor and chunk.anchor.memory)
         is_journal = has_id or f"/{MEMSEARCH_FOLDER}/" in chunk.source or is_below(chunk.source, self._journals)
@@ -167,7 +159,8 @@ class Ownership:
         if not is_journal or is_below(chunk.source, self._home):
             return False
         # Foreign text, and pieces that do not begin their section, are looked up.
-        if self.is_own(chunk, HEADING.sub("", chunk.content, count=1) if has_id else "") or (stored := find()) is None:
+        body = HEADING.sub("", chunk.content, count=1) if has_id else ""
+        if self.is_own(chunk, body) or (stored := find().get(identity)) is None:
             return False
         project = stored.project or self._workspace.project.id
         if project not in self._memsearch:
