@@ -36,7 +36,7 @@ from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import SearchReply
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
-from lorelog.retrieval.cache import Caches
+from lorelog.retrieval.cache import AnswerCache
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 
@@ -79,7 +79,7 @@ class AskedVectors(GivenVectors):
 class Arrangement:
     """A searcher configuration with its times in milliseconds, by kind of query."""
 
-    caches: Caches
+    answers: AnswerCache
     model: AskedVectors
     model_ms: float
     search: Callable[[Question], SearchReply]
@@ -100,10 +100,10 @@ class Arrangement:
 
 def arrange(folder: Path, options: CacheOptions, model_ms: float) -> Arrangement:
     """Return a searcher with these caches."""
-    caches, analyser, given = Caches.from_options(options), WordAnalyser(), AskedVectors()
+    answers, analyser, given = AnswerCache(options), WordAnalyser(), AskedVectors()
     store = EmbeddedStore(folder, analyser, provider=given.provider, model=given.model)
-    searcher = Searcher(store, given, analyser, caches=caches)
-    return Arrangement(caches, given, model_ms, lambda question: searcher.search(question.text, SearchOptions()))
+    searcher = Searcher(store, given, analyser, answers=answers)
+    return Arrangement(answers, given, model_ms, lambda question: searcher.search(question.text, SearchOptions()))
 
 
 def workload(material: Material, count: int) -> list[Step]:
@@ -159,7 +159,7 @@ def tables(ways: Mapping[str, Arrangement]) -> list[str]:
     for name, way in ways.items():
         medians = " | ".join(f"{statistics.median(way.times[kind]):.2f}" for kind in SHARES)
         every = way.all_times
-        counts = way.caches.counters()
+        counts = way.answers.counters()
         found = f"{counts.exact} of {counts.lookups}" if counts.lookups else "nothing"
         lines.append(
             f"| {name} | {medians} | {statistics.median(every):.2f} | {statistics.fmean(every):.2f} | {found} |"

@@ -48,6 +48,13 @@ WRITES = 12
 LARGE = 100_000
 """Targets are of this size, except memory, which also has one for the smallest."""
 HYBRID_S, STATS_S, AFTER_WRITE_P99_S = 0.020, 0.005, 0.030
+CPU_S = {
+    ("lexical, k = 5", 1_000): 0.006,
+    ("lexical, k = 5", LARGE): 0.008,
+    ("hybrid, k = 5", 1_000): 0.012,
+    ("hybrid, k = 5", LARGE): 0.016,
+}
+"""Most CPU time of the daemon for a question, by kind and size."""
 RESIDENT = {1_000: 130e6, 100_000: 260e6}
 IDLE_RESIDENT = 45e6
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -210,6 +217,11 @@ def _judge(seen: dict[int, Seen], options: argparse.Namespace, verdicts: Verdict
             held = seen[size].resident
             what = f"daemon in use, {size:,} chunks: resident memory"
             verdicts.judge(what, show_mb(held), f"<= {show_mb(most)}", met=held <= most, headline=True)
+    for (name, size), most in CPU_S.items():
+        if size in seen:
+            used = seen[size].cpu_s[name]
+            what = f"{name} over the socket, question new, {size:,} chunks: CPU of the daemon"
+            verdicts.judge(what, show_ms(used), f"<= {show_ms(most)}", met=used <= most)
     for size, of in seen.items():
         if of.idle and size in RESIDENT:
             what = f"daemon idle for {options.idle:g} s, {size:,} chunks: resident memory"

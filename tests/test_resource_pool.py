@@ -27,7 +27,7 @@ def test_only_the_last_used_are_kept_open(tmp_path: Path, home: Path) -> None:
         dispatcher.call("memory.stats", {"tenant": f"t{number}"}, ClientIdentity(str(tmp_path), environment))
 
     assert len(pool._stores) <= 16
-    assert len(pool._caches) <= 16
+    assert len(pool._answers) <= 16
     assert len(pool._embedders) <= 4
     assert dispatcher.call("memory.get", {"id": kept, "tenant": "t0"}, caller)["found"]
     assert dispatcher.call("memory.search", {"query": "okapi", "tenant": "t0"}, caller)["hits"]
@@ -68,7 +68,7 @@ def test_keys_are_not_what_things_are_known_by(tmp_path: Path, home: Path) -> No
         assert len(pool._embedders) == 2
         names = [options.api_key for options in pool._embedders]
         assert not {"secret-one", "secret-two"} & set(names)
-        assert not [key for key in pool._caches if "secret-" in str([getattr(part, "api_key", "") for part in key])]  # type: ignore[attr-defined]
+        assert not [key for key in pool._answers if "secret-" in str([getattr(part, "api_key", "") for part in key])]  # type: ignore[attr-defined]
     finally:
         pool.close()
         server.stop()

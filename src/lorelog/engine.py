@@ -49,7 +49,7 @@ class Engine(ProjectScope):
 
     def close(self) -> None:
         """Close the store and models unless they are shared, as are the caches. May be called twice."""
-        if self.deps.caches is not None:
+        if self.deps.answers is not None:
             return
         self.store.close()
         self.deps.records.close()

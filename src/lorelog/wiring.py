@@ -51,7 +51,7 @@ from lorelog.services.places.workspace import (
 if TYPE_CHECKING:
     from lorelog.config.schema import Setting
     from lorelog.language.analyser import WordAnalyser
-    from lorelog.retrieval.cache import Caches
+    from lorelog.retrieval.cache import AnswerCache
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.llm.receipts import Receipts
     from lorelog.services.records.store import RecordStore
@@ -280,7 +280,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
         embedder=embedder,
         reranker=_open_reranker(plan.defaults.rerank),
         records=LazyRecords(lambda: _open_records(plan, location, _open_book(location, plan.workspace))),
-        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.settings.options(TraceOptions)),
+        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.traces),
     )
 
 
@@ -292,6 +292,7 @@ class _EnginePlan(NamedTuple):
     workspace: Workspace
     defaults: EngineDefaults
     store: StoreOptions
+    traces: TraceOptions
 
 
 def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
@@ -303,6 +304,7 @@ def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
         _make_workspace(location, settings),
         _make_defaults(location, settings, options),
         _store_options(settings, location),
+        settings.options(TraceOptions),
     )
 
 
@@ -366,14 +368,14 @@ class ResourcePool:
             _MAX_MODELS, methodcaller("close_if_idle", 0)
         )
         self._rerankers: _LastUsed[RerankOptions, Reranker] = _LastUsed(_MAX_MODELS)
-        self._caches: _LastUsed[object, Caches] = _LastUsed(_MAX_STORES)
+        self._answers: _LastUsed[object, AnswerCache] = _LastUsed(_MAX_STORES)
         self._books: _LastUsed[Path, RecordStore] = _LastUsed(_MAX_STORES, close)
         self._side_databases: _LastUsed[tuple[Path, TraceOptions], SideDatabases] = _LastUsed(_MAX_STORES, close)
         self._plans: _LastUsed[tuple[object, ...], _EnginePlan] = _LastUsed(_MAX_STORES)
 
     def engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
         """Return an engine over the shared resources; closing it closes none of them."""
-        from lorelog.retrieval.cache import Caches
+        from lorelog.retrieval.cache import AnswerCache
 
         plan = self._plan(location, flags or {})
         options, workspace, rerank, caching = (
@@ -391,7 +393,7 @@ class ResourcePool:
         model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
         store_options = replace(plan.store, token=_secret_digest(plan.store.token))
         store_key = (workspace.tenant_folder, model, store_options)
-        side_key = (workspace.tenant_folder, plan.settings.options(TraceOptions))
+        side_key = (workspace.tenant_folder, plan.traces)
 
         def open_records() -> OpenRecords:
             book = self._books.use(workspace.tenant_folder, lambda: _open_book(location, workspace))
@@ -406,7 +408,7 @@ class ResourcePool:
             reranker=self._rerankers.use(rerank, lambda: cast("Reranker", _open_reranker(rerank)))
             if rerank.model
             else None,
-            caches=self._caches.use((store_key, embedder_key, rerank, caching), lambda: Caches.from_options(caching)),
+            answers=self._answers.use((store_key, embedder_key, rerank, caching), lambda: AnswerCache(caching)),
             records=LazyRecords(open_records, lent=True),
             side_databases=self._side_databases.use(side_key, lambda: SideDatabases(*side_key)),
         )
@@ -425,10 +427,12 @@ class ResourcePool:
 
     def rest(self) -> None:
         """Close the files of all unused resources, and drop the caches. Everything opens again on the next use."""
+        from lorelog.retrieval.cache import clear_all_caches
+
         for pool in (self._books, self._side_databases, self._stores, self._rerankers):
             for resource in pool.all():
                 resource.close()
-        self._caches.clear()
+        clear_all_caches()
         self.unload_idle(0.0)
         _token_counter.cache_clear()
         conversations = sys.modules.get("lorelog.ingest.transcripts.conversation")
@@ -445,7 +449,7 @@ class ResourcePool:
         for pool in (self._books, self._side_databases, self._stores, self._embedders, self._rerankers):
             for resource in pool.all(remove=True):
                 resource.close()
-        self._caches.clear()
+        self._answers.clear()
         self._plans.clear()
 
 

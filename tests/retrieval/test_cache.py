@@ -17,7 +17,7 @@ from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import Explanation, Filters, Hit, Lane, SearchReply, VectorCoverage
 from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.retrieval.cache import AnswerCache, AnswerKey, Caches, normalize_spaces
+from lorelog.retrieval.cache import AnswerCache, AnswerKey, normalize_spaces
 from lorelog.services.search.searcher import Searcher
 
 DAY = "2026-03-05"
@@ -134,15 +134,14 @@ class CacheComparison:
         self.model = FakeEmbedder()
         self.store = TemporaryStore(analyser, provider="fake", model="fake-64")
         self.searcher = Searcher(self.store, self.model, analyser)
-        self.caches = Caches(AnswerCache(options))
+        self.answers = AnswerCache(options)
 
     def plain(self, query: str, options: SearchOptions) -> SearchReply:
         return self.searcher.search(normalize_spaces(query), options)
 
     def cached(self, query: str, options: SearchOptions, write: Sequence[str] = ()) -> SearchReply:
         """Search with caches; `write` runs between reading the revision and searching."""
-        answers = self.caches.answers
-        assert answers is not None
+        answers = self.answers
         asked, revision = AnswerKey(normalize_spaces(query), options, "fake/fake-64", DAY), self.store.revision()
         found = answers.get(asked, revision)
         if write:
@@ -198,7 +197,7 @@ class CachedSearch(RuleBasedStateMachine):
 
     @invariant()
     def is_bounded(self) -> None:
-        counts = self.desk.caches.counters()
+        counts = self.desk.answers.counters()
         assert counts.answers <= self.options.answers_entries
         assert counts.exact <= counts.lookups
 

@@ -311,7 +311,7 @@ def _cached(*questions: str) -> CacheCounters:
     with open_engine(resolve_location()) as engine:
         for question in questions:
             engine.search(question)
-        return engine.caches.counters()
+        return engine.answers.counters()
 
 
 def _repeats(otters: OtterProject) -> object:

@@ -411,6 +411,9 @@ class Catalog(Protocol):
     def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
         """Return the length of each chunk's text, and the neighbours of those that have at most `max_chars` characters."""
 
+    def chunks_by_id(self, ids: Sequence[str]) -> dict[str, StoredChunk]:
+        """Return the chunks with these ids; without chunks of other indexes."""
+
     def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
         """Return the whole section of each chunk as it was indexed, by the chunk's id; without chunks of other indexes."""
 

@@ -150,7 +150,7 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
         uptime_s=round(time.monotonic() - call.meter.started, 3),
         rss_bytes=resident_bytes(),
         operations=call.meter.latencies(),
-        cache=engine.caches.counters()._asdict(),
+        cache=engine.answers.counters()._asdict(),
     )
 
 

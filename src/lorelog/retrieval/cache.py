@@ -10,11 +10,11 @@ Whole replies are kept by everything that determines them, so they are certain t
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
-from lorelog.core.document import FileStamp
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import SearchReply
 
@@ -35,6 +35,9 @@ class CacheCounters(NamedTuple):
     """Replies held now."""
 
 
+CachedValue = TypeVar("CachedValue")
+
+
 class AnswerKey(NamedTuple):
     """Everything that determines a reply besides the index: query, options, model and day."""
 
@@ -51,30 +54,50 @@ def normalize_spaces(query: str) -> str:
     return " ".join(query.split())
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+_CACHES: WeakSet[AnswerCache | ProcessCache[Any]] = WeakSet()
+_MAX_KEPT_CHARS = 2_000
 
 
-class TextCache(Protocol):
-    """A cache of what texts say, in the memory of the process."""
+class ProcessCache(Generic[CachedValue]):
+    """Values by key for this process; the oldest is dropped first. Threads may share it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._values: dict[object, CachedValue] = {}
+        _CACHES.add(self)
+
+    def get(self, key: object) -> CachedValue | None:
+        """Return the value of a key; None if it is not kept."""
+        return self._values.get(key)
+
+    def of_text(self, text: str, make: Callable[[str], CachedValue]) -> CachedValue:
+        """Return what a function makes of a text: kept by the text itself, so that no write makes it stale, unless that is long."""
+        value = self._values.get(text)
+        if value is None:
+            value = make(text)
+            if len(text) <= _MAX_KEPT_CHARS:
+                self.put(text, value)
+        return value
+
+    def put(self, key: object, value: CachedValue) -> None:
+        with self._lock:
+            while len(self._values) >= self._limit:
+                self._values.pop(next(iter(self._values)))
+            self._values[key] = value
 
     def clear(self) -> None:
-        """Drop everything."""
-
-
-_CACHES: WeakSet[TextCache] = WeakSet()
-
-
-def register_cache(cache: TextCache) -> None:
-    """Have a cache emptied by `clear_all_caches`, as long as it exists."""
-    _CACHES.add(cache)
+        with self._lock:
+            self._values.clear()
 
 
 class AnswerCache:
-    """Replies of one store, in order of last use. Threads may share it."""
+    """Replies of one store, in order of last use; none if the options say so. Threads may share it."""
 
     def __init__(self, options: CacheOptions) -> None:
-        register_cache(self)
+        _CACHES.add(self)
         self._options = options
+        self.is_enabled = options.answers
         self._lock = Lock()
         self._revision = ""
         self._answers: OrderedDict[AnswerKey, SearchReply] = OrderedDict()
@@ -83,6 +106,8 @@ class AnswerCache:
 
     def get(self, inquiry: AnswerKey, revision: str) -> SearchReply | None:
         """Return the reply to exactly this query under this revision."""
+        if not self.is_enabled:
+            return None
         with self._lock:
             self._counts.update(lookups=1)
             self._use_revision(revision)
@@ -97,7 +122,7 @@ class AnswerCache:
 
         Do not store replies that could differ without a write: of a model that failed or timed out.
         """
-        if not _is_hashable(inquiry) or len(reply.hits) > self._most_hits:
+        if not self.is_enabled or not _is_hashable(inquiry) or len(reply.hits) > self._most_hits:
             return
         with self._lock:
             if revision != self._revision:
@@ -141,49 +166,6 @@ def _is_hashable(inquiry: AnswerKey) -> bool:
     except TypeError:
         return False
     return True
-
-
-_MAX_COSTS = 4_096
-
-
-class CostCache:
-    """Estimated tokens of the sections of hits, by chunk and state of its file. Holds no text. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._costs: OrderedDict[tuple[str, FileStamp], int] = OrderedDict()
-
-    def get(self, chunk_id: str, stamp: FileStamp) -> int | None:
-        """Return the cost of a chunk's section in a file of this stamp."""
-        with self._lock:
-            return self._costs.get((chunk_id, stamp))
-
-    def put(self, chunk_id: str, stamp: FileStamp, tokens: int) -> None:
-        """Keep a cost; the oldest is dropped."""
-        with self._lock:
-            self._costs[chunk_id, stamp] = tokens
-            while len(self._costs) > _MAX_COSTS:
-                self._costs.popitem(last=False)
-
-
-# -- all ---------------------------------------------------------------------------------------------------------------
-
-
-class Caches(NamedTuple):
-    """The caches of one store; None is disabled."""
-
-    answers: AnswerCache | None = None
-    costs: CostCache | None = None
-
-    @classmethod
-    def from_options(cls, options: CacheOptions) -> Caches:
-        return cls(
-            AnswerCache(options) if options.answers else None,
-            CostCache() if options.answers else None,
-        )
-
-    def counters(self) -> CacheCounters:
-        return self.answers.counters() if self.answers is not None else CacheCounters()
 
 
 def clear_all_caches() -> None:

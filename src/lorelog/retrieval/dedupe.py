@@ -10,13 +10,14 @@ both have at least twenty words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.policy import may_replace
 from lorelog.language.analyser import find_tokens, is_unspaced
+from lorelog.retrieval.cache import ProcessCache
 from lorelog.retrieval.fusion import FusedCandidate
 
 NEAR_DUPLICATE_SHARE = 0.9
@@ -39,17 +40,13 @@ class RankedChunk(Struct, frozen=True):
 
 def drop_duplicates(ranked: Iterable[tuple[FusedCandidate, StoredChunk]]) -> list[RankedChunk]:
     """Keep the first of each text in a ranking, of a person's if there is one; among equal best scores, the newest."""
-    groups: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
-    words: dict[str, list[str]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[FusedCandidate, StoredChunk]]] = {}
     for fused, stored in ranked:
-        own_words = _without_clock(stored).split()
-        text = " ".join(own_words)
-        words[text] = own_words
-        groups.setdefault(text, []).append((fused, stored))
+        groups.setdefault(_FORMS.of_text(stored.chunk.text, _compared_form), []).append((fused, stored))
     kept: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
     nearly = _NearDuplicateFinder()
-    for text, group in groups.items():
-        kept.setdefault(nearly.first_like(text, words[text]), []).extend(group)
+    for (text, longest), group in groups.items():
+        kept.setdefault(nearly.first_like(text, longest), []).extend(group)
     return sorted(map(_merge_group, kept.values()), key=lambda ranked: -ranked.fused.score)
 
 
@@ -100,16 +97,10 @@ class _NearDuplicateFinder:
         """Numbers of the texts that have a word among their longest."""
         self._cut: dict[str, list[str]] = {}
 
-    def first_like(self, text: str, words: list[str]) -> str:
-        """Return the first text that this one nearly repeats, or itself; `words` are those between its spaces."""
+    def first_like(self, text: str, longest: Sequence[str]) -> str:
+        """Return the first text that this one nearly repeats, or itself; `longest` are its longest words."""
         if len(self._texts) >= _MAX_COMPARED:
             return text
-        if not text.isascii():
-            words = [word.casefold() for word in words]  # which may make them longer
-        # Most texts have enough long ones, and only those are folded and sorted.
-        long = dict.fromkeys([word.casefold() for word in words if len(word) >= _LONG_WORD_CHARS])
-        chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys([word.casefold() for word in words])
-        longest = sorted(chosen, key=len, reverse=True)[:_KEY_WORDS]
         having, number = self._having, len(self._texts)
         shared: dict[int, int] = {}
         for others in filter(None, map(having.get, longest)):
@@ -153,13 +144,27 @@ def split_words(text: str) -> list[str]:
     return [word for token in find_tokens(text.casefold()) for word in (token if is_unspaced(token) else (token,))]
 
 
+def _compared_form(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a text in its normalized form, and its longest words."""
+    words = _without_clock(text).split()
+    text = " ".join(words)
+    if not text.isascii():
+        words = [word.casefold() for word in words]  # which may make them longer
+    # Most texts have enough long ones, and only those are folded and sorted.
+    long = dict.fromkeys([word.casefold() for word in words if len(word) >= _LONG_WORD_CHARS])
+    chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys([word.casefold() for word in words])
+    return text, tuple(sorted(chosen, key=len, reverse=True)[:_KEY_WORDS])
+
+
+_FORMS: ProcessCache[tuple[str, tuple[str, ...]]] = ProcessCache(1_024)
+
+
 def normalized_text(stored: StoredChunk) -> str:
     """Return a chunk's text with single spaces, without a heading that is only a time."""
-    return " ".join(_without_clock(stored).split())
+    return " ".join(_without_clock(stored.chunk.text).split())
 
 
-def _without_clock(stored: StoredChunk) -> str:
-    text = stored.chunk.text
+def _without_clock(text: str) -> str:
     if not text.startswith("#"):
         return text
     heading = text.partition("\n")[0]

@@ -8,7 +8,7 @@ depend on the query (`fusion.weigh_lanes`). A word that only the listed commands
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import log
 
@@ -101,6 +101,7 @@ class CloseReader:
         self._is_inflected = foreign_share > MIN_FOREIGN_SHARE
         self._terms = list(dict.fromkeys(term.text for term in terms))
         self._rarity = {text: max(rarity.get(text, 0.0), 0.0) for text in self._terms}
+        self._known = frozenset(self._rarity)
         self._whole = sum(self._rarity.values())
         self._pairs = list(dict.fromkeys(pairwise(self._terms)))
 
@@ -133,15 +134,17 @@ class CloseReader:
             rest += text[end:].casefold()
         return sum(self._rarity[term] for term in self._terms if term in commands and term not in rest) / self._whole
 
-    def name_share(self, names: frozenset[str]) -> float:
-        """Return the square of the share of the query's words, by rarity, in the names of a document: one of several says little."""
-        found = sum(self._rarity[term] for term in self._terms if term in names)
+    def name_share(self, names: Iterable[str], headings: Callable[[], Iterable[str]]) -> float:
+        """Return the square of the share of the query's words, by rarity, in the names of a document, and not in headings."""
+        named = self._known.intersection(names)
+        named = named.difference(headings()) if named else named
+        found = sum(self._rarity[term] for term in self._terms if term in named)
         return (found / self._whole) ** 2 if found > 0.0 else 0.0
 
     def _places(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Return the positions of each query word; by lookup, since most of a chunk's words are others."""
         places: dict[str, list[int]] = {}
-        for text in self._rarity.keys() & set(words):
+        for text in self._known.intersection(words):
             found = [words.index(text)]
             while len(found) < _MAX_POSITIONS:
                 try:

@@ -25,6 +25,7 @@ def mentions_of(text: str, kind: MentionKind) -> list[str]:
         ("the `x = open_engine(here)` line", ["open_engine"]),
         ("HTTPServer and camelCase", ["HTTPServer", "camelCase"]),
         ("search is slow, and so is Engine", []),
+        ("xa_b and (a_b), then a_b.call() at src/a_b.py", ["xa_b", "a_b", "a_b.call"]),
         ("`return value`", []),
         ("see https://a.example/parse_config.py#foo_bar", []),
         ("write to some_one@example.org", []),

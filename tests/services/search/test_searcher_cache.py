@@ -13,7 +13,7 @@ from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.core.query import SearchReply
 from lorelog.language.analyser import WordAnalyser
-from lorelog.retrieval.cache import Caches
+from lorelog.retrieval.cache import AnswerCache
 from lorelog.services.search.searcher import SearchDeps, Searcher
 
 
@@ -54,9 +54,9 @@ class CachedSearches:
         analyser = WordAnalyser()
         self.store = TemporaryStore(analyser, provider="directed", model="directed-2")
         self.write("one otter sleeps", "another otter swims in the river")
-        self.caches = Caches.from_options(CacheOptions())
+        self.answers = AnswerCache(CacheOptions())
         judges = SearchDeps(self.judge, RerankOptions(model="judge"), lambda: self.today)
-        self.searcher = Searcher(self.store, self.model, analyser, judges, self.caches)
+        self.searcher = Searcher(self.store, self.model, analyser, judges, self.answers)
 
     def write(self, *texts: str) -> None:
         with self.store.writer() as writer:
@@ -73,7 +73,7 @@ def test_a_question_asked_again_is_not_searched_again() -> None:
 
     assert desk.ask("otter  sleeps") == desk.ask(" otter sleeps")
     assert desk.model.asked == ["otter sleeps"]
-    assert desk.caches.counters().exact == 1
+    assert desk.answers.counters().exact == 1
 
 
 def test_a_write_is_seen_at_once() -> None:
@@ -94,7 +94,7 @@ def test_tomorrow_it_is_another_question() -> None:
     desk.today = dt.date(2026, 3, 6)
     desk.ask()
 
-    assert desk.caches.counters().exact == 0
+    assert desk.answers.counters().exact == 0
 
 
 @pytest.mark.parametrize(

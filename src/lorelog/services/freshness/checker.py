@@ -28,12 +28,14 @@ from lorelog.core.query import (
     Hit,
     ScorePart,
 )
+from lorelog.retrieval.cache import ProcessCache
 from lorelog.services.freshness.mentions import (
     GitUnavailable,
     MentionCache,
     MentionTarget,
     TimeBudgetExceeded,
     cache_key,
+    find_mentions,
 )
 from lorelog.services.freshness.project_code import CheckoutState, ProjectGit
 from lorelog.services.places.workspace import Workspace
@@ -56,6 +58,10 @@ _CHECKED: dict[str, tuple[str, str]] = {}
 """By project and tenant: what was checked out at the last complete pass of this process, and the store's mark then."""
 
 
+_MENTIONS: ProcessCache[bool] = ProcessCache(4_096)
+"""Whether texts mention anything, by their hash."""
+
+
 class FreshnessClaim(Struct, frozen=True, kw_only=True):
     """The parts of a memory that a check needs."""
 
@@ -70,6 +76,13 @@ class FreshnessClaim(Struct, frozen=True, kw_only=True):
     def since(self) -> str:
         """The commit or the date of the memory."""
         return self.commit or self.date
+
+    @property
+    def can_be_stale(self) -> bool:
+        """Whether it names its branch and commit, or mentions anything: most text does not, and costs a search nothing more."""
+        return bool(self.branch and self.commit) or _MENTIONS.of_text(
+            self.content_hash, lambda _: bool(find_mentions(self.text))
+        )
 
     @property
     def made_s(self) -> float | None:
@@ -122,13 +135,13 @@ class FreshnessChecker:
         A checkout changes the files first and HEAD last. While one is under way, files of the other branch seem to be
         gone: a check during which the working tree changed is made again, and then says only what is fresh.
         """
-        verdicts: dict[str, FreshnessVerdict] = {}
-        for _ in range(_ATTEMPTS):
+        verdicts = dict.fromkeys(claims, UNCHECKED_VERDICT)
+        claims = {name: claim for name, claim in claims.items() if claim.can_be_stale}
+        for _ in range(_ATTEMPTS if claims else 0):
             self._git.state = CheckoutState.read(self._root)
             targets = self.resolve_mentions(claims)
-            verdicts = {name: self._verdict(claim, targets.get(name, ())) for name, claim in claims.items()}
-            is_settled = self._is_settled()
-            if is_settled or all(verdict.freshness is Freshness.FRESH for verdict in verdicts.values()):
+            verdicts |= {name: self._verdict(claim, targets.get(name, ())) for name, claim in claims.items()}
+            if self._is_settled() or all(verdicts[name].freshness is Freshness.FRESH for name in claims):
                 return verdicts
         return {name: _cautious_verdict(verdict.findings, verdict.unmerged) for name, verdict in verdicts.items()}
 
@@ -177,8 +190,6 @@ class FreshnessChecker:
 
     def _resolve_claim(self, claim: FreshnessClaim) -> tuple[MentionTarget, ...]:
         """Resolve the mentions of a claim. Raise GitUnavailable if Git gave no answer: then nothing is kept."""
-        from lorelog.services.freshness.mentions import find_mentions
-
         mentions = find_mentions(claim.text)
         if not mentions:
             return ()

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from functools import cache
+from itertools import filterfalse
 from pathlib import Path
 from threading import Lock
-from typing import Generic, TypeVar
 
 from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
@@ -26,7 +26,7 @@ from msgspec.json import decode, encode
 from lorelog.core.errors import StoreError
 from lorelog.core.ids import sha256
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
-from lorelog.retrieval.cache import register_cache
+from lorelog.retrieval.cache import ProcessCache
 
 
 class MentionKind(StrEnum):
@@ -70,8 +70,6 @@ _PATTERNS = {
         r"|(?:Make|Docker|Just|Rake|Proc|Vagrant|Gem|Pip)file)" + _LINES + r"(?![\w/])"
     ),
     "chain": rf"(?a)(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?",
-    # as above, without ordinary words: most of a text
-    "unusual": rf"(?a)(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?",
     "variable": r"(?a)(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])",
     "key": r"(?a)[a-z][\w-]*(?:\.[a-z][\w-]*)+",
     "runner": (
@@ -110,25 +108,30 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
 
 def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
     text = _blank_matches("comment", text[:MAX_TEXT_CHARS])
-    prose: list[str] = []
-    for line, offset, language in _iter_lines(text):
-        prose.append(line if language is None else " " * len(line))
-        if language in _SHELLS:
-            yield from _find_commands(line, offset)
-    text = "".join(prose)
+    if "```" in text or "~~~" in text:
+        prose: list[str] = []
+        for line, offset, language in _iter_lines(text):
+            prose.append(line if language is None else " " * len(line))
+            if language in _SHELLS:
+                yield from _find_commands(line, offset)
+        text = "".join(prose)
     if "://" in text or "@" in text:
         text = _blank_matches("link", text)
-    for span in _pattern("span").finditer(text):
-        yield from _find_in_code(span[2], span.start(2))
-    yield from _find_paths(text)
-    yield from _find_in_prose(_blank_matches("span", _blank_paths(text)))
+    has_spans = "`" in text
+    if has_spans:
+        for span in _pattern("span").finditer(text):
+            yield from _find_in_code(span[2], span.start(2))
+    paths = list(_match_paths(text))
+    yield from _find_paths(paths)
+    text = _blank_paths(text, paths)
+    yield from _find_in_prose(_blank_matches("span", text) if has_spans else text)
 
 
 def _iter_lines(text: str) -> Iterator[tuple[str, int, str | None]]:
     """Yield lines with their offset and the language of their fence; None outside of fences, "`" for fence lines."""
     offset, fence, language = 0, "", ""
     for line in text.splitlines(keepends=True):
-        match = _pattern("fence").match(line)
+        match = _pattern("fence").match(line) if "```" in line or "~~~" in line else None
         if fence:
             closes = match is not None and match[1].startswith(fence) and not match[2].strip()
             yield line, offset, "`" if closes else language
@@ -146,13 +149,32 @@ def _blank_matches(pattern: str, text: str) -> str:
     return _pattern(pattern).sub(lambda match: " " * len(match[0]), text)
 
 
-def _blank_paths(text: str) -> str:
+def _locate(text: str, words: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of some words of a text, in its order; no word that is left out may contain one of them."""
+    end = 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        yield start, end
+
+
+def _match_paths(text: str) -> Iterator[re.Match[str]]:
+    """Yield the paths of a text: words with a slash or a dot, and a few names of files. The pattern is too slow for all words."""
+    words = [word for word in text.split() if "/" in word or "." in word[:-1] or "file" in word]
+    for place in _locate(text, words):
+        yield from _pattern("path").finditer(text, *place)
+
+
+def _blank_paths(text: str, paths: Iterable[re.Match[str]]) -> str:
     """Replace paths with a slash by spaces: their parts are no names, though they may look like it."""
-    return _pattern("path").sub(lambda match: " " * len(match[0]) if "/" in match[1] else match[0], text)
+    for match in paths:
+        if "/" in match[1]:
+            text = f"{text[: match.start()]}{' ' * len(match[0])}{text[match.end() :]}"
+    return text
 
 
-def _find_paths(text: str) -> Iterator[tuple[int, Mention]]:
-    for match in _pattern("path").finditer(text):
+def _find_paths(paths: Iterable[re.Match[str]]) -> Iterator[tuple[int, Mention]]:
+    for match in paths:
         path = match[1].rstrip("/")
         while path.startswith("./"):
             path = path[2:]
@@ -166,7 +188,7 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
     """Find mentions in a code span: a single word is a name; among several, only words that look like code."""
     yield from _find_commands(span, start)
     is_single = not re.search(r"[\s=,;]", span.strip())
-    for match in _pattern("chain").finditer(_blank_paths(span)):
+    for match in _pattern("chain").finditer(_blank_paths(span, _match_paths(span))):
         name = _dotted(match[0])
         if _is_name(name) and (is_single or match[1] or _looks_like_code(name)):
             yield start + match.start(), Mention(MentionKind.SYMBOL, name)
@@ -177,15 +199,19 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
 
 
 def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
-    for match in _pattern("unusual").finditer(text):
-        word = match[0]
-        if word.isalpha() and word[1:].islower():
-            continue
-        name = _dotted(word)
-        if _is_name(name) and (word.endswith("()") or _looks_like_code(name)):
-            yield match.start(), Mention(MentionKind.SYMBOL, name)
-    for match in _pattern("variable").finditer(text):
-        yield match.start(), Mention(MentionKind.SETTING, match[0])
+    for place in _locate(text, filterfalse(_is_ordinary, text.split())):
+        for match in _pattern("chain").finditer(text, *place):
+            name = _dotted(match[0])
+            if _is_name(name) and (match[0].endswith("()") or _looks_like_code(name)):
+                yield match.start(), Mention(MentionKind.SYMBOL, name)
+        for match in _pattern("variable").finditer(text, *place):
+            yield match.start(), Mention(MentionKind.SETTING, match[0])
+
+
+def _is_ordinary(word: str) -> bool:
+    """Return whether a word is one of prose, as most are: letters without a capital inside, and punctuation after them."""
+    plain = word.rstrip(".,;:!?)")
+    return len(plain) < 2 or (plain.isalpha() and plain[1:].islower())
 
 
 def _find_commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
@@ -228,9 +254,6 @@ _DATABASE = DatabaseSchema(
     pragmas=("synchronous = OFF",),
     busy_s=0.05,  # an entry that is not stored is resolved again
 )
-
-
-CachedValue = TypeVar("CachedValue")
 
 
 class GitUnavailable(Exception):
@@ -289,30 +312,6 @@ def unknown_target(kind: str, name: str) -> MentionTarget:
 def cache_key(content_hash: str, project: str, since: str) -> str:
     """Return the cache key of a memory: its content, project and time."""
     return sha256("\0".join((str(_RECIPE), content_hash, project, since)).encode("utf-8", "replace")).hexdigest()[:32]
-
-
-class ProcessCache(Generic[CachedValue]):
-    """Values by key for this process; the oldest is dropped first. Threads may share it."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lock = Lock()
-        self._values: dict[object, CachedValue] = {}
-        register_cache(self)
-
-    def get(self, key: object) -> CachedValue | None:
-        """Return the value of a key; None if it is not kept."""
-        return self._values.get(key)
-
-    def put(self, key: object, value: CachedValue) -> None:
-        with self._lock:
-            while len(self._values) >= self._limit:
-                self._values.pop(next(iter(self._values)))
-            self._values[key] = value
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
 
 
 _TARGETS: ProcessCache[tuple[MentionTarget, ...]] = ProcessCache(2_048)

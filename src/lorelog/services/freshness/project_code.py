@@ -26,7 +26,8 @@ from msgspec import Struct
 from lorelog.core.document import FileStamp
 from lorelog.core.extras import missing_package
 from lorelog.light.git_location import git_folders, read_head
-from lorelog.services.freshness.mentions import GitUnavailable, ProcessCache
+from lorelog.retrieval.cache import ProcessCache
+from lorelog.services.freshness.mentions import GitUnavailable
 
 if TYPE_CHECKING:
     from lorelog.code.git import GitHistory

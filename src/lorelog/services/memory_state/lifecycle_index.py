@@ -303,7 +303,9 @@ class LifecycleIndex:
         self._feedback = state.feedback if uses_feedback else None
         self._authored = state.authored
         self._today = today.isoformat()
-        self._pages = os.path.realpath(Path(cache_folder(folder)) / RECORD_PAGES)
+        self._folder = folder
+
+    _pages = cached_property[str](lambda self: os.path.realpath(Path(cache_folder(self._folder)) / RECORD_PAGES))
 
     @property
     def token(self) -> str:
@@ -317,19 +319,20 @@ class LifecycleIndex:
     def state_of(self, stored: StoredChunk) -> LifecycleState:
         """Return a memory's state. Records have none: the ledger decides about them."""
         anchor = stored.chunk.anchor
-        if anchor is None or self.is_record(stored):
+        if anchor is None:
             return NO_LIFECYCLE_STATE
         dates = self._days.get(anchor.memory) if anchor.memory else None
         expires = dates.expires if dates is not None else None
         if expires is None:
-            expires = parse_day(anchor.expires) if not stored.project or self._authored.has_anchor(anchor) else ""
+            is_valid = anchor.expires and (not stored.project or self._authored.has_anchor(anchor))
+            expires = parse_day(anchor.expires) if is_valid else ""
         review = (dates.review_after or "") if dates else ""
         successor = ""
         if anchor.memory and self._supersessions:
             successor = self._supersessions.successor_of(
                 anchor.memory, stored.project, elsewhere=bool(stored.machine), is_users=self._is_users(stored)
             )
-        if not (expires or review or successor):
+        if not (expires or review or successor) or self.is_record(stored):
             return NO_LIFECYCLE_STATE
         return LifecycleState(
             superseded_by=successor,

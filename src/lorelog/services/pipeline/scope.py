@@ -40,7 +40,7 @@ from lorelog.services.records.pages import RecordPages
 if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
     from lorelog.language.analyser import WordAnalyser
-    from lorelog.retrieval.cache import Caches
+    from lorelog.retrieval.cache import AnswerCache
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.memories.transcript_access import TranscriptAccess
@@ -146,12 +146,12 @@ def _raise_no_records() -> OpenRecords:
 
 
 class EngineDeps(Struct, frozen=True, kw_only=True):
-    """Models and caches. With `caches`, they and the store are shared, and the engine does not close them."""
+    """Models and caches. With `answers`, they and the store are shared, and the engine does not close them."""
 
     analyser: WordAnalyser
     embedder: Embedder | None = None
     reranker: Reranker | None = None
-    caches: Caches | None = None
+    answers: AnswerCache | None = None
     summarizer: Callable[[], LlmSummarizer | None] = lambda: None
     """Returns the model for session notes; None extracts sentences instead."""
     records: LazyRecords = field(default_factory=lambda: LazyRecords(_raise_no_records))
@@ -168,14 +168,14 @@ class ProjectScope:
     """Store, models and defaults of one tenant, as seen from one project."""
 
     def __init__(self, *, store: Store, deps: EngineDeps, workspace: Workspace, defaults: EngineDefaults) -> None:
-        from lorelog.retrieval.cache import Caches
+        from lorelog.retrieval.cache import AnswerCache
 
         self.store = store
         self.deps = deps
         self.embedder = deps.embedder
         self.place = workspace
         self.defaults = defaults
-        self.caches = Caches.from_options(defaults.caching) if deps.caches is None else deps.caches
+        self.answers = AnswerCache(defaults.caching) if deps.answers is None else deps.answers
         self.roots = Roots(workspace.tenant_folder / "roots.json", self._indexed_roots)
         self.record_pages = RecordPages(store, lambda: deps.records.open().book, workspace, defaults.chunking)
         self._uses_feedback = True
@@ -220,7 +220,7 @@ class ProjectScope:
             lifecycle=self.lifecycle_index(),
             stands=self.ownership().standing_check(),
         )
-        return Searcher(self.store, embedder, self.deps.analyser, deps, self.caches)
+        return Searcher(self.store, embedder, self.deps.analyser, deps, self.answers)
 
     def lifecycle_index(self) -> LifecycleIndex:
         """Return the lifecycle of memories as of today."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -79,7 +79,7 @@ class SearchPipeline(Struct, frozen=True):
             yield self._add_freshness
         yield add_confidence
         yield self._add_origins
-        yield partial(add_token_costs, store=self.scope.store, costs=self.scope.caches.costs)
+        yield partial(add_token_costs, store=self.scope.store)
 
     def _add_freshness(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the state of the code that those of this project name; stale ones rank lower."""
@@ -95,8 +95,9 @@ class SearchPipeline(Struct, frozen=True):
 
     def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the origin `repository` on those that came with the repository."""
-        ownership = self.scope.ownership()
-        anchors = [ownership.shown_anchor(hit, hit.id, self.scope.store) for hit in hits]
+        ownership, store = self.scope.ownership(), self.scope.store
+        find = cache(lambda: store.chunks_by_id([hit.id for hit in hits]))  # all at once, and only if one is looked up
+        anchors = [ownership.shown_anchor(hit, hit.id, store, find) for hit in hits]
         return tuple(
             hit if anchor is hit.anchor else replace(hit, anchor=anchor)
             for hit, anchor in zip(hits, anchors, strict=True)

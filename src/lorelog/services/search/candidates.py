@@ -158,9 +158,11 @@ class _Standing(Struct, frozen=True):
 
     def raise_in(self, ranked: FusedRanking, priors: Mapping[ChunkKey, float]) -> FusedRanking:
         """Return a ranking with these priors."""
+        if not priors:
+            return ranked
         notes = "your rule or decision, which is near to the query", "your rule or decision about what the query names"
         return ranked.plus_first(
-            len(ranked) if priors else 0,
+            len(ranked),
             lambda key: priors.get(key, 0.0),
             lambda key: (ScorePart("standing", priors[key], notes[self.keys[key]]),) if key in priors else (),
         )

@@ -10,9 +10,7 @@ the chunk, which `expand` shows if it does not find it in the file any more.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,7 +18,7 @@ from msgspec.structs import replace
 from lorelog.core.document import FileStamp, StoredChunk
 from lorelog.core.ports import Store
 from lorelog.core.query import NOTHING_RELEVANT, Hit
-from lorelog.retrieval.cache import CostCache
+from lorelog.retrieval.cache import ProcessCache
 from lorelog.retrieval.relevance import confidence_words
 from lorelog.retrieval.token_estimate import estimate_tokens
 
@@ -71,53 +69,35 @@ def judge_hits(hits: Sequence[Hit]) -> str:
     return NOTHING_RELEVANT if not hits or hits[0].confidence == "weak" else ""
 
 
+_COSTS: ProcessCache[int] = ProcessCache(4_096)
+"""Estimated tokens of the sections of hits, by chunk and state of its file."""
 _SAMPLE_CHARS = 1 << 14
 """A longer section's cost is extrapolated from its first characters."""
 
 
-def add_token_costs(hits: tuple[Hit, ...], store: Store, costs: CostCache | None = None) -> tuple[Hit, ...]:
+def add_token_costs(hits: tuple[Hit, ...], store: Store) -> tuple[Hit, ...]:
     """Return hits with the cost of their snippets, and of their sections as the store has them."""
     section_tokens: dict[str, int] = {}
-    unknown: dict[str, tuple[Hit, FileStamp]] = {}
-    for source, of_source in group_by_source(hits).items():
-        stamp = _file_stamp(source)
-        for hit in of_source:
-            tokens = None if stamp is None or costs is None else costs.get(hit.id, stamp)
-            if tokens is not None:
-                section_tokens[hit.id] = tokens
-            elif stamp is None:
-                section_tokens[hit.id] = _estimate_section_tokens(hit.content)
-            else:
-                unknown[hit.id] = hit, stamp
-    indexed = store.sections(list(unknown)) if unknown else {}
+    unknown: dict[str, tuple[Hit, FileStamp | None]] = {}
+    stamps = {source: FileStamp.of(source) for source in {hit.source for hit in hits}}
+    for hit in hits:
+        tokens = _COSTS.get((hit.id, stamps[hit.source]))
+        if tokens is None:
+            unknown[hit.id] = hit, stamps[hit.source]
+        else:
+            section_tokens[hit.id] = tokens
+    indexed = store.sections([id_ for id_, (_, stamp) in unknown.items() if stamp]) if unknown else {}
     for chunk_id, (hit, stamp) in unknown.items():
         section = indexed.get(chunk_id)
         is_current = section is not None and section.stamp == stamp
         tokens = _estimate_section_tokens(section.text.rstrip() if section and is_current else hit.content)
         section_tokens[chunk_id] = tokens
-        if costs is not None and is_current:
-            costs.put(chunk_id, stamp, tokens)
+        if is_current:
+            _COSTS.put((chunk_id, stamp), tokens)
     return tuple(
         replace(hit, tokens=hit.tokens or estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id])
         for hit in hits
     )
-
-
-def _file_stamp(source: str) -> FileStamp | None:
-    """Return the stamp of a regular file; None if there is none."""
-    try:
-        status = Path(source).lstat()
-    except (OSError, ValueError):
-        return None
-    return FileStamp.from_stat(status) if stat.S_ISREG(status.st_mode) else None
-
-
-def group_by_source(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
-    """Return the hits of each file together, so that it is read once."""
-    grouped: dict[str, list[Hit]] = {}
-    for hit in hits:
-        grouped.setdefault(hit.source, []).append(hit)
-    return grouped
 
 
 def _estimate_section_tokens(text: str) -> int:

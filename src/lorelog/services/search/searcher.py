@@ -11,11 +11,11 @@ date of a note, and must not change the ranking.
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import PurePath
 from threading import Lock, get_ident
 
 from msgspec import Struct, field
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError, plural
-from lorelog.core.options import RerankOptions, SearchOptions
+from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
 from lorelog.core.query import (
     NO_LIFECYCLE_STATE,
@@ -35,7 +35,7 @@ from lorelog.core.query import (
 )
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
-from lorelog.retrieval.cache import AnswerKey, Caches, normalize_spaces
+from lorelog.retrieval.cache import AnswerCache, AnswerKey, ProcessCache, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, keyword_likeness, unread_share
 from lorelog.retrieval.relevance import (
@@ -71,6 +71,8 @@ _MAX_TURN_WAIT_S = 1.0
 NOTHING_INDEXED = "nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'"
 MAX_QUERY_CHARS = 10_000
 """A longer query is cut: analysing it takes time in proportion, and its words say no more."""
+_WORDS: ProcessCache[list[str]] = ProcessCache(1_024)
+"""Words of the texts that were read lately: the same memories are candidates again and again. At most 3 KB each."""
 _MIN_FETCHED = 20
 _FETCHED_PER_HIT = 2
 _MIN_FETCHED_QUOTED = 100
@@ -126,7 +128,6 @@ class HitBuilder:
         self._readings: dict[ChunkKey, MatchFeatures] = {}
         self._words: dict[ChunkKey, Sequence[str]] = {}
         """Words of the chunks that were read: analysed once, for close reading and snippets."""
-        self._section_names: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
         self._best_scores: list[float] = []
@@ -210,7 +211,7 @@ class HitBuilder:
             shown = chunks.get(candidate.key)
             if shown is None:
                 continue
-            words = self._analyser.words(shown.chunk.matched_text)
+            words = self._words_of(shown)
             self._readings[candidate.key] = self._reader.read(words)
             # Filter before deduplication: a visible chunk may duplicate a hidden one.
             if lifecycle is not None and lifecycle.hides(shown, self._options):
@@ -218,13 +219,16 @@ class HitBuilder:
                 if newer is None:
                     continue
                 self._replaced[candidate.key] = shown.chunk.date[:10]
-                shown, words = newer, self._analyser.words(newer.chunk.matched_text)
+                shown, words = newer, self._words_of(newer)
             self._words[candidate.key] = words
             read.append((candidate, shown))
         if not self._uses_own_ranking:
             return read
         timing = self._find_time([stored for _, stored in read])
         return [(self._score(candidate, stored, timing), stored) for candidate, stored in read]
+
+    def _words_of(self, stored: StoredChunk) -> Sequence[str]:
+        return _WORDS.of_text(stored.chunk.matched_text, self._analyser.words)
 
     def _find_successor(self, stored: StoredChunk, lifecycle: LifecycleIndex) -> StoredChunk | None:
         """Return the memory in force that replaces a superseded one, to be shown in its place; None if filters exclude it."""
@@ -251,7 +255,7 @@ class HitBuilder:
         chunk, lifecycle = stored.chunk, self._deps.lifecycle
         date, reading, weights = chunk.date, self._readings[fused.key], self._reading_weights
         fused = fused.plus(reading.score(weights), lambda: reading.parts(weights))
-        if share := self._reader.name_share(self._names(stored)):
+        if share := self._name_share(stored):
             weight = NAME_WEIGHT if self._candidates.weights else NAME_WEIGHT / 2
             fused = fused.plus(weight * share, partial(explain_name, share, weight))
         self._plain_scores[fused.key] = fused.score - self._candidates.priors.get(fused.key, 0.0)
@@ -266,17 +270,17 @@ class HitBuilder:
             fused = fused.plus(-IRRELEVANT_PENALTY, explain_penalty)
         return fused
 
-    def _names(self, stored: StoredChunk) -> frozenset[str]:
-        """Return the words of a document's title and file name that no heading of a chunk has: BM25 does not see them."""
-        source, headings = stored.chunk.source, stored.chunk.heading_path
+    def _name_share(self, stored: StoredChunk) -> float:
+        """Return how much of the query the words of a document's title and file name have that no heading of a chunk has."""
         if stored.chunk.memory:
-            return frozenset()
-        if (source, headings) not in self._section_names:
-            names = self._analyser.words(f"{stored.title} {PurePath(source).stem}")
-            self._section_names[source, headings] = frozenset(names).difference(
-                self._analyser.words(" ".join(headings))
-            )
-        return self._section_names[source, headings]
+            return 0.0
+        name = stored.chunk.source.rpartition(os.sep)[2]
+        suffix = name.rfind(".")
+        stem = name[:suffix] if 0 < suffix < len(name) - 1 else name  # as pathlib's, which takes ten times as long
+        words = self._analyser.words
+        return self._reader.name_share(
+            words(f"{stored.title} {stem}"), lambda: words(" ".join(stored.chunk.heading_path))
+        )
 
     def _rerank(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         if self._deps.reranker is None or not ranked or not self._uses_own_ranking:
@@ -416,12 +420,12 @@ class Searcher:
         embedder: Embedder | None,
         analyser: WordAnalyser,
         deps: SearchDeps | None = None,
-        caches: Caches | None = None,
+        answers: AnswerCache | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._analyser = analyser
-        self._caches = caches or Caches()
+        self._answers = answers or AnswerCache(CacheOptions(answers=False))
         self._context = RankingContext(store, analyser, deps or SearchDeps())
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
@@ -435,21 +439,15 @@ class Searcher:
         is_cut = len(query) > MAX_QUERY_CHARS
         query = normalize_spaces(limit_query(query).encode("utf-8", "replace").decode())  # replaces lone surrogates
         # The revision before anything else is read: a later write then invalidates the reply.
-        answers = self._caches.answers
-        revision = self._revision() if answers is not None else ""
-        key = (
-            AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
-            if answers is not None
-            else None
-        )
-        reply = answers.get(key, revision) if answers is not None and key is not None else None
+        revision = self._revision() if self._answers.is_enabled else ""
+        key = AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
+        reply = self._answers.get(key, revision)
         if reply is None:
             reply = self._search(query, options, revision, key)
         note = f"only the first {MAX_QUERY_CHARS:,} characters of the query were used"
         return replace(reply, notes=(*reply.notes, note)) if is_cut else reply
 
-    def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey | None) -> SearchReply:
-        answers = self._caches.answers
+    def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey) -> SearchReply:
         coverage = self._store.lane_coverage(options.filters)
         notes: list[str] = []
         troubles: list[str] = []
@@ -479,8 +477,8 @@ class Searcher:
             if others and self._store.propose(terms, None, replace(options.filters, projects=others), 1)[0]:
                 notes.append("no match in this project, but in other projects: use --all-projects")
         reply = SearchReply(query, options.lane, hits, coverage, tuple(notes), builder.explain_weights())
-        if answers is not None and key is not None and not troubles:
-            answers.put(key, revision, reply)
+        if not troubles:
+            self._answers.put(key, revision, reply)
         return reply
 
     def _revision(self) -> str:

@@ -19,7 +19,6 @@ from lorelog.retrieval.knapsack import MAX_HITS_PACKED, HitOffer, SectionOffer, 
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import read_current_text
 from lorelog.services.places.roots import Root
-from lorelog.services.search.postprocess import group_by_source
 
 
 def pack_hits(reply: SearchReply, budget: int, store: Store) -> SearchReply:
@@ -91,8 +90,8 @@ class _SectionText(Struct, frozen=True):
 def _find_sections(hits: Sequence[Hit], store: Store) -> tuple[list[_SectionText], list[int | None]]:
     """Return the distinct sections around the hits, in the order of their best hit, and each hit's index among them."""
     sections: dict[str, _SectionText] = {}
-    for source, of_source in group_by_source(hits).items():
-        sections |= _read_sections(source, of_source, store)
+    for source in dict.fromkeys(hit.source for hit in hits):
+        sections |= _read_sections(source, [hit for hit in hits if hit.source == source], store)
     distinct = list(dict.fromkeys(sections[hit.id] for hit in hits if hit.id in sections))
     numbers = {section: number for number, section in enumerate(distinct)}
     return distinct, [numbers[sections[hit.id]] if hit.id in sections else None for hit in hits]

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -55,6 +55,8 @@ from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Workspace
 HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 OwnClaim = bool | tuple[str, str]
 """Whether a memory is the user's own, or the digests that the registry must confirm."""
+FindChunks = Callable[[], Mapping[str, StoredChunk]]
+"""Returns chunks by id, as this machine's index has them."""
 _OWN_FORMAT = "2"
 """Increase this when the same journals give another list."""
 _ALL = "all"
@@ -77,9 +79,13 @@ class Ownership:
 
     def __init__(self, workspace: Workspace, authored: AuthoredMemories) -> None:
         self._workspace, self._authored = workspace, authored
-        self._home = os.path.realpath(workspace.home)
-        self._global_journals = os.path.realpath(workspace.global_journals)
-        self._journals = os.path.realpath(workspace.journals)
+        self._memsearch: dict[str, str] = {}
+        """Real paths of memsearch's folders, by project."""
+
+    _home = cached_property[str](lambda self: os.path.realpath(self._workspace.home))
+    _global_journals = cached_property[str](lambda self: os.path.realpath(self._workspace.global_journals))
+    _journals = cached_property[str](lambda self: os.path.realpath(self._workspace.journals))
+    _is_ignored = cached_property[bool](lambda self: _is_ignored(self._journals))
 
     def claim_of(self, chunk: Chunk | Hit, body: str) -> OwnClaim:
         """Return the claim of a memory: its first chunk, and the text of that without the heading."""
@@ -98,16 +104,17 @@ class Ownership:
         known = self._authored.find(chunk.anchor.memory) if chunk.anchor and not isinstance(claim, bool) else None
         return is_confirmed(claim, known)
 
-    def shown_anchor(self, chunk: Chunk | Hit, identity: str, store: Store) -> Anchor | None:
+    def shown_anchor(self, chunk: Chunk | Hit, identity: str, store: Store, find: FindChunks) -> Anchor | None:
         """Return a chunk's anchor as it is shown: with the origin `repository` or `changed` if the text is not the user's own.
 
-        Text that is said to be from a tool or an import keeps that origin, which is trusted less.
+        `find` is asked only for the few chunks that must be looked up. Text that is said to be from a tool or an import keeps that
+        origin, which is trusted less.
         """
         anchor = chunk.anchor
         if anchor is not None and anchor.origin in UNTRUSTED_ORIGINS:
             return anchor
         try:
-            origin = self._foreign_origin(chunk) if self._is_foreign(chunk, identity, store) else ""
+            origin = self._foreign_origin(chunk) if self._is_foreign(chunk, identity, store, find) else ""
         except StoreError:  # a registry that cannot be read proves nothing, and must not end a search
             is_foreign = anchor is not None and bool(anchor.memory) and not is_below(chunk.source, self._home)
             origin = REPOSITORY_ORIGIN if is_foreign else ""
@@ -118,11 +125,13 @@ class Ownership:
         if memory := chunk.anchor.memory if chunk.anchor else "":
             is_ours = self._authored.knows(memory)
         else:
-            is_ours = is_below(chunk.source, self._journals) and _is_ignored(self._journals)
+            is_ours = is_below(chunk.source, self._journals) and self._is_ignored
         return CHANGED_ORIGIN if is_ours else REPOSITORY_ORIGIN
 
     def with_shown_anchor(self, stored: StoredChunk, store: Store) -> StoredChunk:
-        anchor = self.shown_anchor(stored.chunk, stored.id, store)
+        anchor = self.shown_anchor(
+            stored.chunk, stored.id, store, lambda: {} if stored.machine else {stored.id: stored}
+        )
         return stored if anchor is stored.chunk.anchor else replace(stored, chunk=replace(stored.chunk, anchor=anchor))
 
     def standing_check(self) -> Callable[[StoredChunk, str], bool | None] | None:
@@ -142,20 +151,21 @@ class Ownership:
 
         return stands if phrases else None
 
-    def _is_foreign(self, chunk: Chunk | Hit, identity: str, store: Store) -> bool:
+    def _is_foreign(self, chunk: Chunk | Hit, identity: str, store: Store, find: FindChunks) -> bool:
         """Return True if a chunk is part of a journal and not the user's own. Other documents are not memories."""
-        # The home has global journals and the pages of records.
-        if is_below(chunk.source, self._home) or self.is_own(chunk, HEADING.sub("", chunk.content, count=1)):
-            return False
         has_id = bool(chunk.anchor and chunk.anchor.memory)
-        if not has_id and f"/{MEMSEARCH_FOLDER}/" not in chunk.source and not is_below(chunk.source, self._journals):
+        is_journal = has_id or f"/{MEMSEARCH_FOLDER}/" in chunk.source or is_below(chunk.source, self._journals)
+        # The home has global journals and the pages of records.
+        if not is_journal or is_below(chunk.source, self._home):
             return False
         # Foreign text, and pieces that do not begin their section, are looked up.
-        stored = next((found for found in store.find(identity) if found.id == identity), None)
-        if stored is None:
+        body = HEADING.sub("", chunk.content, count=1) if has_id else ""
+        if self.is_own(chunk, body) or (stored := find().get(identity)) is None:
             return False
         project = stored.project or self._workspace.project.id
-        if is_below(chunk.source, os.path.realpath(f"{project}/{MEMSEARCH_FOLDER}")):
+        if project not in self._memsearch:
+            self._memsearch[project] = os.path.realpath(f"{project}/{MEMSEARCH_FOLDER}")
+        if is_below(chunk.source, self._memsearch[project]):
             own = DeliveryFiles(str(self._workspace.tenant_folder), project).own
             return chunk.source not in read_own_entries(own)
         if not has_id and not is_below(chunk.source, self._journals):

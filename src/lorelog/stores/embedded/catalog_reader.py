@@ -322,11 +322,14 @@ class CatalogReader:
         return by_id or self._chunks(by_hash, (id_prefix, end))
 
     def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
-        return {
-            chunk.key: chunk
-            for marks, part in _padded_batches(keys)
-            for chunk in self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.row IN ({marks})", part)
-        }
+        return {chunk.key: chunk for chunk in self._live_chunks("row", keys)}
+
+    def chunks_by_id(self, ids: Sequence[str]) -> dict[str, StoredChunk]:
+        return {chunk.id: chunk for chunk in self._live_chunks("id", ids)}
+
+    def _live_chunks(self, column: str, values: Sequence[ChunkKey] | Sequence[str]) -> Iterator[StoredChunk]:
+        for marks, part in _padded_batches(values):
+            yield from self._chunks(f"{_SELECT_CHUNKS} WHERE c.live AND c.{column} IN ({marks})", part)
 
     def contents(self, hashes: Sequence[str], filters: Filters) -> set[str]:
         """Return those content hashes that a chunk of the admitted projects has."""

@@ -138,6 +138,7 @@ class CatalogStore(ABC):
     pending_of = _reads(CatalogReader.pending_of, list)
     find = _reads(CatalogReader.find, list)
     fetch = _reads(CatalogReader.fetch, dict)
+    chunks_by_id = _reads(CatalogReader.chunks_by_id, dict)
     get_note = _reads(CatalogReader.get_note, str)
     chunk_neighbours = _reads(CatalogReader.chunk_neighbours, dict)
     entry_sizes = _reads(CatalogReader.entry_sizes, dict)
