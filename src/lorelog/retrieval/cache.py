@@ -54,8 +54,13 @@ def normalize_spaces(query: str) -> str:
     return " ".join(query.split())
 
 
-_CACHES: WeakSet[AnswerCache | ProcessCache[Any]] = WeakSet()
+_CACHES: WeakSet[Any] = WeakSet()
 _MAX_KEPT_CHARS = 2_000
+
+
+def register_cache(cache: Any) -> None:
+    """Have `clear_all_caches` call the `clear` of what keeps texts in memory, as long as it exists."""
+    _CACHES.add(cache)
 
 
 class ProcessCache(Generic[CachedValue]):
@@ -65,7 +70,7 @@ class ProcessCache(Generic[CachedValue]):
         self._limit = limit
         self._lock = Lock()
         self._values: dict[object, CachedValue] = {}
-        _CACHES.add(self)
+        register_cache(self)
 
     def get(self, key: object) -> CachedValue | None:
         """Return the value of a key; None if it is not kept."""
@@ -95,7 +100,7 @@ class AnswerCache:
     """Replies of one store, in order of last use; none if the options say so. Threads may share it."""
 
     def __init__(self, options: CacheOptions) -> None:
-        _CACHES.add(self)
+        register_cache(self)
         self._options = options
         self.is_enabled = options.answers
         self._lock = Lock()
