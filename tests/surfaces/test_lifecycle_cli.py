@@ -90,7 +90,7 @@ def test_feedback_and_eval(shell: Shell, identity: str) -> None:
     done = shell("feedback", "Otters?", identity, "relevant")
     assert (done.status, done.out) == (
         0,
-        f"{identity} (seven otters in the river) is relevant to 'otters'\n",
+        f"{identity[:8]} (seven otters in the river) is relevant to 'otters'\n",
     )
     assert "already recorded" in shell("feedback", "otters", identity, "relevant").err
     measured = shell("eval", "--feedback", "--json").json
