@@ -141,7 +141,7 @@ export default function Search() {
           onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
           onEnd=${data.more && (data.listed ? limit < MAX_LIST : k < MAX_HITS) ? more : null}
           Row=${Hit} />` : html`<span class="grow"></span>`}
-        ${hits.length > 0 && notes.filter(isCoverage).map((note) => html`<p class="results-foot muted">${visible(note.replace("chunks", "sections"))}</p>`)}
+        ${hits.length > 0 && notes.filter(isCoverage).map((note) => html`<p class="results-foot muted"><span title=${visible(note)}>${visible(note.replace("chunks", "sections").split(";")[0])}</span></p>`)}
         <footer class="results-foot muted"><span class="count" aria-live="polite">${data ? countOf(data, hits, { folded, all }) : t.loading}</span>${loading && data ? html`<span class="busy">…</span>` : ""}
           ${hits.length > 0 && !data.listed && html`<span class="legend-line"><i class="relevance-key"></i>${t.search.legend}</span>`}</footer>
       </section>
