@@ -38,7 +38,7 @@ export const t = {
     ["a r", "approve, refuse (inbox)"],
     ["m *", "select a statement, all shown (inbox)"],
     ["Esc", "back, or leave the field"],
-    ["1 2 3 4 5 6 7 8", "views"],
+    ["1–8", "views"],
     ["Ctrl-K", "everything by name: views, verbs, search"],
     ["?", "this list"],
   ],

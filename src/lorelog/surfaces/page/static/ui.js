@@ -63,8 +63,8 @@ export function useLoad(load, deps) {
 // A component of another module, which is loaded when it is first shown.
 export function lazy(load, name = "default") {
   return function Lazy(props) {
-    const { data } = useLoad(load, []);
-    return data && h(data[name], props);
+    const { data, error } = useLoad(load, []);
+    return error ? h(Notice, { kind: "error", title: t.viewFailed }) : data && h(data[name], props);
   };
 }
 

@@ -1,6 +1,6 @@
 // One memory: its first sentence, its text, why it came up now, what became of it, where it comes from, and every verb on it.
 
-import { html, useState, useEffect, useLoad, useKeys, loadForKey, Chip, Copy, Day, Icon, Inline, Menu, Notice, ErrorNotice, Section, Skeleton, Markdown, PartsBar, RelevanceBar, ScoreTable, Type, inlineText, isTime, memoryId, splitTitle, titleOf, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
+import { html, useState, useEffect, useRef, useLoad, useKeys, loadForKey, Chip, Copy, Day, Icon, Inline, Menu, Notice, ErrorNotice, Section, Skeleton, Markdown, PartsBar, RelevanceBar, ScoreTable, Type, inlineText, isTime, memoryId, splitTitle, titleOf, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
 import { call, callConfirmed, openInEditor, revision, project, session } from "../api.js";
 import { route, go, refine, say, address, openMemory } from "../state.js";
 import { t } from "../texts.js";
@@ -36,22 +36,26 @@ export default function MemoryView() {
     <${MemoryCard} id=${id} full question=${query.q} verb=${query.do} /></div>`;
 }
 
-// A memory that is not there may be deleted or forgotten.
-async function loadMemory(id, abort) {
+// A memory that is not there, or not any more, may be deleted or forgotten.
+async function loadMemory(id, wasShown, abort) {
+  const ask = () => call("memory.get", { id }, abort);
+  const gone = wasShown && (await ask());
+  if (gone && !gone.memory) return { id, section: null, state: gone };
   try {
     const section = await call("memory.expand", { id, cues: true }, abort);
     return { id, section, state: section.lifecycle || {} };
   } catch (error) {
-    if (error.code !== "not_found") throw error;
-    const state = await call("memory.get", { id }, abort);
-    if (state.memory) throw error;
+    const state = error.code === "not_found" ? await ask() : null;
+    if (!state || state.memory) throw error;
     return { id, section: null, state };
   }
 }
 
 // Until the next memory is there, the one before stays; verbs act on what is shown.
 export function MemoryCard({ id: wanted, hit, question, full = false, verb = "" }) {
-  const { data, error } = useLoad((abort) => loadMemory(wanted, abort), [wanted, revision.value.memories, project.value]);
+  const shown = useRef("");
+  const { data, error } = useLoad((abort) => loadMemory(wanted, shown.current === wanted, abort), [wanted, revision.value.memories, project.value]);
+  shown.current = data?.section ? data.id : "";
   const [Verb, setVerb] = useState(null);
   const { id, section } = data || {};
   const open = (name) => loadVerbs().then((module) => setVerb(() => module[name]), (error) => say(error.message));
