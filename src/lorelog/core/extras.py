@@ -52,13 +52,10 @@ def install_hint(extra: str) -> str:
 
 def _origin(name: str) -> str:
     """Return ` @ URL` for a distribution that was installed from a folder or file: an index may not have it."""
-    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.metadata import distribution
     from json import loads
 
-    try:
-        origin = distribution(name).read_text("direct_url.json")
-    except PackageNotFoundError:
-        return ""
+    origin = distribution(name).read_text("direct_url.json")
     return f" @ {loads(origin)['url']}" if origin else ""
 
 
@@ -70,13 +67,12 @@ def installer() -> str:
 
 def _python() -> str:
     """Return `python` if the shell finds this environment's Python by that name, else the path."""
+    from shlex import quote
     from shutil import which
 
     found = which("python")
     if not sys.executable or (found and os.path.dirname(found) == os.path.dirname(sys.executable)):
         return "python"
-    from shlex import quote
-
     return quote(sys.executable)
 
 
