@@ -81,10 +81,7 @@ def test_libraries_have_their_licences_and_are_as_vendored() -> None:
     for line in (folder / "SHA256SUMS").read_text("utf-8").splitlines():
         digest, name, _ = line.split()
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
-    assert {path.name for path in folder.glob("LICENSE-*")} >= {
-        "LICENSE-preact.txt",
-        "LICENSE-htm.txt",
-    }
+    assert {path.name for path in folder.glob("LICENSE-*")} >= {"LICENSE-preact.txt", "LICENSE-htm.txt"}
 
 
 def test_a_ticket_works_once_and_for_its_port_only(home: Path) -> None:
