@@ -1,6 +1,6 @@
 """From nothing to the first right answer: commands, seconds, bytes and packages, beside other tools.
 
-    python bench/first_run.py [--only lorelog,qmd] [--cache DIR] [--python PYTHON] [--output FILE.json]
+    python -m bench.first_run [--only lorelog,qmd] [--cache DIR] [--python PYTHON] [--output FILE.json]
 
 Each tool gets an empty home, an empty environment and the same eleven notes (`examples/fortnight/memory`). The commands are those
 of its own quickstart, as a person types them: install it, show it the notes, ask. A question is answered when the right note is among the

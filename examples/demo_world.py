@@ -49,6 +49,7 @@ def fill(project: Path, home: Path, call: Call) -> dict[str, str]:
     write_code(project)
     call("memory.index", {"paths": ["memory"]})
     ids = _add_memories(call)
+    _date_back(project, call)
     guard = _add_guards(call)
     _add_records(call)
     add_sessions(project, home, call)
@@ -77,6 +78,15 @@ def _add_memories(call: Call) -> dict[str, str]:
     ids["ttl now"] = str(call("memory.supersede", newer)["memory"])
     call("memory.set_expiry", {"id": ids["review"], "review_after": "today"})
     return ids
+
+
+def _date_back(project: Path, call: Call) -> None:
+    """Date the memories of today's journal an hour back: agents are shown them before now."""
+    [journal] = (project / ".lorelog" / "memory").glob("*.md")
+    earlier = datetime.now().astimezone() - timedelta(hours=1)
+    at = f"{earlier:%H:%M}" if f"{earlier:%Y-%m-%d}" == journal.stem else "00:00"
+    journal.write_text(re.sub(r"(?m)^### \d\d:\d\d", f"### {at}", journal.read_text("utf-8")), "utf-8")
+    call("memory.index", {})
 
 
 def _add_guards(call: Call) -> str:

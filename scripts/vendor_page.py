@@ -1,10 +1,10 @@
 """Copy the page's JavaScript libraries from npm packages into the source tree, with their licences.
 
-    npm pack preact@11.2.0 htm@3.1.1 @preact/signals@2.11.4 @preact/signals-core@1.14.5 uplot@1.6.32
+    npm pack preact@11.2.0 htm@3.1.1 @preact/signals@2.11.4 @preact/signals-core@1.14.5
     python scripts/vendor_page.py FOLDER
 
-Two edits make the files work in a browser without a build: imports name the file beside them instead of a package (so
-that the page needs no import map, which would be an inline script), and uPlot's script gets an export.
+One edit makes the files work in a browser without a build: imports name the file beside them instead of a package (so
+that the page needs no import map, which would be an inline script).
 """
 
 from __future__ import annotations
@@ -21,12 +21,9 @@ FILES = {
     "htm.js": ("htm-3.1.1.tgz", "dist/htm.mjs"),
     "signals.js": ("preact-signals-2.11.4.tgz", "dist/signals.mjs"),
     "signals-core.js": ("preact-signals-core-1.14.5.tgz", "dist/signals-core.mjs"),
-    "uplot.js": ("uplot-1.6.32.tgz", "dist/uPlot.iife.min.js"),
-    "uplot.css": ("uplot-1.6.32.tgz", "dist/uPlot.min.css"),
     "LICENSE-preact.txt": ("preact-11.2.0.tgz", "LICENSE"),
     "LICENSE-htm.txt": ("htm-3.1.1.tgz", "LICENSE"),
     "LICENSE-signals.txt": ("preact-signals-core-1.14.5.tgz", "LICENSE"),
-    "LICENSE-uplot.txt": ("uplot-1.6.32.tgz", "LICENSE"),
 }
 PACKAGES = {"preact": "preact.js", "preact/hooks": "hooks.js", "@preact/signals-core": "signals-core.js"}
 
@@ -43,7 +40,7 @@ def main(folder: Path) -> None:
             text = "\n".join(line for line in text.splitlines() if not line.startswith("//# sourceMappingURL"))
             for package_name, local in PACKAGES.items():
                 text = text.replace(f'from"{package_name}"', f'from"./{local}"')
-            text += "\nexport default uPlot;\n" if name == "uplot.js" else "\n"
+            text += "\n"
         (TARGET / name).write_text(text)
         sums.append(f"{hashlib.sha256(text.encode()).hexdigest()}  {name}  {archive.removesuffix('.tgz')}\n")
     (TARGET / "SHA256SUMS").write_text("".join(sums))

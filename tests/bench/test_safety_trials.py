@@ -94,12 +94,7 @@ class ResidueTrial(KillTrial):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trial", "count"),
-    [
-        (ForeignTrial(), "foreign"),
-        (LosingTrial(), "lost"),
-        (DoublingTrial(), "twice"),
-        (ResidueTrial(), "residues"),
-    ],
+    [(ForeignTrial(), "foreign"), (LosingTrial(), "lost"), (DoublingTrial(), "twice"), (ResidueTrial(), "residues")],
 )
 def test_a_broken_promise_is_noticed(trial: KillTrial, count: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verb that loses, doubles, disowns or leaves text behind fails its trial, with the promise named."""

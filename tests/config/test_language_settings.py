@@ -63,10 +63,7 @@ ENVIRONMENT = {"LLM": "of-llm", "NOTES": "of-notes"}
         ('[summarize]\nprovider = "llm"\n', ("openai", "big", "http://llm/v1", "of-llm")),
         ('[summarize]\nprovider = "openai"\n', ("openai", "big", "http://llm/v1", "of-llm")),
         ('[summarize]\nprovider = "llm"\nmodel = "small"\n', ("openai", "small", "http://llm/v1", "of-llm")),
-        (
-            '[summarize]\nprovider = "openai"\nbase_url = "http://notes/v1"\n',
-            ("openai", "big", "http://notes/v1", ""),
-        ),
+        ('[summarize]\nprovider = "openai"\nbase_url = "http://notes/v1"\n', ("openai", "big", "http://notes/v1", "")),
         (
             '[summarize]\nprovider = "openai"\nbase_url = "http://notes/v1"\napi_key = "env:NOTES"\n',
             ("openai", "big", "http://notes/v1", "of-notes"),

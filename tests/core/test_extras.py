@@ -23,8 +23,20 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         ("/srv/app/.venv", "python -m pip install 'lorelog[code]'"),
     ],
 )
-def test_the_hint_suits_the_installer(prefix: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hint is the command of the tool that made the environment."""
+@pytest.mark.parametrize("clone", ["", "file:///srv/lorelog"])
+def test_the_hint_suits_the_installer(
+    clone: str, prefix: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hint is the command of the tool that made the environment; uv and pipx are told where an installation came from."""
+    for name, folder in (("lorelog", ""), ("lorelog_encoder", "/encoder")):
+        (place := tmp_path / f"{name}-0.1.0.dist-info").mkdir()
+        (place / "METADATA").write_text(f"Name: {name}\n", "utf-8")
+        if clone:
+            (place / "direct_url.json").write_text(f'{{"url": "{clone}{folder}"}}', "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    if clone and "pip install" not in command:
+        beside = "--with" if command.startswith("uv") else "--preinstall"
+        command = command[:-1] + f" @ {clone}' {beside} 'lorelog-encoder @ {clone}/encoder'"
     monkeypatch.setattr(sys, "prefix", prefix)
     monkeypatch.setattr(sys, "executable", "/srv/app/.venv/bin/python")
     monkeypatch.setattr("shutil.which", lambda name: "/srv/app/.venv/bin/python")
@@ -39,7 +51,7 @@ def test_an_extra_is_added_to_this_environment_and_to_the_others(monkeypatch: py
     assert install_hint("code").endswith("'/srv/my app/.venv/bin/python' -m pip install 'lorelog[code]'")
     monkeypatch.setattr(sys, "prefix", "/home/ana/.local/share/uv/tools/lorelog")
     monkeypatch.setattr("lorelog.core.extras._is_installed", lambda package: package == "cryptography")
-    assert install_hint("code").endswith("uv tool install 'lorelog[code,signing]'")
+    assert "uv tool install 'lorelog[code,signing]" in install_hint("code")
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

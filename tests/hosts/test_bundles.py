@@ -14,14 +14,7 @@ import pytest
 
 from lorelog.core import VERSION
 from lorelog.hosts import HOSTS, host_adapter
-from lorelog.hosts.bundles import (
-    HOOK_EVENTS,
-    bundle_files,
-    hook_command,
-    render_skill,
-    repository_files,
-    skill_files,
-)
+from lorelog.hosts.bundles import HOOK_EVENTS, bundle_files, hook_command, render_skill, repository_files, skill_files
 from lorelog.surfaces.cli.parser import command_parser
 
 ROOT = Path(__file__).parents[2]
@@ -51,11 +44,7 @@ def test_a_stale_missing_or_foreign_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "plugins/opencode/lorelog.ts").write_text("// changed by hand")
     (tmp_path / "plugins/openclaw/package.json").unlink()
     (tmp_path / "plugins/claude-code/left.md").write_text("left")
-    changed = [
-        "plugins/claude-code/left.md",
-        "plugins/openclaw/package.json",
-        "plugins/opencode/lorelog.ts",
-    ]
+    changed = ["plugins/claude-code/left.md", "plugins/openclaw/package.json", "plugins/opencode/lorelog.ts"]
     assert script.stale(tmp_path) == changed
     assert script.write(tmp_path) == changed
     assert script.stale(tmp_path) == []

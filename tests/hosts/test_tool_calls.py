@@ -115,11 +115,7 @@ def test_a_blocked_call_is_denied(host: str) -> None:
     answer = host_adapter(host).answer
     denied = answer("tool-before", "", "", {"action": "block", "message": "no npm"})["hookSpecificOutput"]
 
-    assert denied == {
-        "hookEventName": "PreToolUse",
-        "permissionDecision": "deny",
-        "permissionDecisionReason": "no npm",
-    }
+    assert denied == {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no npm"}
     warned = answer("tool-before", "careful", "", {"action": "warn", "message": "careful"})["hookSpecificOutput"]
     assert warned == {"hookEventName": "PreToolUse", "additionalContext": "careful"}
     assert answer("tool-before", "", "") == {}

@@ -70,7 +70,7 @@ def test_every_view_is_accessible(page: PageWorld, view: str, *, dark: bool) -> 
 @pytest.mark.parametrize("size", [{"width": 360, "height": 740}, {"width": 640, "height": 400, "scale": 2.0}])
 def test_nothing_is_lost_on_a_narrow_screen(page: PageWorld, size: dict[str, float]) -> None:
     """At a phone's width, and at 200 % zoom, no view scrolls sideways, and navigation and tools can be reached."""
-    for view in (*VIEWS, f"memory/{page.ids['ttl now']}", "search?q=cache"):
+    for view in (*VIEWS, "records/decisions", f"memory/{page.ids['ttl now']}", "search?q=cache"):
         tab = open_view(page, view, **size)
         wide = tab.run(
             "[document.documentElement, ...document.querySelectorAll('body, main, main > *, main > * > :not(.sr-only), .rail, .search-head')]"
@@ -89,6 +89,11 @@ def test_nothing_is_lost_on_a_narrow_screen(page: PageWorld, size: dict[str, flo
             ".map(e => e.outerHTML.slice(0, 120))"
         )
         assert missing == [], view
+        narrow = tab.run(
+            "[...document.querySelectorAll('main *')].filter(e => e.checkVisibility({ opacityProperty: true }) && e.clientWidth > 4 && e.clientWidth < 40 && e.innerText?.length > 20)"
+            ".map(e => e.outerHTML.slice(0, 120))"
+        )
+        assert narrow == [], view  # a column of single letters
 
 
 @pytest.mark.parametrize("view", [*VIEWS, "memory"])

@@ -123,6 +123,21 @@ def test_the_palette_does_everything_by_name(page: PageWorld) -> None:
     assert tab.errors == []
 
 
+def test_keys_wait_for_what_a_key_opens(page: PageWorld) -> None:
+    """While the palette or a dialog is being loaded, letters are kept for it, and none is a verb of the memory behind it."""
+    tab = page.open(f"#/memory/{page.ids['pnpm']}")
+    tab.wait("document.querySelector('.card-title')")
+    tab.run(
+        "import('/page/ui.js').then(ui => { window.held = ui.loadForKey(() => new Promise(done => { window.loaded = done; })); })"
+    )
+    for letter in "xyz":
+        tab.press(letter)
+    assert tab.run("(loaded('a module'), held)") == {"module": "a module", "typed": "xyz"}
+    assert not page.call("memory.get", {"id": page.ids["pnpm"]})["deleted"]
+    tab.press("e")
+    tab.wait("document.querySelector('dialog textarea')")
+
+
 def test_the_menu_of_verbs_is_a_menu(page: PageWorld) -> None:
     """Arrows walk its items in a circle, letters do nothing behind it, Escape closes it and the button has the focus again."""
     tab = page.open(f"#/memory/{page.ids['pnpm']}")

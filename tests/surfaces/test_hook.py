@@ -305,13 +305,7 @@ def test_our_own_faults_are_answered(quiet: Path, app: Path, tmp_path: Path) -> 
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "sitecustomize.py").write_text("import sys, os\nsys.modules[os.environ['BREAK']] = None\n", "utf-8")
-    for module in (
-        "lorelog.light.spool",
-        "lorelog.surfaces.hook",
-        "lorelog.hosts",
-        "json",
-        "select",
-    ):
+    for module in ("lorelog.light.spool", "lorelog.surfaces.hook", "lorelog.hosts", "json", "select"):
         said, _ = hook(["claude", "turn-end"], PAYLOAD, app, env={"BREAK": module, "PYTHONPATH": str(broken)})
         assert said == {}
 

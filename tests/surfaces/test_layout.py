@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.surfaces.text import (
-    break_lines,
-    cell_width,
-    join_fields,
-    link_file,
-    shorten,
-    shorten_ids,
-    supports_links,
-)
+from lorelog.surfaces.text import break_lines, cell_width, join_fields, link_file, shorten, shorten_ids, supports_links
 
 TEXT = st.text(st.sampled_from("ab -/.«»数据，。é\u0301👍\t"), max_size=80)
 

@@ -76,8 +76,4 @@ def test_a_lost_or_doubled_write_is_noticed(tmp_path: Path) -> None:
 
     check_words(place, report, {("add", "otterx"), ("guard", "walrusx")})
 
-    assert report.faults == [
-        "twice: task otterx",
-        "lost: guard walrusx",
-        "not known as the user's: otterx",
-    ]
+    assert report.faults == ["twice: task otterx", "lost: guard walrusx", "not known as the user's: otterx"]

@@ -44,7 +44,19 @@ def install_hint(extra: str) -> str:
     if program == "pip":
         return f"install it: {_python()} -m pip install 'lorelog[{extra}]'"
     names = ",".join(name for name in EXTRAS if name == extra or not missing_package(name))
-    return f"install it: {'uv tool install' if program == 'uv' else 'pipx install --force'} 'lorelog[{names}]'"
+    command, beside = ("uv tool install", "--with") if program == "uv" else ("pipx install --force", "--preinstall")
+    encoder = _origin("lorelog-encoder")
+    model = f" {beside} 'lorelog-encoder{encoder}'" if encoder else ""
+    return f"install it: {command} 'lorelog[{names}]{_origin('lorelog')}'{model}"
+
+
+def _origin(name: str) -> str:
+    """Return ` @ URL` for a distribution that was installed from a folder or file: an index may not have it."""
+    from importlib.metadata import distribution
+    from json import loads
+
+    origin = distribution(name).read_text("direct_url.json")
+    return f" @ {loads(origin)['url']}" if origin else ""
 
 
 def installer() -> str:
@@ -55,13 +67,12 @@ def installer() -> str:
 
 def _python() -> str:
     """Return `python` if the shell finds this environment's Python by that name, else the path."""
+    from shlex import quote
     from shutil import which
 
     found = which("python")
     if not sys.executable or (found and os.path.dirname(found) == os.path.dirname(sys.executable)):
         return "python"
-    from shlex import quote
-
     return quote(sys.executable)
 
 

@@ -86,6 +86,7 @@ index_code      | yes | yes         | yes             | no            | yes     
 maintain        | yes | no          | yes             | no            | no            | name files of this machine, or maintain its index | it names files, maintains the index or may cost money; use the shell or Python
 capture         | yes | no          | as a file's     | no            | no            | capture conversations | it reads conversations that the caller names; hooks on this machine call it
 pause           | yes | no          | no              | no            | no            | keep a session out of memory, or resume it |
+undo            | yes | no          | no              | no            | no            | take back what a person did |
 restore_archive | yes | no          | dry run         | no            | no            | restore an archive | what is in it counts as the user's own words, guards and settings
 send            | yes | no          | no              | no            | no            | send memories to a remote | it uses a Git remote with the credentials of a person's shell
 """

@@ -234,7 +234,6 @@ def encode_values(values: Mapping[str, Any]) -> bytes:
 
 
 def _checksum_prefix(rest: bytes) -> bytes:
-    """Return the beginning of a line with the checksum of the rest."""
     return b'{"#":"' + hashlib.sha256(rest).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",'
 
 

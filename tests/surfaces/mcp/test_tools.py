@@ -15,12 +15,7 @@ from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.surfaces.mcp.protocol import HANDSHAKE_VERSIONS
 from lorelog.surfaces.mcp.session import serve_stream
-from lorelog.surfaces.mcp.tools import (
-    CALL_ONLY_FAMILIES,
-    CALL_ONLY_OPERATIONS,
-    INSTRUCTIONS,
-    TOOLS,
-)
+from lorelog.surfaces.mcp.tools import CALL_ONLY_FAMILIES, CALL_ONLY_OPERATIONS, INSTRUCTIONS, TOOLS
 
 OPERATIONS_WITH_TOOLS = ("memory.search", "memory.expand", "memory.transcript", "memory.add", "memory.index")
 HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

@@ -126,7 +126,6 @@ def _find_docstring(body: Node | None) -> Node | None:
 
 
 def _string_statement(statement: Node) -> Node | None:
-    """Return the string that a statement consists of, or None."""
     is_single = statement.type == "expression_statement" and statement.named_child_count == 1
     inner = statement.named_child(0) if is_single else None
     return inner if inner is not None and inner.type in ("string", "concatenated_string") else None

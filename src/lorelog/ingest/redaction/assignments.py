@@ -183,7 +183,6 @@ def _name_level(name: str) -> tuple[int, str]:
 
 
 def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _ValueSpan | None:
-    """Read the value after a name, if there is one."""
     separator, position = (after[2] or "").strip(), after.end()
     if ":" in separator and (typed := _TYPE_ANNOTATION.match(text, position)):
         position = typed.end()

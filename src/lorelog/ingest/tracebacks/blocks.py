@@ -310,7 +310,6 @@ def _at_trace(language: str, lines: Sequence[str], frames: Sequence[StackFrame])
 
 
 def _parse_at_frame(line: str) -> tuple[str, StackFrame] | None:
-    """Return the language and the frame of a line, or None."""
     for language, pattern in _AT_FRAMES.items():
         if match := re.match(pattern, line):
             frame = _frame(match)

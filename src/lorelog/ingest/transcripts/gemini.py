@@ -68,7 +68,6 @@ def _part_text(parts: object) -> str:
 
 
 def _response_text(part: JsonObject) -> object:
-    """Return what a tool answered."""
     answer = as_object(part.get("functionResponse"))
     response = as_object(answer.get("response"))
     text = response.get("output") or response.get("error") or response.get("content") or ""

@@ -509,7 +509,6 @@ class TypeResolver:
         return (inner, annotated[1]) if annotated and inner else None
 
     def _annotation_of(self, name: str, scope: NameScope, depth: int) -> tuple[str, NameScope] | None:
-        """Return the annotation of a dotted name, and the scope it is written in."""
         before, _, last = name.rpartition(".")
         parameter = self._parameter(last, scope) if not before else None
         if depth <= 0 or parameter:

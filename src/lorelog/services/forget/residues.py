@@ -520,7 +520,6 @@ class _ResidueSearch:
                         self._search_member(f"{name}!{entry.name}", "tar", file_in_archive, depth)
 
     def _search_member(self, name: str, form: str, stream: IO[bytes], depth: int) -> None:
-        """Search an unpacked stream, and what it packs."""
         self._search_stream(name, form, iter(partial(stream.read, _BLOCK_BYTES), b""))
         stream.seek(0)
         self._search_packed(name, stream, depth + 1)

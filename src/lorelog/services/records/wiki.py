@@ -413,7 +413,6 @@ def write_pages(pages: Mapping[str, str], folder: Path) -> WikiBuildReport:
 
 
 def _update_page(path: Path, text: str | None, existing: PageOnDisk | None, report: WikiBuildReport) -> None:
-    """Write a page, or remove it if its text is None."""
     name = path.relative_to(report.folder).as_posix()
     _refuse_links_out(path.parent, report.folder, "make it a directory")
     if existing is None and os.path.lexists(path):

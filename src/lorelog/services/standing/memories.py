@@ -520,7 +520,6 @@ def _encode_line(key: str, hint: str, rank: str, value: str, entry: str) -> tupl
 
 
 def _join_lines(lines: Iterable[tuple[str, str, bytes]]) -> bytes:
-    """Return the bytes of a table with these lines."""
     by_key: dict[str, set[str]] = {}
     encoded: set[bytes] = set()
     for key, hint, line in lines:

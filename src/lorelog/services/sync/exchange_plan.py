@@ -325,7 +325,6 @@ def _plan_project(
     here: Mapping[str, merge.SyncEntry],
     there: Mapping[str, merge.SyncEntry],
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the part of a plan that one project has in each of `_PROJECT_FIELDS`."""
     sent = {key: entry for key, entry in entries.items() if key not in there or there[key].digest != entry.digest}
     edited = {key: entry for key, entry in entries.items() if key in here and here[key].digest != entry.digest}
     digests = {key: entry.digest for key, entry in entries.items()}
@@ -466,7 +465,6 @@ class _Planner:
     def _write_journals(
         self, name: str, before: Mapping[str, merge.SyncEntry], after: Mapping[str, merge.SyncEntry]
     ) -> None:
-        """Write the journals of a project that change."""
         folder = _journal_folder(name)
         project = json.dumps({"name": name}, ensure_ascii=False) + "\n"
         self._files.setdefault(f"projects/{project_slug(name)}/project.json", project.encode())

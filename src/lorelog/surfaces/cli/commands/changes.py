@@ -192,7 +192,7 @@ def show_delete(reply: Json, args: argparse.Namespace) -> None:
 
 
 def _describe_memory(args: argparse.Namespace, identity: str) -> str:
-    """Return the id that was typed and the first line of its memory, to say what a command changed."""
+    """Return the short id of a memory, as `add` and `list` print it, and its first line, to say what a command changed."""
     try:
         memory = call_operation(args, "memory.get", {"id": identity})["memory"]
     except LorelogError:
@@ -201,7 +201,8 @@ def _describe_memory(args: argparse.Namespace, identity: str) -> str:
         return one_line(identity)
     lines = (line.strip() for line in without_comments(memory["content"]).split("\n"))
     line = next((line for line in lines if line and not line.startswith("#")), memory["heading"])
-    return f"{one_line(identity)} ({truncate(one_line(line), _TITLE_CHARS)})" if line else one_line(identity)
+    shown = memory["id"][:_SHORT_ID_CHARS]
+    return f"{shown} ({truncate(one_line(line), _TITLE_CHARS)})" if line else shown
 
 
 def show_feedback(reply: Json, args: argparse.Namespace) -> None:
@@ -315,7 +316,7 @@ def run_undo(args: argparse.Namespace) -> int:
     from lorelog.core.policy import check_shell
     from lorelog.operations.lifecycle import read_own_changes, take_back, write_own_changes
 
-    check_shell("pause", os.environ, "take back what a person did")  # as that, it is for a terminal only
+    check_shell("undo", os.environ)
     with open_own_engine(args) as engine:
         place, changes = engine.place, read_own_changes(engine.place)
         own = [change for change in changes if change.project == place.project.id][: -_MAX_CHANGES_SHOWN - 1 : -1]

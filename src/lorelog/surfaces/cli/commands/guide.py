@@ -222,7 +222,6 @@ def run_help(args: argparse.Namespace) -> int:
 
 
 def _format_command(words: list[str]) -> str:
-    """Return the help of a command, or of its verb."""
     name, *verbs = words
     if name not in COMMANDS:
         raise unknown_command(name)

@@ -126,7 +126,6 @@ def _of_same_day(item: Json, others: Sequence[Json]) -> list[Json]:
 
 
 def _read_key() -> str:
-    """Return the next key that is pressed."""
     import termios
     import tty
 

@@ -90,6 +90,9 @@ const MAX_HEAD = 4000; // where the first sentence is looked for
 const NO_SENTENCE = /^\s*(?:\||\x60{3}|~~~|!\[|[-*_]{3,}\s*$)/;
 const ASKED = /^User asked:\s*/;
 const LEAD = /^[ \t]*(?:(?:[-*+>]|\d{1,3}[.)])[ \t]+)*(?:\[[ xX]\][ \t]+)?/;
+
+// The id in the anchor stays when the text changes; that of a chunk does not, but its first characters differ from others'.
+export const memoryId = (memory) => memory.anchor?.memory || memory.id;
 export const isTime = (heading) => /^\d\d:\d\d|^\d{4}-\d\d-\d\d/.test(heading || "");
 
 // Where the first sentence ends: before a capital, a digit or a new line, and not inside of code.

@@ -1,10 +1,9 @@
 // The frame: navigation, keys, theme, notices. Each view is a module of its own, loaded when it is opened.
 
-import { html, render, useEffect, useState, useLoad, Icon, Notice, Key, Dialog, baseName, isTyping } from "./ui.js";
+import { html, render, useEffect, useState, useLoad, loadForKey, Icon, Notice, Key, Dialog, baseName, isTyping } from "./ui.js";
 import { call, session, signedOut, online, project, revision, start } from "./api.js";
-import { route, theme, everywhere, toast, address, go, placeOf } from "./state.js";
+import { route, theme, everywhere, toast, waiting, address, go, placeOf } from "./state.js";
 import { t } from "./texts.js";
-import { Palette } from "./palette.js";
 
 // Home is the search without a question: one module and one box, so that no letter is lost between them.
 const searching = () => import("./views/search.js");
@@ -23,11 +22,13 @@ const THEMES = { system: "dark", dark: "light", light: "system" };
 
 function Nav({ shown, onHelp, onPalette }) {
   const scope = [Boolean(session.value), project.value, everywhere.value, revision.value.memories, revision.value.deliveries];
-  const { data } = useLoad((abort) => (session.value ? call("review.list", { limit: 1, all_projects: everywhere.value }, abort) : null), scope);
+  const inbox = useLoad((abort) => (session.value ? call("review.list", { limit: 3, all_projects: everywhere.value }, abort) : null), scope); // three for Today
+  useEffect(() => { waiting.value = inbox; }, [inbox]);
+  const count = inbox.data?.total_count || 0;
   return html`<nav class="rail" aria-label=${t.views}>
-    <a class="brand" href="#/"><img src="/page/icon.svg" alt="" width="20" height="20" />lorelog</a>
+    <a class="brand" href="#/"><svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" /><path d="M9 7v18h14" /><path d="M15 12h8M15 17.500h5" /></svg>lorelog</a>
     <ul>${NAMES.map((name, index) => html`<li><a href=${address(...placeOf(name))} aria-current=${name === (shown === "memory" ? "search" : shown) ? "page" : null}>
-      <${Icon} name=${name} /><span class="label">${t.nav[name]}</span>${t.navShort[name] && html`<span class="label-short" aria-hidden="true">${t.navShort[name]}</span>`}${name === "inbox" && data?.total_count > 0 && html`<span class="badge">${data.total_count.toLocaleString("en")}</span>`}<kbd aria-hidden="true">${index + 1}</kbd></a></li>`)}</ul>
+      <${Icon} name=${name} /><span class="label">${t.nav[name]}</span>${t.navShort[name] && html`<span class="label-short" aria-hidden="true">${t.navShort[name]}</span>`}${name === "inbox" && count > 0 && html`<span class="badge">${count.toLocaleString("en")}</span>`}<kbd aria-hidden="true">${index + 1}</kbd></a></li>`)}</ul>
     <div class="rail-foot">
       <div class="scope" title=${project.value || session.value?.project}>
         <button type="button" aria-pressed=${!everywhere.value} onClick=${() => { everywhere.value = false; }}>${baseName(project.value || session.value?.project || "")}</button>
@@ -58,7 +59,8 @@ function Page() {
   const shown = view === "told" && route.value.path[0] === "inbox" ? "inbox" : view;
   const [loaded, setLoaded] = useState({ name: "", View: null, error: null });
   const [help, setHelp] = useState(false);
-  const [palette, setPalette] = useState(false);
+  const [palette, setPalette] = useState(null);
+  const openPalette = () => loadForKey(() => import("./palette.js")).then(setPalette, (error) => setLoaded({ name: view, View: null, error }));
   useEffect(() => {
     let current = true;
     ALL_VIEWS[view]().then(
@@ -73,7 +75,7 @@ function Page() {
       if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
       if ((event.metaKey || event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
         event.preventDefault();
-        setPalette(true);
+        openPalette();
       }
       if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
       if (event.key === "?") setHelp(true);
@@ -87,13 +89,13 @@ function Page() {
   }, [view]);
   if (signedOut.value) return html`<${SignedOut} />`;
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>${t.skip}</a>
-    <${Nav} shown=${shown} onHelp=${() => setHelp(true)} onPalette=${() => setPalette(true)} />
+    <${Nav} shown=${shown} onHelp=${() => setHelp(true)} onPalette=${openPalette} />
     <main id="main" class="view-${loaded.name}" tabIndex="-1">
       ${session.value?.agent && html`<${Notice} kind="warn">${t.agentStarted(session.value.agent)}<//>`}
       ${loaded.error && html`<${Notice} kind="error" title=${t.viewFailed} />`}
       ${loaded.View && ALL_VIEWS[loaded.name] === ALL_VIEWS[view] && html`<${loaded.View} />`}
     </main>
-    ${palette && html`<${Palette} names=${NAMES} onClose=${() => setPalette(false)} onHelp=${() => setHelp(true)} onTheme=${() => { theme.value = THEMES[theme.value]; }} />`}
+    ${palette && html`<${palette.module.Palette} names=${NAMES} typed=${palette.typed} onClose=${() => setPalette(null)} onHelp=${() => setHelp(true)} onTheme=${() => { theme.value = THEMES[theme.value]; }} />`}
     ${help && html`<${Keys} onClose=${() => setHelp(false)} />`}
     <div class="toast-place" role="status" aria-live="polite">${toast.value && html`<div class="toast">${toast.value.text}
       ${toast.value.undo && html`<button type="button" onClick=${() => { const { undo } = toast.value; toast.value = null; undo(); }}>${t.undo}</button>`}</div>`}</div>`;

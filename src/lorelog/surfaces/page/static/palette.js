@@ -36,8 +36,8 @@ async function searchFor(text, abort) {
   return { text, hits: reply.nothing_relevant ? [] : reply.hits };
 }
 
-export function Palette({ names, onClose, onHelp, onTheme }) {
-  const [text, setText] = useState("");
+export function Palette({ names, typed, onClose, onHelp, onTheme }) {
+  const [text, setText] = useState(typed);
   const [at, setAt] = useState(0);
   const dialog = useRef(null);
   const wanted = text.trim();

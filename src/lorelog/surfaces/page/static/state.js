@@ -7,6 +7,7 @@ export const route = signal(read());
 export const theme = signal(load("theme", "system")); // system, light, dark
 export const everywhere = signal(load("everywhere", "") === "yes"); // all projects, not only the shown one
 export const toast = signal(null); // { text, undo }
+export const waiting = signal({ data: null, error: null }); // the inbox: how much waits, and the first of it
 export const openMemory = signal(null); // the memory that is shown, as the palette needs it: { title, verbs: [{ name, key, icon, act }] }
 
 function load(name, initial) {

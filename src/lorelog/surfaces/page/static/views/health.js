@@ -1,8 +1,8 @@
 // Health and cost: the index, the daemon, the hosts, problems with their remedies, and what grew and was spent, as plots.
 
-import { html, useLoad, useEffect, useRef, Chip, Copy, ErrorNotice, Section, Skeleton, visible, showDate, shortPath, plural } from "../ui.js";
+import { html, useLayoutEffect, useLoad, useRef, useState, Chip, Copy, ErrorNotice, Icon, Section, Skeleton, captureOf, visible, showDate, shortPath, plural } from "../ui.js";
 import { call, loadDaemon, revision, project } from "../api.js";
-import { route, everywhere, theme, address, refine } from "../state.js";
+import { route, everywhere, address, refine } from "../state.js";
 import { t } from "../texts.js";
 
 const s = t.health;
@@ -29,7 +29,7 @@ export default function HealthView() {
   return html`<div class="health"><header class="line"><h1>${s.title}</h1><span class="grow"></span>
       <div class="periods" role="group" aria-label=${s.period}>${PERIODS.map((each) => html`<button type="button" aria-pressed=${each === since} onClick=${() => refine({ since: each })}>${s.periods[each]}</button>`)}</div></header>
     ${errors.slice(0, 1).map((error) => html`<${ErrorNotice} error=${error} />`)}
-    <div class="tiles"><${IndexTile} stats=${stats.data} /><${DaemonTile} daemon=${daemon.data} /><${HostsTile} hosts=${hosts.data} status=${status.data} /><${WatchTile} roots=${roots.data} daemon=${daemon.data} /></div>
+    <div class="tiles"><${IndexTile} stats=${stats.data} roots=${roots.data} /><${DaemonTile} daemon=${daemon.data} /><${HostsTile} hosts=${hosts.data} status=${status.data} /><${WatchTile} roots=${roots.data} daemon=${daemon.data} /></div>
     <${Problems} problems=${problems} ready=${health.data && hosts.data} />
     <div class="plots">
       ${cost.data && html`<${CostPlot} cost=${cost.data} />`}
@@ -47,13 +47,14 @@ const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 const Tile = ({ title, state, children }) => html`<section class="tile"><h2>${title}${state}</h2>${children}</section>`;
 const Fact = ({ name, children }) => html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
 
-function IndexTile({ stats }) {
-  if (!stats) return html`<${Tile} title=${s.index}><${Skeleton} lines=${3} /><//>`;
-  const { coverage, documents } = stats.project;
+function IndexTile({ stats, roots }) {
+  if (!stats || !roots) return html`<${Tile} title=${s.index}><${Skeleton} lines=${3} /><//>`;
+  const { coverage, documents, id } = stats.project;
+  const files = roots.roots.reduce((sum, root) => sum + (root.project === id ? root.documents : 0), 0);
   const share = coverage.chunks ? coverage.with_vectors / coverage.chunks : 1;
   return html`<${Tile} title=${s.index} state=${html`<${Chip} kind=${share === 1 ? "trust" : "warn"}>${s.covered(share)}<//>`}>
     <meter min="0" max="1" low="0.9" optimum="1" value=${share} aria-label=${s.coverage}>${s.covered(share)}</meter>
-    <dl class="facts"><${Fact} name=${s.here}>${plural(coverage.chunks, "chunk")}, ${plural(documents, "document")}<//>
+    <dl class="facts"><${Fact} name=${s.here}>${plural(coverage.chunks, "chunk")}, ${plural(files, "document")}${documents > files && html`, ${plural(documents - files, "page")} of records`}<//>
       <${Fact} name=${s.everywhere}>${plural(stats.chunks, "chunk")}, ${plural(Object.values(stats.projects).filter(Boolean).length, "project")}, ${megabytes(stats.bytes_on_disk)}<//>
       <${Fact} name=${s.model}><span class="mono">${visible(stats.model)}</span><//></dl><//>`;
 }
@@ -71,8 +72,6 @@ function DaemonTile({ daemon }) {
 }
 
 const HOST_KINDS = { current: "trust", native: "trust", stale: "warn", missing: "" };
-
-export const captureOf = (host) => (host.last_capture ? s.captured(showDate(host.last_capture), host.today) + (host.installed === "missing" ? s.backfillOnly : "") : s.nothingCaptured);
 
 function HostsTile({ hosts, status }) {
   if (!hosts) return html`<${Tile} title=${s.hosts}><${Skeleton} lines=${3} /><//>`;
@@ -111,12 +110,21 @@ function collectProblems(health, hosts, status, daemon) {
   return problems.sort((a, b) => b.bad - a.bad);
 }
 
-const COMMAND = /^lorelog [\w -]+$|^chmod .+$/;
+// What the page can show instead of the command that lists it.
+const LISTED_BY = { "lorelog list --due": ["search", [], { due: "1" }], "lorelog review": ["told", ["inbox"]], "lorelog config show": ["settings"] };
+const COMMAND = /^(?:lorelog [\w -]+|chmod .+)$/;
+
+// A remedy is a command, or a sentence that may name commands in quotes: what the page shows itself is a link, others are copied.
+function Remedy({ text }) {
+  if (LISTED_BY[text]) return html`<a class="button" href=${address(...LISTED_BY[text])}>${s.showIt}</a>`;
+  if (COMMAND.test(text)) return html`<${Copy} text=${text}>${visible(text)} <${Icon} name="copy" /><//>`;
+  return text.split(/'(lorelog [^']+)'/).map((part, index) => (index % 2 ? html`<${Remedy} text=${part} />` : visible(part)));
+}
 
 function Problems({ problems, ready }) {
   if (!ready) return null;
   return html`<${Section} title=${s.problems} aside=${problems.length ? String(problems.length) : s.none}>
-    <ul class="problems">${problems.map((problem) => html`<li class=${problem.bad ? "bad" : "warn"}><strong>${visible(problem.name)}</strong><span>${visible(problem.text)}${problem.remedy && html` <span class="remedy">${COMMAND.test(problem.remedy) ? html`<${Copy} text=${problem.remedy}>${visible(problem.remedy)}<//>` : visible(problem.remedy)}</span>`}</span></li>`)}</ul><//>`;
+    <ul class="problems">${problems.map((problem) => html`<li class=${problem.bad ? "bad" : "warn"}><strong>${visible(problem.name)}</strong><span>${visible(problem.text)}</span><span class="remedy">${problem.remedy && html`<${Remedy} text=${problem.remedy} />`}</span></li>`)}</ul><//>`;
 }
 
 function Checks({ checks }) {
@@ -180,74 +188,50 @@ function DeliveryPlot({ days: lines }) {
     <${Plot} days=${days} series=${[{ label: s.tokens, values, colour: "--time" }]} stacked format=${count} label=${s.shown} unit=${s.tokens} /></figure>`;
 }
 
-// Loaded when the first plot is shown. A browser in the locale "C" names a language that its own functions refuse, and
-// uPlot asks them for it while it is loaded.
-async function loadPlotter() {
-  try {
-    new Intl.NumberFormat(navigator.language);
-  } catch {
-    Object.defineProperty(navigator, "language", { value: "en" });
-  }
-  return (await import("../vendor/uplot.js")).default;
+const HEIGHT = 150, LEFT = 54, RIGHT = 8, TOP = 8, BOTTOM = 24;
+const LABEL_SPACE = 46; // for the name of a day
+const MAX_BAR = 28;
+
+// The lines across a plot: at most five, at round numbers.
+function steps(high) {
+  const unit = 10 ** Math.floor(Math.log10(high / 4));
+  const step = [1, 2, 2.5, 5, 10].map((n) => n * unit).find((n) => high / n <= 4 && (n >= 1 || high < 1)) || unit;
+  return Array.from({ length: Math.floor(high / step) + 1 }, (_, index) => index * step);
 }
 
-// A canvas cannot use the page's variables: the browser is asked for the colour that one stands for.
-function resolveColour(element, name) {
-  element.style.color = `var(${name})`;
-  const colour = getComputedStyle(element).color;
-  element.style.color = "";
-  return colour;
-}
-
-// Bars that stand on each other (`stacked`), or lines. The same numbers follow as a table, for readers who do not see the canvas.
+// Bars that stand on each other (`stacked`), or lines. The same numbers follow as a table, for readers who do not see the drawing.
 function Plot({ days, series, stacked = false, format, label, unit }) {
-  const ref = useRef(null);
-  useEffect(() => {
-    const box = ref.current;
-    let plot = null;
-    let uPlot = null;
-    let shown = true;
-    const draw = () => {
-      if (!uPlot || !shown) return;
-      plot?.destroy();
-      const colour = (name) => resolveColour(box, name);
-      plot = new uPlot(options(box.clientWidth, colour), plotData(), box);
-      plot.root.setAttribute("aria-hidden", "true");
-    };
-    const sums = (upTo) => days.map((_, day) => series.slice(0, upTo + 1).reduce((sum, each) => sum + each.values[day], 0));
-    // The tallest bars are drawn first, the lower ones over them.
-    const order = series.map((_, index) => (stacked ? series.length - 1 - index : index));
-    const plotData = () => [days.map(seconds), ...order.map((index) => (stacked ? sums(index) : series[index].values))];
-    const options = (width, colour) => {
-      const axis = { stroke: colour("--soft"), font: "11px system-ui, sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
-      const bars = uPlot.paths.bars({ size: [0.7, 28], align: 0 });
-      return {
-        width, height: 150, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false }, points: { show: !stacked } }, padding: [8, 8, 0, 0],
-        tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
-        scales: { y: { range: (_, __, high) => [0, Math.max(high * 1.08, 1)] }, x: { range: (_, low, high) => [low - DAY_S * 0.6, high + DAY_S * 0.6] } },
-        axes: [{ ...axis, grid: { show: false }, space: 46, values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toISOString().slice(5, 10)), incrs: [1, 2, 7, 14, 30, 60, 90].map((n) => n * DAY_S), size: 24 }, { ...axis, size: 54, space: 26, values: (_, ticks) => ticks.map(format) }],
-        series: [{}, ...order.map((index) => ({
-          stroke: stacked ? null : colour(series[index].colour), width: stacked ? 0 : 1.5, points: { show: false },
-          fill: stacked ? colour(series[index].colour) : colour(series[index].colour).replace("rgb(", "rgba(").replace(")", ", .12)"),
-          ...(stacked ? { paths: bars } : {}),
-        }))],
-        hooks: { setCursor: [(self) => readOut(box.parentElement.querySelector(".read-out"), self.cursor.idx)] },
-      };
-    };
-    const readOut = (place, index) => {
-      if (!place) return;
-      place.textContent = index == null ? "" : `${days[index]}  ${series.map((each) => `${series.length > 1 ? `${each.label} ` : ""}${format(each.values[index])}`).join("  ")} ${unit}`;
-    };
-    loadPlotter().then((loaded) => { uPlot = loaded; draw(); });
-    const observer = new ResizeObserver(() => plot && box.clientWidth !== plot.width && plot.setSize({ width: box.clientWidth, height: 150 }));
-    observer.observe(box);
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", draw);
-    return () => { shown = false; dark.removeEventListener("change", draw); observer.disconnect(); plot?.destroy(); };
-  }, [days.join(), JSON.stringify(series), theme.value]);
+  const box = useRef(null);
+  const [width, setWidth] = useState(0);
+  const [at, setAt] = useState(-1);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(() => setWidth(box.current.clientWidth));
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  const wide = Math.max(1, (width - LEFT - RIGHT) / days.length);
+  const sums = days.map((_, day) => series.reduce((sum, { values }) => sum + values[day], 0));
+  const high = Math.max(1, ...(stacked ? sums : series.flatMap(({ values }) => values)));
+  const x = (day) => LEFT + (day + 0.5) * wide;
+  const y = (value) => HEIGHT - BOTTOM - (value / (high * 1.08)) * (HEIGHT - TOP - BOTTOM);
+  const every = [1, 2, 7, 14, 30, 60, 90].find((count) => count * wide >= LABEL_SPACE) || 180;
+  const bar = Math.max(1, Math.min(MAX_BAR, wide * 0.7));
+  const bars = ({ values, colour }, index) => values.map((value, day) => {
+    const below = series.slice(0, index).reduce((sum, each) => sum + each.values[day], 0);
+    return value > 0 && html`<rect x=${x(day) - bar / 2} y=${y(below + value)} width=${bar} height=${y(below) - y(below + value)} style=${{ fill: `var(${colour})` }} />`;
+  });
+  const line = ({ values, colour }) => {
+    const points = values.map((value, day) => `${x(day)} ${y(value)}`).join("L");
+    return html`<g style=${{ color: `var(${colour})` }}><path class="area" d=${`M${x(0)} ${y(0)}L${points}L${x(days.length - 1)} ${y(0)}Z`} /><path class="stroke" d=${`M${points}`} /></g>`;
+  };
+  const pointed = (event) => setAt(Math.max(0, Math.min(days.length - 1, Math.floor((event.clientX - box.current.getBoundingClientRect().left - LEFT) / wide))));
   const rows = days.map((day, index) => ({ day, values: series.map((each) => each.values[index]) })).filter((row) => row.values.some(Boolean));
-  return html`<div class="canvas" ref=${ref}></div>
-    <p class="legend small">${series.length > 1 && series.map((each) => html`<span><i class="dot" style=${{ background: `var(${each.colour})` }}></i>${visible(each.label)}</span>`)}<span class="read-out muted mono" aria-hidden="true"></span></p>
+  return html`<div class="canvas" ref=${box} onPointerMove=${pointed} onPointerLeave=${() => setAt(-1)}>${width > 0 && html`<svg width=${width} height=${HEIGHT} aria-hidden="true">
+      ${steps(high * 1.08).map((value) => html`<path class="rule" d=${`M${LEFT} ${y(value)}H${width - RIGHT}`} /><text x=${LEFT - 8} y=${y(value) + 4} text-anchor="end">${format(value)}</text>`)}
+      ${days.map((day, index) => (days.length - 1 - index) % every === 0 && html`<text x=${x(index)} y=${HEIGHT - 7} text-anchor=${x(index) + LABEL_SPACE / 2 > width ? "end" : "middle"}>${day.slice(5)}</text>`)}
+      ${series.map(stacked ? bars : line)}
+      ${at >= 0 && html`<path class="rule here" d=${`M${x(at)} ${TOP}V${HEIGHT - BOTTOM}`} />`}</svg>`}</div>
+    <p class="legend small">${series.length > 1 && series.map((each) => html`<span><i class="dot" style=${{ background: `var(${each.colour})` }}></i>${visible(each.label)}</span>`)}<span class="read-out muted mono" aria-hidden="true">${days[at] && `${days[at]}  ${series.map((each) => `${series.length > 1 ? `${each.label} ` : ""}${format(each.values[at])}`).join("  ")} ${unit}`}</span></p>
     <details class="as-table"><summary class="small">${s.asTable}</summary><div class="scroll" tabIndex="0" role="region" aria-label=${label}><table><caption class="sr-only">${label}</caption><thead><tr><th scope="col">${s.day}</th>${series.map((each) => html`<th scope="col" class="number">${visible(each.label)}</th>`)}</tr></thead>
       <tbody>${rows.slice(-60).reverse().map((row) => html`<tr><th scope="row">${row.day}</th>${row.values.map((value) => html`<td class="number">${format(value)}</td>`)}</tr>`)}</tbody></table></div></details>`;
 }

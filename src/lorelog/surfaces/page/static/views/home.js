@@ -2,7 +2,7 @@
 
 import { html, useLoad, Day, Icon, Inline, ErrorNotice, Skeleton, Type, visible, shortId, baseName, plural } from "../ui.js";
 import { call, revision, project, session as server } from "../api.js";
-import { address, everywhere } from "../state.js";
+import { address, everywhere, waiting } from "../state.js";
 import { t } from "../texts.js";
 
 const FEW = 4;
@@ -12,7 +12,7 @@ function useCall(op, args, subjects) {
   return useLoad((abort) => call(op, scope, abort), [everywhere.value, project.value, ...subjects.map((subject) => revision.value[subject])]);
 }
 
-export function Home() {
+export default function Home() {
   return html`<div class="home-parts"><${LastSession} /><${Waiting} /><${Shown} /></div>`;
 }
 
@@ -32,12 +32,12 @@ function LastSession() {
     aside=${last && html`${visible(last.host)} · <${Day} date=${last.ended || last.day} />${last.project !== here ? ` · ${visible(baseName(last.project))}` : ""}`}>${() =>
     last
       ? html`<ul class="home-list">${last.turns.slice(-3).map((turn) => html`<${Row} key=${turn.memory} href=${address("memory", [turn.memory])} under=${turn.outcome}><${Inline} text=${turn.asked} /><//>`)}</ul>
-        <p class="muted small">${plural(last.turns.length, "turn")}${last.deliveries ? `, ${t.timeline.shown(last.deliveries, last.tokens)}` : ""} · <a href=${address("timeline", [], { session: last.session })}>session ${visible(shortId(last.session))}</a></p>`
+        <p class="muted small">${plural(last.turns.length, "request")}${last.deliveries ? `, ${t.timeline.shown(last.deliveries, last.tokens)}` : ""} · <a href=${address("timeline", [], { session: last.session })}>session ${visible(shortId(last.session))}</a></p>`
       : html`<p class="muted">${t.home.noSession}</p>`}<//>`;
 }
 
 function Waiting() {
-  const load = useCall("review.list", { limit: 3 }, ["memories", "deliveries"]);
+  const load = waiting.value;
   const { items = [], total_count: total = 0 } = load.data || {};
   return html`<${Part} icon="inbox" title=${t.home.waiting} aside=${total > 0 && html`<span class="badge">${total.toLocaleString("en")}</span>`} load=${load} href=${address("told", ["inbox"])} link=${t.nav.inbox}>${() =>
     items.length

@@ -1,13 +1,11 @@
 // One memory: its first sentence, its text, why it came up now, what became of it, where it comes from, and every verb on it.
 
-import { html, useState, useEffect, useLoad, useKeys, Chip, Copy, Day, Icon, Inline, Menu, Notice, ErrorNotice, Section, Skeleton, Markdown, PartsBar, RelevanceBar, ScoreTable, Type, inlineText, isTime, splitTitle, titleOf, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
+import { html, useState, useEffect, useRef, useLoad, useKeys, loadForKey, Chip, Copy, Day, Icon, Inline, Menu, Notice, ErrorNotice, Section, Skeleton, Markdown, PartsBar, RelevanceBar, ScoreTable, Type, inlineText, isTime, memoryId, splitTitle, titleOf, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
 import { call, callConfirmed, openInEditor, revision, project, session } from "../api.js";
 import { route, go, refine, say, address, openMemory } from "../state.js";
 import { t } from "../texts.js";
-import { EditDialog, SupersedeDialog, ExpiryDialog, ForgetDialog, withoutAnchor } from "./memory_verbs.js";
 
-// The id in the anchor stays when the text changes; that of a chunk does not, but its first characters differ from others'.
-export const memoryId = (memory) => memory.anchor?.memory || memory.id;
+const loadVerbs = () => loadForKey(() => import("./memory_verbs.js")).then(({ module }) => module);
 
 export async function deleteMemory(memory) {
   const id = memoryId(memory);
@@ -38,22 +36,35 @@ export default function MemoryView() {
     <${MemoryCard} id=${id} full question=${query.q} verb=${query.do} /></div>`;
 }
 
-async function loadMemory(id, abort) {
-  const state = await call("memory.get", { id }, abort);
-  if (!state.memory) return { id, state, section: null };
-  return { id, state, section: await call("memory.expand", { id, cues: true }, abort) };
+// A memory that is not there, or not any more, may be deleted or forgotten.
+async function loadMemory(id, wasShown, abort) {
+  const ask = () => call("memory.get", { id }, abort);
+  const gone = wasShown && (await ask());
+  if (gone && !gone.memory) return { id, section: null, state: gone };
+  try {
+    const section = await call("memory.expand", { id, cues: true }, abort);
+    return { id, section, state: section.lifecycle || {} };
+  } catch (error) {
+    const state = error.code === "not_found" ? await ask() : null;
+    if (!state || state.memory) throw error;
+    return { id, section: null, state };
+  }
 }
 
 // Until the next memory is there, the one before stays; verbs act on what is shown.
 export function MemoryCard({ id: wanted, hit, question, full = false, verb = "" }) {
-  const { data, error } = useLoad((abort) => loadMemory(wanted, abort), [wanted, revision.value.memories, project.value]);
-  const [dialog, setDialog] = useState(verb);
+  const shown = useRef("");
+  const { data, error } = useLoad((abort) => loadMemory(wanted, shown.current === wanted, abort), [wanted, revision.value.memories, project.value]);
+  shown.current = data?.section ? data.id : "";
+  const [Verb, setVerb] = useState(null);
   const { id, section } = data || {};
+  const open = (name) => loadVerbs().then((module) => setVerb(() => module[name]), (error) => say(error.message));
+  useEffect(() => { if (OPENED[verb]) open(OPENED[verb]); }, []);
   const close = () => {
-    setDialog("");
+    setVerb(null);
     if (route.value.query.do) refine({ do: "" });
   };
-  const verbs = section ? memoryVerbs(section, setDialog) : [];
+  const verbs = section ? memoryVerbs(section, open) : [];
   useEffect(() => {
     openMemory.value = section ? { title: inlineText(titleOf(section)), verbs } : null;
     return () => { openMemory.value = null; };
@@ -61,24 +72,24 @@ export function MemoryCard({ id: wanted, hit, question, full = false, verb = "" 
   const keys = Object.fromEntries(verbs.filter(({ key }) => key).map(({ key, act }) => [key, act]));
   const conversation = { o: () => document.querySelector(".conversation summary")?.click() };
   useKeys(full ? { ...keys, ...conversation } : conversation);
-  const Verb = { edit: EditDialog, supersede: SupersedeDialog, expire: ExpiryDialog }[dialog];
   return html`
     ${error ? html`<${ErrorNotice} error=${error} />` : !data ? html`<${Skeleton} lines=${5} />` : section ? html`<${Card} key=${id} ...${{ id, data, verbs, hit: hit && memoryId(hit) === id ? hit : null, question, stale: id !== wanted }} />` : html`<${Absent} id=${id} state=${data.state} />`}
-    ${Verb && section && html`<${Verb} id=${id} section=${section} onClose=${close} />`}
-    ${dialog === "forget" && html`<${ForgetDialog} id=${id} section=${section} onClose=${close} />`}`;
+    ${Verb && (section || Verb.name === "ForgetDialog") && html`<${Verb} id=${id} section=${section} onClose=${close} />`}`;
 }
+
+const OPENED = { edit: "EditDialog", supersede: "SupersedeDialog" }; // verbs that an address may name
 
 // What can be done with a memory: the first two are buttons, the rest is in the menu, all are in the palette.
 function memoryVerbs(section, open) {
   const copy = (text) => navigator.clipboard.writeText(text).then(() => say(t.copied), (error) => say(error.message));
   return [
-    { name: t.card.edit, key: "e", icon: "edit", act: () => open("edit") },
+    { name: t.card.edit, key: "e", icon: "edit", act: () => open("EditDialog") },
     { name: t.card.delete, does: t.card.deleteDoes, key: "x", icon: "delete", act: () => deleteMemory(section) },
-    { name: t.card.supersede, key: "s", icon: "replace", act: () => open("supersede") },
-    { name: t.card.expire, icon: "expire", act: () => open("expire") },
+    { name: t.card.supersede, key: "s", icon: "replace", act: () => open("SupersedeDialog") },
+    { name: t.card.expire, icon: "expire", act: () => open("ExpiryDialog") },
     { name: t.card.openEditor, icon: "open", act: () => openEditor(section) },
-    { name: t.card.copyText, icon: "copy", act: () => copy(withoutAnchor(section.content).text) },
-    { name: t.card.forget, does: t.card.forgetDoes, icon: "forget", danger: true, act: () => open("forget") },
+    { name: t.card.copyText, icon: "copy", act: () => loadVerbs().then(({ withoutAnchor }) => copy(withoutAnchor(section.content).text)) },
+    { name: t.card.forget, does: t.card.forgetDoes, icon: "forget", danger: true, act: () => open("ForgetDialog") },
   ];
 }
 
@@ -216,8 +227,20 @@ function Mentions({ freshness }) {
     ${freshness.unmerged && html`<li class="muted">on the branch ${visible(freshness.unmerged)}, not merged</li>`}</ul></div>`;
 }
 
+// All guards, asked for once until one changes: the same list serves each memory.
+let guards = { revision: NaN, list: null };
+
+function listGuards() {
+  const { deliveries = 0 } = revision.value;
+  if (guards.revision !== deliveries) {
+    guards = { revision: deliveries, list: call("guard.list", { all_projects: true }) };
+    guards.list.catch(() => { guards.revision = NaN; });
+  }
+  return guards.list;
+}
+
 function Cues({ id, section }) {
-  const { data } = useLoad((abort) => call("guard.list", { all_projects: true }, abort), [id, revision.value.deliveries]);
+  const { data } = useLoad(listGuards, [revision.value.deliveries]);
   const cues = section.anchor?.cues || [];
   const guards = (data?.guards || []).filter((guard) => guard.memory === id);
   const derived = section.derived_cues || [];
@@ -246,7 +269,7 @@ function Conversation({ id, section }) {
     ${open && !section.transcript.exists && html`<p class="muted">${t.card.conversationGone}</p>`}
     ${open && error && section.transcript.exists && html`<${ErrorNotice} error=${error} />`}
     ${data && html`<ol class="turns">${data.turns.map((turn) => html`<li class="turn ${turn.id === data.focus ? "focus" : ""}" aria-current=${turn.id === data.focus ? "true" : null}>
-      <p class="muted"><time>${showDate(turn.time)}</time> turn ${turn.number} of ${data.total}</p>
+      <p class="muted"><time>${showDate(turn.time)}</time> request ${turn.number} of ${data.total}</p>
       ${turn.user && html`<blockquote class="said" dir="auto">${visible(turn.user)}</blockquote>`}
       ${turn.tools.length > 0 && html`<details><summary>${plural(turn.tools.length, "tool call")}</summary><ul class="plain-list">${turn.tools.map((tool) => html`<li class=${tool.failed ? "failed" : ""}><code>${visible(tool.name)}</code> <span class="mono">${visible(tool.input.slice(0, 300))}</span></li>`)}</ul></details>`}
       ${turn.assistant && html`<${Markdown} text=${turn.assistant} />`}</li>`)}</ol>`}

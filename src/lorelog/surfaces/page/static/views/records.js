@@ -1,6 +1,6 @@
 // Records: tasks, decisions, failures and evidence with their threads, trust and its reason; and the pages of the wiki.
 
-import { html, useState, useLoad, useKeys, useRef, Chip, Copy, Notice, ErrorNotice, Section, Dialog, Inline, Markdown, Skeleton, splitTitle, visible, showDate, shortId, shortPath, baseName, plural } from "../ui.js";
+import { html, useState, useLoad, useKeys, useRef, Chip, Copy, Day, Notice, ErrorNotice, Section, Dialog, Inline, Markdown, Skeleton, splitTitle, typeClass, visible, showDate, showDay, shortId, shortPath, baseName, plural } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
 import { route, everywhere, address, enter, go, refine, say } from "../state.js";
 import { t } from "../texts.js";
@@ -58,17 +58,22 @@ async function loadList(tab, query, status, abort) {
   return { tab, items: results.map((item) => ({ ...item, id: item.artifact_id })) };
 }
 
-const RowText = ({ text }) => html`<span class="row-text" dir="auto"><${Inline} text=${splitTitle(text).title || text} /></span>`;
+// As a row of the search: the first sentence, and below it what it is.
+const RowText = ({ text, children }) => html`<p class="hit-title cut" dir="auto"><${Inline} text=${splitTitle(text).title || text} /></p><div class="hit-foot">${children}</div>`;
 
 function Row({ tab, item }) {
-  if (tab === "wiki") return html`<span class="row-text">${item.page === "index.md" ? r.wikiIndex : visible(item.title)}</span><span class="row-foot muted">${visible(item.page.replace(/\/.*/, "/"))}</span>`;
+  if (tab === "wiki") return html`<${RowText} text=${item.page === "index.md" ? r.wikiIndex : item.title}>${visible(item.page.replace(/\/.*/, "/"))}<//>`;
   const elsewhere = item.project !== own() && html`<${Chip}>${visible(baseName(item.project))}<//>`;
-  if (tab === "tasks") return html`<${RowText} text=${item.goal} /><span class="row-foot"><${Status} status=${item.status} /><${TrustChip} trust=${item.trust} />${elsewhere}<span class="grow"></span><time class="muted">${showDate(item.updated_at.slice(0, 10))}</time></span>`;
-  return html`<${RowText} text=${item.text} /><span class="row-foot"><${TrustChip} trust=${item.trust} />${elsewhere}<span class="muted cut">${visible(item.writer)}</span><span class="grow"></span><time class="muted">${item.at.slice(0, 10)}</time></span>`;
+  if (tab === "tasks") return html`<${RowText} text=${item.goal}><${Status} status=${item.status} /><${Day} date=${item.updated_at} /><${TrustChip} trust=${item.trust} />${elsewhere}<//>`;
+  return html`<${RowText} text=${item.text}><${Kind} kind=${KIND_OF[tab]} /><${Day} date=${item.at} /><span class="cut">${visible(item.writer)}</span><${TrustChip} trust=${item.trust} />${elsewhere}<//>`;
 }
 
-const STATUS_KINDS = { completed: "trust", failed: "bad", blocked: "warn" };
-const Status = ({ status }) => html`<${Chip} kind=${STATUS_KINDS[status] || "type"}>${visible(r.states[status] || status)}<//>`;
+// States and kinds are marked as the types of memories are, in their colours.
+const COLOURS = { in_progress: "preference", completed: "fact", failed: "correction", blocked: "lesson", decision: "decision", evidence: "fact", failure: "correction", verification: "preference" };
+const Mark = ({ name, text }) => html`<span class=${typeClass(COLOURS[name] || "turn")}>${visible(text || name)}</span>`;
+const Status = ({ status }) => html`<${Mark} name=${status} text=${r.states[status]} />`;
+const KIND_OF = { decisions: "decision", failures: "failure", evidence: "evidence" };
+const Kind = ({ kind }) => html`<${Mark} name=${kind} text=${r.kinds[kind]} />`;
 
 // The usual trust, that of a record by one writer, is said once for a thread and not in lists.
 const isUsual = (trust) => trust.tier === "canonical_record" && trust.promotion !== "refused" && !trust.tainted && !trust.signed && !trust.verified_by.length;
@@ -93,8 +98,8 @@ function Task({ id }) {
   if (!data) return html`<${Skeleton} lines=${8} />`;
   const { task, artifacts, state } = data;
   return html`<article class="card" aria-label=${r.task}>
-    <header class="card-head"><h2 dir="auto"><${Inline} text=${task.goal || task.task_id} /></h2>
-      <p class="line small"><${Status} status=${task.status} /> <span>${r.begunBy(visible(task.writer), task.started_at.slice(0, 10))}</span> <span class="muted">${plural(task.records, "record")}</span><span class="grow"></span><${Copy} text=${task.task_id} title=${task.task_id}>${shortId(task.task_id)}<//></p></header>
+    <header class="card-head"><p class="card-meta"><${Status} status=${task.status} /> <span>${r.begunBy(visible(task.writer), showDay(task.started_at))}</span><span class="grow"></span><${Copy} text=${task.task_id} title=${task.task_id}>${shortId(task.task_id)}<//></p>
+      <h2 class="card-title" dir="auto"><${Inline} text=${task.goal || task.task_id} /></h2></header>
     <${State} state=${state} />
     <${Section} title=${r.thread} aside=${plural(artifacts.length, "record")}><${Thread} records=${artifacts} /><//>
   </article>`;
@@ -139,8 +144,8 @@ function Record({ record, focus }) {
   const judged = record.supports_claim === undefined || record.supports_claim === null ? "" : record.supports_claim ? r.supports : r.contradicts;
   const judges = ["verification", "review"].includes(record.artifact_kind);
   return html`<div class="record ${focus ? "focus" : ""} ${record.trust.tainted ? "tainted" : ""}" id=${`record-${record.artifact_id}`} aria-current=${focus ? "true" : null}>
-    <p class="line small"><strong>${visible(r.kinds[record.artifact_kind] || record.artifact_kind)}</strong>${judged && html`<span class=${record.supports_claim ? "s-fresh" : "s-gone"}>${judged}</span>`}
-      <span>${visible(record.writer || r.nobody)}</span><time class="muted">${showDate(record.at)}</time><${TrustChip} trust=${record.trust} /><span class="grow"></span><span class="record-verbs">${!judges && html`<button type="button" class="plain small" onClick=${() => setVerb("confirm")}>${r.confirm}</button><button type="button" class="plain small" onClick=${() => setVerb("dispute")}>${r.dispute}</button>`}<${Copy} text=${record.artifact_id} title=${record.artifact_id}>${record.artifact_id.slice(0, 13)}<//></span></p>
+    <p class="line small"><${Kind} kind=${record.artifact_kind} />${judged && html`<span class=${record.supports_claim ? "s-fresh" : "s-gone"}>${judged}</span>`}
+      <span>${visible(record.writer || r.nobody)}</span><span class="muted"><${Day} date=${record.at} /></span><${TrustChip} trust=${record.trust} /><span class="grow"></span><span class="record-verbs">${!judges && html`<button type="button" class="plain small" onClick=${() => setVerb("confirm")}>${r.confirm}</button><button type="button" class="plain small" onClick=${() => setVerb("dispute")}>${r.dispute}</button>`}<${Copy} text=${record.artifact_id} title=${record.artifact_id}>${record.artifact_id.slice(0, 13)}<//></span></p>
     ${main && html`<${RecordText} text=${record[main]} trust=${record.trust} />`}
     ${(more.length > 0 || LISTS.some((name) => record[name]?.length) || record.command || value) && html`<dl class="facts">
       ${more.map((name) => html`<div><dt>${r.fields[name] || name}</dt><dd><${Inline} text=${record[name]} /></dd></div>`)}
@@ -179,8 +184,8 @@ function RecordCard({ id }) {
   if (!data.found) return html`<${Notice} kind="warn">${data.notes.map(visible)}<//>`;
   const { artifact, superseded_by: newer, thread } = data;
   return html`<article class="card" aria-label=${r.record}>
-    <header class="card-head"><h2 dir="auto"><${Inline} text=${splitTitle(artifact.summary || artifact.goal || "").title || r.kinds[artifact.artifact_kind] || artifact.artifact_kind} /></h2>
-      <p class="line small"><strong>${visible(r.kinds[artifact.artifact_kind] || artifact.artifact_kind)}</strong><${TrustChip} trust=${artifact.trust} /><span class="muted">${visible(artifact.trust.reason)}</span>${artifact.task_id && html`<span class="grow"></span><a href=${address("records", ["tasks", artifact.task_id])}>${r.toTask}</a>`}</p></header>
+    <header class="card-head"><p class="card-meta"><${Kind} kind=${artifact.artifact_kind} /><${Day} date=${artifact.at} /><${TrustChip} trust=${artifact.trust} /><span class="muted">${visible(artifact.trust.reason)}</span>${artifact.task_id && html`<span class="grow"></span><a href=${address("records", ["tasks", artifact.task_id])}>${r.toTask}</a>`}</p>
+      <h2 class="card-title" dir="auto"><${Inline} text=${splitTitle(artifact.summary || artifact.goal || "").title || r.kinds[artifact.artifact_kind] || artifact.artifact_kind} /></h2></header>
     ${newer.map((record) => html`<${Notice} kind="warn">${r.superseded} <a href=${address("records", [route.value.path[0], record.artifact_id])}><${Inline} text=${splitTitle(record.summary || record.artifact_id).title} /></a><//>`)}
     <${Section} title=${r.thread} aside=${plural(thread.length, "record")}><${Thread} records=${thread} focus=${artifact.artifact_id} /><//>
   </article>`;

@@ -1,20 +1,21 @@
 // Search as you type, and home: the same box, with what is new below it. Without a question, the newest memories are listed. On a
 // wide screen the selected memory is shown beside the list.
 
-import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Day, Icon, Inline, Notice, ErrorNotice, RelevanceBar, Type, splitTitle, isTime, visible, inlineText, baseName, shortId } from "../ui.js";
+import { html, lazy, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Day, Icon, Inline, Notice, ErrorNotice, RelevanceBar, Type, splitTitle, isTime, memoryId, typeName, visible, inlineText, baseName, shortId } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
 import { route, refine, go, enter, address, everywhere } from "../state.js";
 import { t } from "../texts.js";
-import { Home } from "./home.js";
-import { MemoryCard, deleteMemory, memoryId } from "./memory.js";
 
+const Home = lazy(() => import("./home.js"));
+const memoryView = () => import("./memory.js");
+const MemoryCard = lazy(memoryView, "MemoryCard");
 const ROW_HEIGHT = 44, MATCH_HEIGHT = 62; // as in style.css
 const FIRST_LIST = 50;
 const MAX_HITS = 60;
 const MAX_LIST = 20000;
 const PREVIEW_MS = 150;
 const LEAD_LETTERS = 30; // shown before the first match of a line
-const SEEN_LETTERS = 50; // of a title, also in a narrow list
+const SEEN_LETTERS = 45; // of a title, also in a narrow list
 const paletteKey = `${navigator.platform?.startsWith("Mac") ? "⌘" : "Ctrl"} K`;
 
 // As many hits as the window shows: each costs time, and more are loaded when the list is scrolled.
@@ -65,10 +66,8 @@ async function find(query, limit, k, abort) {
     const reply = await inTurn(() => call("memory.search", { query: text, k, explain: true, token_budget: 0, ...filters(query) }), abort);
     return { question: text, ...reply, more: reply.hits.length >= k, took: performance.now() - from };
   }
-  const chosen = query.type || query.tag || query.since || query.in !== undefined;
-  const [reply, stats] = await Promise.all([call("memory.list", { limit, ...filters(query) }, abort), chosen ? null : call("memory.stats", {}, abort).catch(() => null)]);
-  const all = stats && (everywhere.value ? stats.chunks : stats.project?.coverage.chunks);
-  return { question: "", hits: reply.memories, notes: reply.notes, more: reply.more, all, listed: true, took: performance.now() - from };
+  const reply = await call("memory.list", { limit, due: query.due === "1", ...filters(query) }, abort);
+  return { question: "", hits: reply.memories, notes: reply.notes, more: reply.more, listed: true, took: performance.now() - from };
 }
 
 const timeUnderstood = (hits) => {
@@ -89,6 +88,10 @@ export default function Search() {
   const input = useRef(null);
   const { data: found, error, loading } = useLoad((abort) => (home ? null : find(query, limit, k, abort)), [home, JSON.stringify(query), limit, k, everywhere.value, project.value, revision.value.memories]);
   const data = home ? null : found;
+  const narrowed = query.type || query.tag || query.since || query.due || query.in !== undefined;
+  const counted = Boolean(data?.listed && data.more && !narrowed);
+  const { data: stats } = useLoad((abort) => (counted ? call("memory.stats", {}, abort) : null), [counted, project.value, revision.value.memories]);
+  const all = counted && stats ? (everywhere.value ? stats.chunks : stats.project.coverage.chunks) : 0;
   const [unfolded, setUnfolded] = useState("");
   const folded = Boolean(data?.nothing_relevant && data.hits.length && unfolded !== data.question);
   const hits = (!folded && data?.hits) || [];
@@ -107,7 +110,7 @@ export default function Search() {
     ArrowDown: () => move(1),
     ArrowUp: () => move(-1),
     Enter: () => open(at),
-    x: () => hit && deleteMemory(hit),
+    x: () => hit && memoryView().then(({ deleteMemory }) => deleteMemory(hit)),
     e: () => hit && go("memory", [memoryId(hit)], { do: "edit", q: query.q }),
     s: () => hit && go("memory", [memoryId(hit)], { do: "supersede", q: query.q }),
     Escape: () => (query.q ? refine({ q: "" }) : go("home")),
@@ -138,8 +141,8 @@ export default function Search() {
           onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
           onEnd=${data.more && (data.listed ? limit < MAX_LIST : k < MAX_HITS) ? more : null}
           Row=${Hit} />` : html`<span class="grow"></span>`}
-        ${hits.length > 0 && notes.filter(isCoverage).map((note) => html`<p class="results-foot muted">${visible(note.replace("chunks", "sections"))}</p>`)}
-        <footer class="results-foot muted"><span class="count" aria-live="polite">${data ? countOf(data, hits, folded) : t.loading}</span>${loading && data ? html`<span class="busy">…</span>` : ""}
+        ${hits.length > 0 && notes.filter(isCoverage).map((note) => html`<p class="results-foot muted"><span title=${visible(note)}>${visible(note.replace("chunks", "sections").split(";")[0])}</span></p>`)}
+        <footer class="results-foot muted"><span class="count" aria-live="polite">${data ? countOf(data, hits, { folded, all }) : t.loading}</span>${loading && data ? html`<span class="busy">…</span>` : ""}
           ${hits.length > 0 && !data.listed && html`<span class="legend-line"><i class="relevance-key"></i>${t.search.legend}</span>`}</footer>
       </section>
       <section class="preview" aria-label=${t.memory}>
@@ -157,7 +160,7 @@ function Note({ text }) {
 }
 
 // How many there are, of how many, and how long it took.
-function countOf({ listed, more, all, took, coverage }, hits, folded) {
+function countOf({ listed, more, took, coverage }, hits, { folded, all }) {
   if (listed) return more ? t.search.listedOf(hits.length, all) : t.search.listed(hits.length);
   return `${folded ? t.search.folded : t.search.hits(hits.length, more)} ${t.search.searched(coverage?.chunks || 0, took)}`;
 }
@@ -174,21 +177,23 @@ function FilterRow({ query, time }) {
     ...(query.type ? query.type.split(",").map((type) => ["type", type]) : []),
     ...(query.tag ? query.tag.split(",").map((tag) => ["tag", tag]) : []),
     ...(query.in !== undefined ? [["in", query.in]] : []),
+    ...(query.due ? [["due", t.search.due]] : []),
   ];
-  const remove = (name, value) => refine({ [name]: name === "in" ? undefined : (query[name] || "").split(",").filter((each) => each !== value).join(",") });
+  const remove = (name, value) => refine({ [name]: name === "in" || name === "due" ? undefined : (query[name] || "").split(",").filter((each) => each !== value).join(",") });
   return html`<div class="filters">
     <label class="inline"><span class="sr-only">${t.search.timeLabel}</span><select value=${query.since || ""} onChange=${(event) => refine({ since: event.target.value })}>
       ${Object.entries(t.search.time).map(([value, label]) => html`<option value=${value}>${label}</option>`)}</select></label>
     <label class="inline"><input type="checkbox" checked=${query.old === "1"} onChange=${(event) => refine({ old: event.target.checked ? "1" : "" })} /> ${t.search.includeOld}</label>
     ${active.map(([name, value]) => html`<button type="button" class="chip active" title=${t.search.remove(value)} aria-label=${t.search.remove(value)} onClick=${() => remove(name, value)}>
-      ${name === "tag" ? "#" : ""}${name === "in" ? baseName(value) : visible(value)} <${Icon} name="close" /></button>`)}
+      ${name === "tag" ? "#" : ""}${name === "in" ? baseName(value) : name === "type" ? typeName(value) : visible(value)} <${Icon} name="close" /></button>`)}
     ${time && html`<span class="chip understood" title=${t.search.understood(time)}><${Icon} name="timeline" /> ${visible(time)}</span>`}
   </div>`;
 }
 
 const addTo = (list, value) => [...new Set([...(list ? list.split(",") : []), value])].join(",");
 
-// The lines of a row: the title with what matched in it, and below it the matched line if that is another, or what is true now.
+// The lines of a row: the title with what matched in it, and below it the matched line if that is another, or what is true now. A title with a match
+// near its end has two lines.
 const lines = new WeakMap();
 
 function linesOf(hit) {
@@ -196,8 +201,8 @@ function linesOf(hit) {
   return lines.get(hit);
 }
 
-// Without a match or a successor there is no line below the title, and 10,000 texts need not be read for their heights.
-const heightOf = (hit) => ((hit.matches?.length || hit.lifecycle?.successor) && linesOf(hit).below ? MATCH_HEIGHT : ROW_HEIGHT);
+// A line below the title, or a second one of it; without a match or a successor there is neither, and 10,000 texts need not be read for their heights.
+const heightOf = (hit) => ((hit.matches?.length || hit.lifecycle?.successor) && (linesOf(hit).below || linesOf(hit).whole) ? MATCH_HEIGHT : ROW_HEIGHT);
 
 function readLines(hit) {
   const { title } = splitTitle(hit.content, hit.heading);
@@ -207,8 +212,8 @@ function readLines(hit) {
   const lower = title.toLowerCase();
   const spans = words.flatMap((word) => [...lower.matchAll(new RegExp(`(?<![\\p{L}\\p{N}])${RegExp.escape?.(word) ?? word.replace(/[^\p{L}\p{N}]/gu, "\\$&")}`, "gu"))].map(({ index }) => [[...lower.slice(0, index)].length, [...lower.slice(0, index + word.length)].length]));
   spans.sort(([a], [b]) => a - b);
-  const below = hit.lifecycle?.successor ? { now: hit.lifecycle.successor } : words.some((word) => !lower.includes(word)) ? matchLine(letters, matches, title) : spans[0]?.[0] > SEEN_LETTERS ? matchLine([...title], spans, "") : null;
-  return { title: title || hit.heading || baseName(hit.source), spans, below };
+  const below = hit.lifecycle?.successor ? { now: hit.lifecycle.successor } : words.some((word) => !lower.includes(word)) ? matchLine(letters, matches, title) : null;
+  return { title: title || hit.heading || baseName(hit.source), spans, below, whole: !below && spans.at(-1)?.[1] > SEEN_LETTERS };
 }
 
 // The part of the snippet that has a match which the title does not show, from a little before it.
@@ -226,13 +231,13 @@ function matchLine(letters, matches, title) {
 }
 
 function Hit({ item: hit }) {
-  const { title, spans, below } = linesOf(hit);
+  const { title, spans, below, whole } = linesOf(hit);
   const heading = isTime(hit.heading) || hit.heading === title ? "" : hit.heading;
   const stale = ["drifted", "gone"].includes(hit.freshness?.verdict);
   const base = project.value || session.value?.project || "";
   const file = `${hit.source}:${hit.start_line}`;
   return html`<div class="hit ${hit.lifecycle?.superseded_by || hit.lifecycle?.expired ? "old" : ""} ${hit.confidence === "weak" ? "weak" : ""}">
-    <p class="hit-title cut" dir="auto" title=${inlineText(title)}><${Inline} text=${title} spans=${spans} /></p>
+    <p class="hit-title ${whole ? "whole" : "cut"}" dir="auto" title=${inlineText(title)}><${Inline} text=${title} spans=${spans} /></p>
     ${below && html`<p class="hit-below cut" dir="auto">${below.now ? html`${t.search.now} <${Inline} text=${below.now} />` : html`<${Inline} text=${below.text} spans=${below.spans} />`}</p>`}
     <div class="hit-foot">
       ${hit.relevance !== undefined && html`<${RelevanceBar} relevance=${hit.relevance} />`}

@@ -1,11 +1,10 @@
 // Settings: first the agents and the ten that people change, then all. Each value has its origin, and is changed in your file or the
 // project's with the checks of `lorelog config`.
 
-import { html, useState, useLoad, useKeys, useRef, useEffect, Chip, Copy, ErrorNotice, Notice, Skeleton, visible, baseName } from "../ui.js";
+import { html, useState, useLoad, useKeys, useRef, useEffect, Chip, Copy, ErrorNotice, Notice, Skeleton, captureOf, visible, baseName } from "../ui.js";
 import { call, revision, project, session } from "../api.js";
 import { route, refine, address, say } from "../state.js";
 import { t } from "../texts.js";
-import { captureOf } from "./health.js";
 
 const s = t.settings;
 

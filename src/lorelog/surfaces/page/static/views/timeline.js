@@ -1,6 +1,6 @@
 // Days and sessions across agents and projects: requests and outcomes. Today changes as turns are captured.
 
-import { html, useState, useLoad, useKeys, Notice, ErrorNotice, Chip, Inline, Skeleton, Type, splitTitle, visible, baseName, shortId, shortPath } from "../ui.js";
+import { html, useState, useLoad, useKeys, Notice, ErrorNotice, Chip, DayName, Inline, Skeleton, Type, splitTitle, visible, baseName, dayName, localTime, shortId, shortPath } from "../ui.js";
 import { call, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere } from "../state.js";
 import { t } from "../texts.js";
@@ -11,26 +11,6 @@ const FEW_NOTES = 6;
 const USUAL_BRANCHES = new Set(["main", "master"]);
 
 const clock = (at) => (at.includes("T") ? at.split("T")[1].slice(0, 5) : "");
-const isoDay = (date) => `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, "0")}-${String(date.getDate()).padStart(2, "0")}`;
-
-// A time in this browser's zone, as ISO text. Times without a zone are local already.
-export function localTime(at) {
-  const date = new Date(at);
-  return !at.includes("T") || Number.isNaN(date.getTime()) ? at : `${isoDay(date)}T${date.toTimeString().slice(0, 5)}`;
-}
-
-function dayName(day) {
-  const now = new Date();
-  const name = new Date(`${day}T12:00`).toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long", ...(day.slice(0, 4) === String(now.getFullYear()) ? {} : { year: "numeric" }) });
-  const near = day === isoDay(now) ? t.today : day === isoDay(new Date(now - 86400000)) ? t.yesterday : "";
-  return { near, name };
-}
-
-export function DayName({ day }) {
-  const { near, name } = dayName(day);
-  return html`${near && html`<span class="near">${near}</span> `}${name}`;
-}
-
 // Move the focus among the entries, as a list of links allows.
 function focusEntry(step, selector) {
   const entries = [...document.querySelectorAll(selector)];

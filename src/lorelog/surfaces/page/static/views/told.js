@@ -1,17 +1,14 @@
 // What agents were shown: deliveries by session, what each memory cost, rules, failures, guards, and an inbox of what waits for a person's word.
 
-import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Skeleton, visible, showDate, shortId, baseName, plural } from "../ui.js";
+import { html, lazy, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Skeleton, localTime, visible, showDate, shortId, baseName, plural } from "../ui.js";
 import { call, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere } from "../state.js";
 import { t } from "../texts.js";
-import { localTime } from "./timeline.js";
-import { Failures } from "./told_failures.js";
-import { Guards, Rules } from "./told_guards.js";
-import { Inbox } from "./told_inbox.js";
 import { MemoryLink, Table } from "./told_table.js";
 
 const FIRST = 300, FEW = 50;
-const PARTS = { balance: Balance, rules: Rules, failures: Failures, guards: Guards, inbox: Inbox };
+const guards = () => import("./told_guards.js");
+const PARTS = { balance: Balance, rules: lazy(guards, "Rules"), failures: lazy(() => import("./told_failures.js"), "Failures"), guards: lazy(guards, "Guards"), inbox: lazy(() => import("./told_inbox.js"), "Inbox") };
 
 export default function Told() {
   const part = PARTS[route.value.path[0]] ? route.value.path[0] : "";

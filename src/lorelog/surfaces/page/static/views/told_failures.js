@@ -1,10 +1,9 @@
 // Failures of agents' commands: each error once, how often it came back, and what fixed it. An error can also be asked about in its own words.
 
-import { html, useState, useLoad, useKeys, Notice, ErrorNotice, Inline, Skeleton, splitTitle, visible, showDate, shortId, shortPath, plural } from "../ui.js";
+import { html, useState, useLoad, useKeys, Notice, ErrorNotice, Inline, Skeleton, splitTitle, localTime, visible, showDate, shortId, shortPath, plural } from "../ui.js";
 import { call, revision, project } from "../api.js";
 import { route, refine, address, go, everywhere } from "../state.js";
 import { t } from "../texts.js";
-import { localTime } from "./timeline.js";
 
 const f = t.failures;
 const LIMIT = 500;

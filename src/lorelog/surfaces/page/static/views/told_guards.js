@@ -1,10 +1,9 @@
 // Rules compared with what agents did. Guards: what they match, who wrote them, their back-test over captured calls, and every verb on them.
 
-import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Inline, Skeleton, inlineText, visible, showDate, shortId } from "../ui.js";
+import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Inline, Skeleton, inlineText, localTime, visible, showDate, shortId } from "../ui.js";
 import { call, revision, project } from "../api.js";
 import { address, go, everywhere, say } from "../state.js";
 import { t } from "../texts.js";
-import { localTime } from "./timeline.js";
 import { Table } from "./told_table.js";
 
 export function Guards() {

@@ -1,10 +1,9 @@
 // The inbox: what the user said and nobody filed, proposals of judges and agents, summaries, imports and guards, each to approve or refuse.
 
-import { html, useState, useEffect, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Inline, Markdown, Skeleton, Type, splitTitle, visible, showDate, shortId, baseName } from "../ui.js";
+import { html, useState, useEffect, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Inline, Markdown, Skeleton, Type, splitTitle, DayName, localTime, visible, showDate, shortId, baseName } from "../ui.js";
 import { call, callConfirmed, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere, say } from "../state.js";
 import { t } from "../texts.js";
-import { DayName, localTime } from "./timeline.js";
 import { BackTest } from "./told_guards.js";
 import { Table } from "./told_table.js";
 
