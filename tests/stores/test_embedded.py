@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import tantivy
+from msgspec.structs import replace
 from tests.stores.making import (
     ALL,
     OPENED,
@@ -67,30 +69,75 @@ def test_a_lane_that_could_not_be_repaired_is_tried_again(tmp_path: Path) -> Non
     assert search_texts(reader, "heron") == ["heron"]
 
 
-def _put_and_stop(store: Store, source: str, text: str) -> None:
+def _put_and_stop(store: Store, source: str, texts: list[str]) -> None:
     with store.writer() as writer:
-        writer.put([update(source, [text])])
+        writer.put([update(source, texts)])
         raise RuntimeError("stopped")
 
 
 def test_a_write_keeps_one_writer_of_words_and_frees_it(tmp_path: Path) -> None:
     """All puts of a write share tantivy's writer; afterwards, and after a failure, another process can write at once."""
     store, other = open_store(tmp_path), open_store(tmp_path)
+    many = [f"heron {number}" for number in range(65)]
     with store.writer() as writer:
-        writer.put([update("/a.md", ["heron"])])
+        writer.put([update("/a.md", many)])
         opened = store._lexical._writing
-        writer.put([update("/b.md", ["heron two"])])
+        writer.put([update("/b.md", many)])
         assert opened is not None
         assert store._lexical._writing is opened
-    fill(other, "heron three", source="/c.md")
+    fill(other, *many, source="/c.md")
 
     with pytest.raises(RuntimeError, match="stopped"):
-        _put_and_stop(store, "/d.md", "heron four")
-    fill(other, "heron five", source="/e.md")
+        _put_and_stop(store, "/d.md", many)
+    fill(other, *many, source="/e.md")
 
-    assert len(search_texts(store, "heron")) == 5
+    assert len(store.propose([Term("heron")], None, ALL, 1000)[0]) == 5 * 65
     words = next((tmp_path / "index" / "lexical").glob("words-*"))
     assert {file.stat().st_mode & 0o077 for file in words.iterdir()} == {0}
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+def test_rows_that_wait_for_a_commit_are_found_and_scored_like_the_others(tmp_path: Path, rows: int) -> None:
+    """A write of few rows commits no keyword file; searches, rarity and filters give what they give after a commit."""
+    words = ("heron", "kiwi", "stork", "crane")
+    texts = [" ".join(words[(n * k) % 4] for k in range(1, 40 + n % 9)) + f" n{n % 7} u{n}" for n in range(rows + 40)]
+    store = open_store(tmp_path)
+    fill(store, *texts[:rows], source="/a/a.md")
+    if rows < 65:
+        (tmp_path / "index" / "lexical" / "current.json").unlink()
+        fill(store, *texts[:rows], source="/a/a.md")
+    files = sorted((tmp_path / "index" / "lexical").rglob("*"))
+    fill(store, *texts[:rows], *texts[rows:], source="/a/a.md")
+    fill(store, "heron away", source="/b/b.md")
+    with store.writer() as writer:
+        writer.remove(["/b/b.md"])
+    assert sorted((tmp_path / "index" / "lexical").rglob("*")) == files
+    terms = [Term("heron"), Term("n3", 0.5), Term("u5"), Term(f"u{rows + 5}"), Term("nowhere")]
+    filters = [
+        ALL,
+        replace(ALL, source_prefix="/a"),
+        replace(ALL, source_prefix="/b"),
+        replace(ALL, projects=("none",)),
+    ]
+
+    def ask(asked: EmbeddedStore) -> list[dict[str, float]]:
+        lanes = [asked.propose(terms, None, one, limit)[0] for one in filters for limit in (10, 1000)]
+        rarity = asked.rarity([term.text for term in terms])
+        return [rarity, *({str(hit.key): hit.score for hit in lane} for lane in lanes)]
+
+    before = ask(open_store(tmp_path))
+    assert before == ask(store)
+    (tmp_path / "index" / "lexical" / "current.json").unlink()
+    with store.writer():
+        pass
+
+    after = ask(store)
+    assert [len(found) for found in before] == [len(found) for found in after]
+    for early, late in zip(before, after, strict=True):
+        assert [early[key] for key in late.keys() & early.keys()] == pytest.approx(
+            [late[key] for key in late.keys() & early.keys()], rel=0.05
+        )
+    assert before[2].keys() == after[2].keys()
 
 
 def test_readers_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -373,9 +420,12 @@ def check_lanes(store: EmbeddedStore) -> None:
         kept = catalog.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
         counted = "SELECT project, count(*), count(*) - sum(embedded) FROM chunks WHERE live GROUP BY project"
         assert sorted(kept) == sorted(catalog.database.execute(counted))
-    index = store._lexical._reader()
-    assert index is not None
-    assert index.searcher().num_docs == len(live)
+        opened_words = store._lexical._reader(catalog.database)
+    assert opened_words is not None
+    searcher, fresh = opened_words[0].searcher(), opened_words[1]
+    hits = searcher.search(tantivy.Query.all_query(), 100_000).hits
+    followed = [row for row in searcher.fast_field_values("row", [at for _, at in hits]) if row not in fresh.removed]
+    assert sorted(map(str, [*followed, *fresh.words])) == sorted(map(str, live))
     opened = store._dense._open_files()
     rows = [] if opened is None else [int(row) for row in opened.rows if row]
     assert sorted(rows) == sorted(embedded)
@@ -435,7 +485,7 @@ def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     fill(store, "alpha")
     state = (tmp_path / "index" / "lexical" / "current.json").read_bytes()
-    fill(store, "alpha", "beta", "gamma")
+    fill(store, "alpha", *(f"beta {number}" for number in range(70)))
     (tmp_path / "index" / "lexical" / "current.json").write_bytes(state)
 
     with open_store(tmp_path).writer():
