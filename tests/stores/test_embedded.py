@@ -34,6 +34,7 @@ from lorelog.core.query import Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.embedded.connection import open_writer
 from lorelog.stores.embedded.migrations import FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION
+from lorelog.stores.embedded.rows import read_text
 
 
 def open_store(place: Path, *, model: str = "m", version: str = "plain 1") -> EmbeddedStore:
@@ -367,6 +368,56 @@ def test_a_later_schema_step_is_applied_once(tmp_path: Path) -> None:
             assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION + 1,)
 
 
+def test_texts_of_an_older_schema_are_compacted(tmp_path: Path) -> None:
+    """A text that lacks one part of its content is stored as that part, and is read, searched and embedded as before."""
+    line = "<!-- memory:m1 -->"
+    texts = [("# A\n\nalpha", None), (f"# B\n{line}\nbeta é", "# B\nbeta é"), (f"{line}x{line}", "x")]
+    path = tmp_path / "index" / "catalog.db"
+    columns = (
+        "source, live, root, project, size, mtime_ns, inode, file_hash, title, date, indexed_at, recipe, date_source"
+    )
+    with closing(open_writer(path, MIGRATIONS[:1])) as database:
+        database.execute(
+            f"INSERT INTO documents ({columns}, chunk_count) VALUES ('/a.md', 1, '/', '/p', 1, 1, 1, '', '', '', '', '', '', 3)"
+        )
+        for number, (content, text) in enumerate(texts):
+            values = {
+                "document": 1,
+                "project": "/p",
+                "live": 1,
+                "ordinal": number,
+                "id": f"id{number}",
+                "heading_path": "[]",
+            }
+            values |= {
+                "content": content,
+                "text": text,
+                "tags": "[]",
+                "vector_key": f"v{number}",
+                "lane_key": f"l{number}",
+            }
+            empty = "embedded, memory, piece, heading, heading_level, start_line, end_line, content_hash, context, date, type"
+            values |= dict.fromkeys([*empty.split(", "), "date_source", "starts_entry"], 0)
+            database.execute(
+                f"INSERT INTO chunks ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
+                tuple(values.values()),
+            )
+        database.execute("INSERT INTO facts VALUES ('space', 'test/m'), ('model', 'm')")
+
+    store = open_store(tmp_path)
+    read = [(stored.chunk.content, stored.chunk.text) for stored in store.chunks_of("/a.md")]
+    assert read == [(content, text or content) for content, text in texts]
+    assert [pending.text.split()[-1] for pending in store.pending(10)] == ["alpha", "é", "x"]
+    assert len(search_texts(store, "é")) == len(search_texts(store, "beta")) == 1
+    with closing(sqlite3.connect(path)) as database:
+        assert [text for (text,) in database.execute("SELECT text FROM chunks ORDER BY row")] == [None, None, "x"]
+    store.close()
+    with store.writer() as writer:
+        writer.sweep()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA page_size").fetchone() == (16_384,)
+
+
 def test_a_schema_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     """A step is one transaction: after a failure the database has its old schema, version and content."""
     fill(open_store(tmp_path), "alpha")
@@ -547,9 +598,11 @@ def read_places(store: EmbeddedStore) -> tuple[list[tuple[object, ...]], list[tu
     with closing(sqlite3.connect(store._path)) as database:
         kept = database.execute("SELECT row, document, ordinal, length, starts FROM places ORDER BY row").fetchall()
         chunks = database.execute(
-            "SELECT row, document, ordinal, length(coalesce(text, content)), piece, heading_path FROM chunks WHERE live ORDER BY row"
+            "SELECT row, document, ordinal, content, text, cut_start, cut_end, piece, heading_path FROM chunks WHERE live ORDER BY row"
         ).fetchall()
-    return kept, [(*row[:4], int(not row[4] and is_entry_path(json.loads(row[5])))) for row in chunks]
+    return kept, [
+        (*row[:3], len(read_text(*row[3:7])), int(not row[7] and is_entry_path(json.loads(row[8])))) for row in chunks
+    ]
 
 
 def test_places_follow_every_write(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from lorelog.stores.embedded.rows import (
     day_number,
     path_terms,
     placeholders,
+    read_text,
     sql_conditions,
     tantivy_filters,
 )
@@ -54,7 +55,9 @@ _MIN_BOOST = 0.001
 _FILLER = "¤"
 """Pads a short text to the minimum length of BM25; no analyser produces it as a word."""
 
-_ROW_COLUMNS = "c.row, c.content, c.text, c.context, c.date, c.type, c.tags, d.source, c.project"
+_ROW_COLUMNS = (
+    "c.row, c.context, c.content, c.text, c.cut_start, c.cut_end, c.date, c.type, c.tags, d.source, c.project"
+)
 
 
 class LexicalState(Struct, frozen=True):
@@ -286,13 +289,13 @@ class LexicalLane:
     def _fields(self, database: sqlite3.Connection, rows: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield the fields of rows that are still in the catalog."""
         for part in batches(rows):
-            for number, content, text, context, date, kind, tags, source, project in database.execute(
+            for number, context, *texts, date, kind, tags, source, project in database.execute(
                 f"SELECT {_ROW_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document "
                 f"WHERE c.row IN ({placeholders(part)}) ORDER BY c.row",
                 part,
             ).fetchall():
-                body = content if text is None else text
-                words = self._analyser.words(f"{context}\n{body}" if context else body)
+                text = read_text(*texts)
+                words = self._analyser.words(f"{context}\n{text}" if context else text)
                 yield {
                     "row": number,
                     "body": " ".join(words + [_FILLER] * (MIN_BM25_WORDS - len(words))),
