@@ -497,7 +497,7 @@ class SeenTranscripts:
 
     def save(self) -> None:
         """Save what is known of files that still exist."""
-        self.files = {path: known for path, known in self.files.items() if os.path.exists(path)}  # noqa: PTH110
+        self.files = {path: known for path, known in self.files.items() if Path(path).exists()}
         write_atomic(self._path, msgspec.json.encode(self.files), durable=False)
 
 

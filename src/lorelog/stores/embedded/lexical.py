@@ -50,7 +50,8 @@ _MAX_FRESH_ROWS = 64
 _MAX_FRESH_CHANGES = 1_000
 _K1, _B = 1.2, 0.75
 """Parameters of BM25 in tantivy."""
-_MIN_BOOST = 0.001
+_MIN_SHARE = 20
+"""If the files have so many times the fresh rows, their statistics are those of both."""
 
 _FILLER = "¤"
 """Pads a short text to the minimum length of BM25; no analyser produces it as a word."""
@@ -77,24 +78,22 @@ class FreshRows(Struct, frozen=True):
 
     state: LexicalState
     head: int
-    words: Mapping[int, Counter[str]]
-    """The words of each new row."""
+    words: Mapping[int, tuple[Mapping[str, int], int]]
+    """The words of each new row with their counts, and the number of all."""
     removed: frozenset[int]
 
     def score(self, terms: Sequence[Term], admitted: Iterable[int], rarity: Mapping[str, float]) -> dict[int, float]:
         """Return BM25 of the rows that contain any of the terms, as tantivy would if they were in its files."""
         rows, words = self.state.rows, self.state.words
         if not rows:
-            rows, words = len(self.words), sum(found.total() for found in self.words.values())
+            rows, words = len(self.words), sum(length for _, length in self.words.values())
         scores: dict[int, float] = {}
         for row in admitted:
-            found = self.words[row]
-            norm = _K1 * (1 - _B + _B * _stored_length(found.total()) * rows / words)
-            score = sum(
-                term.weight * rarity[term.text] * found[term.text] / (found[term.text] + norm) for term in terms
-            )
-            if score:
-                scores[row] = score * (1 + _K1)
+            counts, length = self.words[row]
+            found = [(term.weight * rarity[term.text], counts[term.text]) for term in terms if term.text in counts]
+            if found:
+                norm = _K1 * (1 - _B + _B * _stored_length(length) * rows / words)
+                scores[row] = (1 + _K1) * sum(weight * count / (count + norm) for weight, count in found)
         return scores
 
 
@@ -150,13 +149,17 @@ class LexicalLane:
         query, schema = tantivy.Query, index.schema
         with self._translate_errors():
             searcher = index.searcher()
-            own, both = _rarities(searcher, fresh, [term.text for term in terms])
+            is_small = searcher.num_docs < _MIN_SHARE * len(fresh.words)
+            named = [
+                term.text for term in terms if is_small or any(term.text in has for has, _ in fresh.words.values())
+            ]
+            own, both = _rarities(searcher, fresh, named)
         # One flat union of terms of one field, which tantivy can prune block by block (block-max WAND).
         should = []
         for term in terms:
             found = query.term_query(schema, "body", term.text)
-            weight = term.weight * both[term.text] / own[term.text]
-            boosted = found if abs(weight - 1.0) < _MIN_BOOST else query.boost_query(found, weight)
+            weight = term.weight * (both[term.text] / own[term.text] if is_small else 1.0)
+            boosted = found if weight == 1.0 else query.boost_query(found, weight)
             should.append((tantivy.Occur.Should, boosted))
         whole = query.boolean_query(should)
         clauses = tantivy_filters(filters, schema)
@@ -333,7 +336,8 @@ class LexicalLane:
                 return self._reader(database)  # a commit may have trimmed the log
             words = {} if fresh is None else {row: fresh.words[row] for row in changes.added if row in fresh.words}
             for fields in self._fields(database, [row for row in changes.added if row not in words]):
-                words[fields["row"]] = Counter(fields["body"].split(" "))
+                found = fields["body"].split(" ")
+                words[fields["row"]] = (dict(Counter(found)), len(found))
             fresh = self._fresh = FreshRows(state, changes.head, words, frozenset(changes.removed))
         return opened[1], fresh
 
@@ -368,7 +372,10 @@ def _rarities(
     for word in dict.fromkeys(words):
         count = searcher.doc_freq("body", word)
         own[word] = math.log1p((total - min(count, total) + 0.5) / (count + 0.5))
-        count += sum(word in found for found in fresh.words.values())
+        if count and total >= _MIN_SHARE * more:
+            both[word] = own[word]
+            continue
+        count += sum(word in found for found, _ in fresh.words.values())
         both[word] = math.log1p((total + more - min(count, total + more) + 0.5) / (count + 0.5))
     return own, both
 
