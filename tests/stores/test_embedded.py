@@ -122,7 +122,7 @@ def test_rows_that_wait_for_a_commit_are_found_and_scored_like_the_others(tmp_pa
     ]
 
     def ask(asked: EmbeddedStore) -> list[dict[str, float]]:
-        lanes = [asked.propose(terms, None, one, limit)[0] for one in filters for limit in (10, 1000)]
+        lanes = [asked.propose(terms, None, chosen, limit)[0] for chosen in filters for limit in (10, 1000)]
         rarity = asked.rarity([term.text for term in terms])
         return [rarity, *({str(hit.key): hit.score for hit in lane} for lane in lanes)]
 
