@@ -471,7 +471,7 @@ def check_lanes(store: EmbeddedStore) -> None:
         kept = catalog.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
         counted = "SELECT project, count(*), count(*) - sum(embedded) FROM chunks WHERE live GROUP BY project"
         assert sorted(kept) == sorted(catalog.database.execute(counted))
-        opened_words = store._lexical._reader(catalog.database)
+        opened_words = store._lexical._reader(catalog)
     assert opened_words is not None
     searcher, fresh = opened_words[0].searcher(), opened_words[1]
     hits = searcher.search(tantivy.Query.all_query(), 100_000).hits

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     import tantivy
 
+    from lorelog.stores.embedded.catalog_reader import CatalogReader
+
 _FORMAT = 3
 _HEAP_BYTES = 50_000_000
 _ROWS_PER_COMMIT = 20_000
@@ -77,7 +79,8 @@ class FreshRows(Struct, frozen=True):
     """What the change log has beyond the files of a state."""
 
     state: LexicalState
-    head: int
+    revision: str
+    """The catalog's."""
     words: Mapping[int, tuple[Mapping[str, int], int]]
     """The words of each new row with their counts, and the number of all."""
     removed: frozenset[int]
@@ -136,11 +139,9 @@ class LexicalLane:
             return None
         return state.applied
 
-    def search(
-        self, database: sqlite3.Connection, terms: Sequence[Term], filters: Filters, limit: int
-    ) -> list[Candidate]:
+    def search(self, catalog: CatalogReader, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
         """Return rows that contain any of the terms, best BM25 first."""
-        opened = self._reader(database)
+        opened = self._reader(catalog)
         if opened is None or not terms or limit < 1:
             return []
         import tantivy
@@ -176,13 +177,13 @@ class LexicalLane:
         if fresh.words or fresh.removed:
             for row in fresh.removed & scores.keys():
                 del scores[row]
-            scores |= fresh.score(terms, _admitted_rows(database, fresh, filters), both)
+            scores |= fresh.score(terms, _admitted_rows(catalog.database, fresh, filters), both)
             scores = dict(sorted(scores.items(), key=lambda item: -item[1])[:limit])
         return make_candidates(scores, scores.values())
 
-    def rarity(self, database: sqlite3.Connection, words: Sequence[str]) -> dict[str, float]:
+    def rarity(self, catalog: CatalogReader, words: Sequence[str]) -> dict[str, float]:
         """Return BM25's weight of each word, by tantivy's formula."""
-        opened = self._reader(database)
+        opened = self._reader(catalog)
         if opened is None or not words:
             return dict.fromkeys(words, 0.0)
         with self._translate_errors():
@@ -309,7 +310,7 @@ class LexicalLane:
                     "day": day_number(date),
                 }
 
-    def _reader(self, database: sqlite3.Connection) -> tuple[tantivy.Index, FreshRows] | None:
+    def _reader(self, catalog: CatalogReader) -> tuple[tantivy.Index, FreshRows] | None:
         state = change_log.read_state(self._state_path, LexicalState)
         if state is None:
             return None
@@ -323,22 +324,22 @@ class LexicalLane:
             except StoreDamaged:
                 if change_log.read_state(self._state_path, LexicalState) == state:
                     raise
-                return self._reader(database)  # the lane was rebuilt and swapped in the meantime
+                return self._reader(catalog)  # the lane was rebuilt and swapped in the meantime
             opened = self._open = (state, index)
         elif opened[0] != state:
             with self._translate_errors():
                 opened[1].reload()
             opened = self._open = (state, opened[1])
-        fresh = self._fresh
-        if fresh is None or fresh.state != state or fresh.head != change_log.last_sequence(database):
+        fresh, revision, database = self._fresh, catalog.fact("revision") or "", catalog.database
+        if fresh is None or fresh.state != state or fresh.revision != revision:
             changes = change_log.changes_after(database, state.applied)
             if change_log.read_state(self._state_path, LexicalState) != state:
-                return self._reader(database)  # a commit may have trimmed the log
+                return self._reader(catalog)  # a commit may have trimmed the log
             words = {} if fresh is None else {row: fresh.words[row] for row in changes.added if row in fresh.words}
             for fields in self._fields(database, [row for row in changes.added if row not in words]):
                 found = fields["body"].split(" ")
                 words[fields["row"]] = (dict(Counter(found)), len(found))
-            fresh = self._fresh = FreshRows(state, changes.head, words, frozenset(changes.removed))
+            fresh = self._fresh = FreshRows(state, revision, words, frozenset(changes.removed))
         return opened[1], fresh
 
     def _open_index(self, folder: Path) -> tantivy.Index:
