@@ -1,7 +1,7 @@
 """The cost of a hook for its host: lorelog's under failures, a bare interpreter, and memsearch's.
 
 Under each condition these processes take turns: `python -c pass` and our hook at each moment (a session starts in a
-project with 30 journals, a prompt is submitted, a turn ends, a tool call begins that matches a cue and a guard, one that
+project with 30 journals, a prompt that was never submitted before is, with the built-in model, a turn ends, a tool call begins that matches a cue and a guard, one that
 matches nothing, one with a megabyte of text, one that failed), each fed through a pipe as a host does. Every answer must
 be JSON and every exit a success. As root on Linux it runs in a mount namespace of its own, so that a disk can be full
 and a home read-only; elsewhere a limit on file sizes and a mode stand in. Exits with 1 when a target is missed; on a
@@ -35,7 +35,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.contenders import RIVAL_REQUIREMENT, own_program, own_version, rival_program, versions
-from bench.corpus import write_journals
+from bench.corpus import questions, write_journals
 from bench.measure import CommandFailed, EmbeddingService, clean_environment, embedding_service, require, run
 from bench.result import Verdicts, format_table
 
@@ -152,7 +152,6 @@ def _place(made: Path) -> Place:
     }
     environment = clean_environment(made) | {
         "LORELOG_HOME": str(home),
-        "LORELOG_EMBEDDING_PROVIDER": "none",
         "LORELOG_WATCH_ENABLED": "false",
     }
     place = Place(home, project, {name: json.dumps(item).encode() for name, item in payloads.items()}, environment)
@@ -205,10 +204,14 @@ def _measure(condition: Condition, place: Place, runs: int, verdicts: Verdicts) 
     took: dict[str, list[Timed]] = {name: [] for name in commands}
     failures = 0
     with condition.around(place):
+        asked = questions(runs + 1)
         for number in range(runs + 1):
             for name, command in commands.items():
                 limit = condition.file_size if name != BARE else None
-                one = _timed(command, place, place.payloads.get(name, b""), limit)
+                payload = place.payloads.get(name, b"")
+                if name == "prompt":
+                    payload = json.dumps({**json.loads(payload), "prompt": asked[number]}).encode()
+                one = _timed(command, place, payload, limit)
                 failures += one.status != 0 or (name != BARE and not _is_answer(one.answer))
                 if number:  # the first round fills caches
                     took[name].append(one)

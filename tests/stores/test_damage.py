@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import sqlite3
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from tests.stores.making import PlainAnalyser, chunk, update
 
 from lorelog.core.ports import REPAIR_NOTE
-from lorelog.core.query import Filters
+from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore, dense
 
 COUNT, DIMENSION = 60, 8
@@ -43,7 +45,7 @@ def fill(place: Path, *, exact_up_to: int = 10_000) -> None:
 
 def make_again(store: EmbeddedStore) -> int:
     """Embed what has no vector, as an index run does; return the number of texts."""
-    waiting = store.pending(COUNT)
+    waiting = store.pending(1000)
     with store.writer() as writer:
         writer.put_vectors({pending.vector_key: vector_of(pending.text) for pending in waiting})
     return len(waiting)
@@ -201,3 +203,52 @@ def test_removed_lines_are_not_damage(tmp_path: Path) -> None:
         assert store.compare().is_consistent
         assert store.mend(thoroughly=True) == ""
         assert store.get_note(REPAIR_NOTE) == ""
+
+
+TORN = (VECTORS, *LANE_FILES, "lines", "dense/*/current.json", "lexical/current.json", ".idx", "catalog")
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("torn", TORN)
+def test_what_a_power_failure_took_is_made_again(
+    tmp_path: Path, torn: str, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
+) -> None:
+    """Files that were not synced may be cut, or zeros in their time of before, and the catalog older than the lanes."""
+    monkeypatch.setattr(dense, "_CHECKED_WHEN_OPENED", 0)
+    early = [update("/a.md", [chunk("/a.md", f"text {n}", n + 1) for n in range(COUNT)])]
+    with opened(tmp_path) as store, store.writer() as writer:
+        writer.put(early)
+        writer.put_vectors({pending.vector_key: vector_of(pending.text) for pending in store.pending(COUNT)})
+    old = {path: path.read_bytes() for path in tmp_path.glob("catalog.db*")}
+    with opened(tmp_path) as store, store.writer() as writer:
+        writer.put([update("/b.md", [chunk("/b.md", f"other {n}", n + 1) for n in range(70)])])
+        writer.put_vectors({pending.vector_key: vector_of(pending.text) for pending in store.pending(70)})
+    if torn == "catalog":
+        for path in tmp_path.glob("catalog.db*"):
+            path.unlink()
+        for path, content in old.items():
+            path.write_bytes(content)
+    endings = LANE_FILES if torn == "lines" else (torn,) if "/" in torn else (torn.replace("catalog", ".none"),)
+    for path in [path for ending in endings for path in tmp_path.rglob(ending if "/" in ending else f"*{ending}")]:
+        content, status = path.read_bytes(), path.stat()
+        kept = content[: len(content) // 2]
+        path.write_bytes(kept if is_cut else kept + bytes(len(content) - len(kept)))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for path in tmp_path.glob("dense/*/current.json"):  # the last check was before the machine started
+        path.write_text(re.sub(r'"checked": \d+', '"checked": 0', path.read_text("utf-8")), "utf-8")
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as database, database:
+        database.execute("DELETE FROM facts WHERE name = 'checked_at'")
+
+    with opened(tmp_path) as store:
+        assert {stored.chunk.text for stored in store.fetch(range(1, 200)).values()} >= set(EXPECTED)
+        found = store.propose([Term("text")], vector_of("text 1"), Filters(), 200)
+        assert len(found[0]) == COUNT
+        assert all(hit.score < 1.001 for hit in found[1])
+        with store.writer() as writer:
+            writer.put([*early, update("/b.md", [chunk("/b.md", f"other {n}", n + 1) for n in range(70)])])
+        lost = make_again(store)
+        assert bool(lost) == (torn in {VECTORS, "catalog"})
+        assert first_texts(store) == EXPECTED
+        assert len(store.propose([Term("other")], vector_of("other 1"), Filters(), 200)[1]) == COUNT + 70
+        assert len(store.propose([Term("other")], None, Filters(), 200)[0]) == 70
+        assert store.compare().is_consistent

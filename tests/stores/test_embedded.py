@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import tantivy
+from msgspec.structs import replace
 from tests.stores.making import (
     ALL,
     OPENED,
@@ -32,6 +34,7 @@ from lorelog.core.query import Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.embedded.connection import open_writer
 from lorelog.stores.embedded.migrations import FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION
+from lorelog.stores.embedded.rows import read_text
 
 
 def open_store(place: Path, *, model: str = "m", version: str = "plain 1") -> EmbeddedStore:
@@ -67,30 +70,75 @@ def test_a_lane_that_could_not_be_repaired_is_tried_again(tmp_path: Path) -> Non
     assert search_texts(reader, "heron") == ["heron"]
 
 
-def _put_and_stop(store: Store, source: str, text: str) -> None:
+def _put_and_stop(store: Store, source: str, texts: list[str]) -> None:
     with store.writer() as writer:
-        writer.put([update(source, [text])])
+        writer.put([update(source, texts)])
         raise RuntimeError("stopped")
 
 
 def test_a_write_keeps_one_writer_of_words_and_frees_it(tmp_path: Path) -> None:
     """All puts of a write share tantivy's writer; afterwards, and after a failure, another process can write at once."""
     store, other = open_store(tmp_path), open_store(tmp_path)
+    many = [f"heron {number}" for number in range(65)]
     with store.writer() as writer:
-        writer.put([update("/a.md", ["heron"])])
+        writer.put([update("/a.md", many)])
         opened = store._lexical._writing
-        writer.put([update("/b.md", ["heron two"])])
+        writer.put([update("/b.md", many)])
         assert opened is not None
         assert store._lexical._writing is opened
-    fill(other, "heron three", source="/c.md")
+    fill(other, *many, source="/c.md")
 
     with pytest.raises(RuntimeError, match="stopped"):
-        _put_and_stop(store, "/d.md", "heron four")
-    fill(other, "heron five", source="/e.md")
+        _put_and_stop(store, "/d.md", many)
+    fill(other, *many, source="/e.md")
 
-    assert len(search_texts(store, "heron")) == 5
+    assert len(store.propose([Term("heron")], None, ALL, 1000)[0]) == 5 * 65
     words = next((tmp_path / "index" / "lexical").glob("words-*"))
     assert {file.stat().st_mode & 0o077 for file in words.iterdir()} == {0}
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+def test_rows_that_wait_for_a_commit_are_found_and_scored_like_the_others(tmp_path: Path, rows: int) -> None:
+    """A write of few rows commits no keyword file; searches, rarity and filters give what they give after a commit."""
+    words = ("heron", "kiwi", "stork", "crane")
+    texts = [" ".join(words[(n * k) % 4] for k in range(1, 40 + n % 9)) + f" n{n % 7} u{n}" for n in range(rows + 40)]
+    store = open_store(tmp_path)
+    fill(store, *texts[:rows], source="/a/a.md")
+    if rows < 65:
+        (tmp_path / "index" / "lexical" / "current.json").unlink()
+        fill(store, *texts[:rows], source="/a/a.md")
+    files = sorted((tmp_path / "index" / "lexical").rglob("*"))
+    fill(store, *texts[:rows], *texts[rows:], source="/a/a.md")
+    fill(store, "heron away", source="/b/b.md")
+    with store.writer() as writer:
+        writer.remove(["/b/b.md"])
+    assert sorted((tmp_path / "index" / "lexical").rglob("*")) == files
+    terms = [Term("heron"), Term("n3", 0.5), Term("u5"), Term(f"u{rows + 5}"), Term("nowhere")]
+    filters = [
+        ALL,
+        replace(ALL, source_prefix="/a"),
+        replace(ALL, source_prefix="/b"),
+        replace(ALL, projects=("none",)),
+    ]
+
+    def ask(asked: EmbeddedStore) -> list[dict[str, float]]:
+        lanes = [asked.propose(terms, None, chosen, limit)[0] for chosen in filters for limit in (10, 1000)]
+        rarity = asked.rarity([term.text for term in terms])
+        return [rarity, *({str(hit.key): hit.score for hit in lane} for lane in lanes)]
+
+    before = ask(open_store(tmp_path))
+    assert before == ask(store)
+    (tmp_path / "index" / "lexical" / "current.json").unlink()
+    with store.writer():
+        pass
+
+    after = ask(store)
+    assert [len(found) for found in before] == [len(found) for found in after]
+    for early, late in zip(before, after, strict=True):
+        assert [early[key] for key in late.keys() & early.keys()] == pytest.approx(
+            [late[key] for key in late.keys() & early.keys()], rel=0.05
+        )
+    assert before[2].keys() == after[2].keys()
 
 
 def test_readers_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -320,6 +368,56 @@ def test_a_later_schema_step_is_applied_once(tmp_path: Path) -> None:
             assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION + 1,)
 
 
+def test_texts_of_an_older_schema_are_compacted(tmp_path: Path) -> None:
+    """A text that lacks one part of its content is stored as that part, and is read, searched and embedded as before."""
+    line = "<!-- memory:m1 -->"
+    texts = [("# A\n\nalpha", None), (f"# B\n{line}\nbeta é", "# B\nbeta é"), (f"{line}x{line}", "x")]
+    path = tmp_path / "index" / "catalog.db"
+    columns = (
+        "source, live, root, project, size, mtime_ns, inode, file_hash, title, date, indexed_at, recipe, date_source"
+    )
+    with closing(open_writer(path, MIGRATIONS[:1])) as database:
+        database.execute(
+            f"INSERT INTO documents ({columns}, chunk_count) VALUES ('/a.md', 1, '/', '/p', 1, 1, 1, '', '', '', '', '', '', 3)"
+        )
+        for number, (content, text) in enumerate(texts):
+            values = {
+                "document": 1,
+                "project": "/p",
+                "live": 1,
+                "ordinal": number,
+                "id": f"id{number}",
+                "heading_path": "[]",
+            }
+            values |= {
+                "content": content,
+                "text": text,
+                "tags": "[]",
+                "vector_key": f"v{number}",
+                "lane_key": f"l{number}",
+            }
+            empty = "embedded, memory, piece, heading, heading_level, start_line, end_line, content_hash, context, date, type"
+            values |= dict.fromkeys([*empty.split(", "), "date_source", "starts_entry"], 0)
+            database.execute(
+                f"INSERT INTO chunks ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
+                tuple(values.values()),
+            )
+        database.execute("INSERT INTO facts VALUES ('space', 'test/m'), ('model', 'm')")
+
+    store = open_store(tmp_path)
+    read = [(stored.chunk.content, stored.chunk.text) for stored in store.chunks_of("/a.md")]
+    assert read == [(content, text or content) for content, text in texts]
+    assert [pending.text.split()[-1] for pending in store.pending(10)] == ["alpha", "é", "x"]
+    assert len(search_texts(store, "é")) == len(search_texts(store, "beta")) == 1
+    with closing(sqlite3.connect(path)) as database:
+        assert [text for (text,) in database.execute("SELECT text FROM chunks ORDER BY row")] == [None, None, "x"]
+    store.close()
+    with store.writer() as writer:
+        writer.sweep()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA page_size").fetchone() == (16_384,)
+
+
 def test_a_schema_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     """A step is one transaction: after a failure the database has its old schema, version and content."""
     fill(open_store(tmp_path), "alpha")
@@ -373,9 +471,12 @@ def check_lanes(store: EmbeddedStore) -> None:
         kept = catalog.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
         counted = "SELECT project, count(*), count(*) - sum(embedded) FROM chunks WHERE live GROUP BY project"
         assert sorted(kept) == sorted(catalog.database.execute(counted))
-    index = store._lexical._reader()
-    assert index is not None
-    assert index.searcher().num_docs == len(live)
+        opened_words = store._lexical._reader(catalog)
+    assert opened_words is not None
+    searcher, fresh = opened_words[0].searcher(), opened_words[1]
+    hits = searcher.search(tantivy.Query.all_query(), 100_000).hits
+    followed = [row for row in searcher.fast_field_values("row", [at for _, at in hits]) if row not in fresh.removed]
+    assert sorted(map(str, [*followed, *fresh.words])) == sorted(map(str, live))
     opened = store._dense._open_files()
     rows = [] if opened is None else [int(row) for row in opened.rows if row]
     assert sorted(rows) == sorted(embedded)
@@ -435,7 +536,7 @@ def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     fill(store, "alpha")
     state = (tmp_path / "index" / "lexical" / "current.json").read_bytes()
-    fill(store, "alpha", "beta", "gamma")
+    fill(store, "alpha", *(f"beta {number}" for number in range(70)))
     (tmp_path / "index" / "lexical" / "current.json").write_bytes(state)
 
     with open_store(tmp_path).writer():
@@ -497,9 +598,11 @@ def read_places(store: EmbeddedStore) -> tuple[list[tuple[object, ...]], list[tu
     with closing(sqlite3.connect(store._path)) as database:
         kept = database.execute("SELECT row, document, ordinal, length, starts FROM places ORDER BY row").fetchall()
         chunks = database.execute(
-            "SELECT row, document, ordinal, length(coalesce(text, content)), piece, heading_path FROM chunks WHERE live ORDER BY row"
+            "SELECT row, document, ordinal, content, text, cut_start, cut_end, piece, heading_path FROM chunks WHERE live ORDER BY row"
         ).fetchall()
-    return kept, [(*row[:4], int(not row[4] and is_entry_path(json.loads(row[5])))) for row in chunks]
+    return kept, [
+        (*row[:3], len(read_text(*row[3:7])), int(not row[7] and is_entry_path(json.loads(row[8])))) for row in chunks
+    ]
 
 
 def test_places_follow_every_write(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -98,6 +99,39 @@ def test_sessions_of_this_project_are_captured_once(host: str, hosts: Path, proj
     assert journal(project) == text
     word = "codex" if host == "codex" else host
     assert shell("search", f"{word} done", "--json").json["hits"] != []
+
+
+def test_a_session_whose_file_has_not_changed_is_not_read_again(
+    hosts: Path, project: Path, home: Path, shell: Shell
+) -> None:
+    """A second run counts the same turns without reading; a longer file, an earlier day or lost captures are read."""
+    path = hosts / "claude" / "projects" / project.name / "c0.jsonl"
+
+    def write(*lines: dict[str, object]) -> None:
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        os.utime(path, (1_772_000_000, 1_772_000_000))
+
+    def backfill(*words: str) -> tuple[int, int, int]:
+        report = shell("backfill", "claude", "--json", *words).json
+        return report["found"], report["turns"], report["skipped"]
+
+    first, other = (claude_turn(f"{ID}0", text, "done", cwd=str(project), sessionId="c0") for text in ("one", "two"))
+    write(*first)
+    assert backfill("--since", "2026-03-06") == (0, 0, 0)  # the file is older
+    assert backfill("--since", "2026-02-20") == (1, 1, 0)
+    write(*({**line, "uuid": f"x{line['uuid'][1:]}"} for line in other))  # in the same size and time
+    assert backfill("--since", "2026-02-21") == backfill("--since", "2026-02-20", "--dry-run") == (1, 0, 1)
+    assert "two" not in journal(project)
+
+    assert backfill()[0] == 1  # an earlier day
+    next(home.rglob(".transcripts.json")).write_bytes(b"{")
+    assert backfill() == (1, 0, 1)
+    longer = claude_turn(f"{ID}5", "three", "done", cwd=str(project), sessionId="c0")
+    write(*first, *longer)
+    assert backfill() == (1, 1, 1)
+    for file in home.rglob("captures.db*"):
+        file.unlink()
+    assert backfill() == (1, 0, 2)
 
 
 def test_an_openclaw_database_is_read_too(hosts: Path, project: Path, shell: Shell) -> None:

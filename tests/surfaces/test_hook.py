@@ -225,6 +225,15 @@ def test_a_broken_payload_is_answered(quiet: Path, app: Path, held: bytes) -> No
     assert done.stderr == b""
 
 
+def test_no_hook_waits_for_the_disk(quiet: Path, app: Path, tmp_path: Path) -> None:
+    """A host's events are spooled without a sync; the conversation itself is in the host's own file."""
+    (tmp_path / "sitecustomize.py").write_text("import os\nos.fsync = os.fdatasync = None\n", "utf-8")
+    for moment in ("session-start", "prompt", "turn-end"):
+        hook(["claude", moment], {**PAYLOAD, "cwd": str(app)}, app, env={"PYTHONPATH": str(tmp_path)})
+
+    assert [event["moment"] for event in events(quiet)] == ["session-start", "prompt", "turn-end"]
+
+
 def test_a_payload_that_is_cut_still_tells_its_session() -> None:
     """From a truncated payload the session fields are recovered, and none from inside strings."""
     whole = json.dumps({"x": '"session_id":"fake"', "session_id": "real", "cwd": "/a", "prompt": "p" * 100}).encode()
@@ -316,7 +325,7 @@ def test_a_hanging_hook_ends_at_its_deadline(quiet: Path, app: Path, tmp_path: P
     hanging = tmp_path / "hanging"
     hanging.mkdir()
     (hanging / "sitecustomize.py").write_text(
-        "import os, time\nos.fsync = lambda descriptor: time.sleep(3600)\n", "utf-8"
+        "import os, time\nos.replace = lambda *args, **more: time.sleep(3600)\n", "utf-8"
     )
     said, _ = hook(["claude", "session-start"], {"cwd": str(app)}, app, env={"PYTHONPATH": str(hanging)})
 

@@ -198,8 +198,8 @@ class RecentEntry:
 
     def add(self, line: str, bare: str) -> None:
         """Add a bullet, or the first line of plain text: memories added by hand often have no bullets."""
-        is_bullet, text = bare.startswith(("- ", "* ", "+ ")), escape_tags(bare)
-        if MEMORY_TAG not in text.lower() and (is_bullet or not self.lines):
+        is_bullet = bare.startswith(("- ", "* ", "+ "))
+        if (is_bullet or not self.lines) and MEMORY_TAG not in (text := escape_tags(bare)).lower():
             indent = "  " if is_bullet and line[:1] in " \t" and self.lines else ""
             self.lines.append(indent + (text if is_bullet else f"- {text}"))
 
@@ -228,11 +228,19 @@ def entry_digest(entry: RecentEntry) -> str:
     return short_digest("\n".join((entry.day, entry.time, *anchor, "", *entry.lines)))
 
 
+_MARKS = ("", "#", "<", "`", "~")
+"""How lines begin that are not text, and the empty ones."""
+
+
 def parse_entries(text: str, day: str) -> list[RecentEntry]:
     entries = [RecentEntry(day, "")]
     inside = fence = ""
     for line in text.replace("\r\n", "\n").split("\n"):
         bare = line.strip()
+        if bare[:1] not in _MARKS and not inside and not fence:  # most lines
+            entries[-1].raw.append(line)
+            entries[-1].add(line, bare)
+            continue
         is_heading = (
             bare.startswith("#") and bare.lstrip("#")[:1] in ("", " ", "\t") and not line.startswith(("    ", "\t"))
         )
@@ -295,6 +303,8 @@ def escape_tags(text: str) -> str:
     A `<` that could begin a tag is replaced; control characters and bidirectional marks become spaces.
     """
     line = text.replace(_REPLACEMENT_CHAR, "")
+    if "<" not in line and line.isprintable():
+        return line
     if not line.isprintable():
         line = "".join(char if char.isprintable() or char == _ZERO_WIDTH_JOINER else " " for char in line)
     escaped, *pieces = line.split("<")

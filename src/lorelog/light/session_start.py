@@ -450,13 +450,13 @@ class RecentJournals:
             return False  # a deleted memory supersedes nothing
         # Text of an agent hides nothing of the user's own, and text that came with the repository nothing of either.
         rank = author_rank(entry.is_own, anchor.get("origin"))
-        hidden = set().union(*self._superseded[: rank + 1])
         written = anchor.get("expires", "")[:10]
         written = written if is_iso_date(written) else ""  # an invalid date hides nothing
         last = days.get(own, written) if own else written
-        is_shown = own not in hidden and not "" < last < self.today
-        replaced = (id_ for id_ in anchor.get("supersedes", "").split(",") if id_ not in ("", own))
-        self._superseded[rank].update(replaced)
+        is_hidden = any(own in ids for ids in self._superseded[: rank + 1])
+        is_shown = not is_hidden and not "" < last < self.today
+        if replaced := anchor.get("supersedes"):
+            self._superseded[rank].update(id_ for id_ in replaced.split(",") if id_ not in ("", own))
         return is_shown and bool(entry.lines)
 
 

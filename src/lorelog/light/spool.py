@@ -1,7 +1,8 @@
 """The spool: events that hooks leave for the daemon, one small file each, in `<home>/spool`.
 
-A hook must finish within milliseconds, whatever else is broken, and must not lose an event if the machine stops. So an
-event is written to a temporary file, flushed, and renamed. Its name is a UUIDv7, so names sort by time.
+A hook must finish within milliseconds, whatever else is broken. So an event is written to a temporary file and renamed, and not
+synced: a kill loses nothing, and a power failure at most the events of the last seconds, whose turns are captured at the
+next event of their session, from the host's transcript. Its name is a UUIDv7, so names sort by time.
 
 An event points to a conversation and never contains its text: that is read later, from the host's own files, and
 redacted before it is written anywhere. `services.sessions.drain` reads the events.
@@ -35,7 +36,7 @@ CLOCK_SLACK_S = 2.0
 
 
 def write_event(home: str, event: dict[str, Any]) -> str:
-    """Write an event durably and return its path. Raise StoreUnwritable or UsageError."""
+    """Write an event and return its path. Raise StoreUnwritable or UsageError."""
     identity = str(event.get("id") or new_id())
     line = dumps({**event, "v": _EVENT_VERSION, "id": identity}).encode() + b"\n"
     if len(line) > MAX_EVENT_BYTES:
@@ -44,13 +45,12 @@ def write_event(home: str, event: dict[str, Any]) -> str:
     final = f"{folder}/{identity}.json"
     try:
         try:
-            write_atomic(final, line)
+            write_atomic(final, line, durable=False)
         except FileNotFoundError:
             # makedirs applies the mode to the last folder only.
             for missing in (home, folder):
                 os.makedirs(missing, 0o700, exist_ok=True)
-            sync_folder(home)
-            write_atomic(final, line)
+            write_atomic(final, line, durable=False)
     except OSError as error:
         raise _unwritable(folder, error) from error
     return final

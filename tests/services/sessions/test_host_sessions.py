@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lorelog.services.sessions.transcripts import find_host_sessions
+from lorelog.services.sessions.transcripts import SeenTranscripts, find_host_sessions
 
 AT = "2026-11-16T10:00:00.000Z"
 HERE = "/src/app-one"
@@ -58,21 +58,21 @@ def write_session(host: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize("host", SESSIONS)
-def test_a_session_is_filed_by_the_directory_recorded_in_it(host: str) -> None:
+def test_a_session_is_filed_by_the_directory_recorded_in_it(host: str, tmp_path: Path) -> None:
     """A session in the folder of another project belongs to the directory that the session itself names."""
     write_session(host, Path.home())
 
-    (found,) = find_host_sessions(host, {})
+    (found,) = find_host_sessions(host, {}, SeenTranscripts(tmp_path))
 
     assert (found.host, found.directory) == (host, HERE)
 
 
 @pytest.mark.parametrize("host", SESSIONS)
-def test_a_session_without_a_directory_is_not_filed_by_its_folder(host: str) -> None:
+def test_a_session_without_a_directory_is_not_filed_by_its_folder(host: str, tmp_path: Path) -> None:
     """Without a recorded directory a session has none, whatever its folder is called."""
     write_session(host, Path.home())
     path = Path.home() / SESSIONS[host][0]
     text = path.read_text().replace(json.dumps(HERE), '""')
     path.write_text(text.replace(hashlib.sha256(HERE.encode()).hexdigest(), "0" * 64))
 
-    assert [found.directory for found in find_host_sessions(host, {})] == [""]
+    assert [found.directory for found in find_host_sessions(host, {}, SeenTranscripts(tmp_path))] == [""]

@@ -87,6 +87,7 @@ from lorelog.services.sessions.capture_db import (
 )
 from lorelog.services.sessions.due_turns import (
     END_MOMENTS,
+    OPEN_TURN_S,
     capture_stragglers,
     note_open_session,
     select_finished,
@@ -113,8 +114,6 @@ _RETRY_MOMENTS = frozenset({"turn-end", "turn-failed", "session-end"})
 """Moments at which a transcript must exist, or soon will."""
 _FORKING_HOSTS = frozenset({"codex", "opencode"})
 """Hosts whose forks repeat turns with new ids but the original times."""
-_OPEN_TURN_S = 24 * 3600.0
-"""Age after which a turn without an end counts as abandoned."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
 _FAILURE_SHOWN_S = 7 * 86_400.0
 _MAX_BRANCH_CALLS = 300
@@ -328,7 +327,7 @@ class _SessionCapture:
         self._exclude(off)
         if self._backfill is not None:
             # The backfill may have been started by a turn that is open now, here or in the session that a fork repeats.
-            recent = self._context.now().timestamp() - _OPEN_TURN_S
+            recent = self._context.now().timestamp() - OPEN_TURN_S
             is_old = [turn.start_time is None or turn.start_time < recent for turn in turns]
             chosen = [turn for turn, old in zip(turns, is_old, strict=True) if old or not turn.is_open]
             ends = None
@@ -608,7 +607,7 @@ def session_status(workspace: Workspace) -> SessionStatus:
         midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
         with open_captures(workspace.tenant_folder) as captures:
             hosts = captures.status(midnight.timestamp())
-            recent = captures.recent_sessions(workspace.project.id, time.time() - _OPEN_TURN_S)
+            recent = captures.recent_sessions(workspace.project.id, time.time() - OPEN_TURN_S)
             sessions = {session: PauseNotes(str(workspace.home), session).state for session in recent}
     waiting, oldest_s = count_waiting(str(workspace.home))
     # An old fault must not be reported for ever. The time of its reason is that of the failure, the event's own is older.

@@ -71,6 +71,7 @@ _WITHOUT_VECTOR = (
     "NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = vector_key)"
 )
 _HAS_VECTORS = "SELECT EXISTS (SELECT 1 FROM vectors WHERE space IN (SELECT id FROM spaces WHERE name = ?))"
+_TEXT = "content, text, cut_start, cut_end"
 _SELECT_CHUNKS = f"SELECT {rows.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document"
 _ENTRY_SIZES = """
     SELECT row, CASE WHEN ordinal + 1 - first >= ?1 THEN ?1 ELSE min(?1, coalesce(
@@ -300,11 +301,14 @@ class CatalogReader:
         # Usually few chunks of the index wait, and all of this document's chunks need not be read to find its own.
         index = "chunks_unembedded" if waiting <= _FEW_WAITING else "chunks_document"
         texts = self.database.execute(
-            f"SELECT vector_key, context, coalesce(text, content) FROM chunks INDEXED BY {index} "
+            f"SELECT vector_key, context, {_TEXT} FROM chunks INDEXED BY {index} "
             "WHERE live AND NOT embedded AND document = ? ORDER BY ordinal",
             document,
         )
-        unique = {key: PendingText(key, embedded_text(context, text), source) for key, context, text in texts}
+        unique = {
+            key: PendingText(key, embedded_text(context, rows.read_text(*text)), source)
+            for key, context, *text in texts
+        }
         return list(unique.values())
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
@@ -447,12 +451,15 @@ class CatalogReader:
             return []
         condition, values = (_WITHOUT_VECTOR, (space, limit)) if shadow else ("NOT embedded", (limit,))
         texts = self.database.execute(
-            "SELECT c.vector_key, c.context, coalesce(c.text, c.content), d.source FROM chunks c "
+            f"SELECT vector_key, d.source, context, {_TEXT} FROM chunks c "
             "JOIN documents d ON d.id = c.document WHERE c.row IN ("
             f"SELECT min(row) FROM chunks WHERE live AND {condition} GROUP BY vector_key LIMIT ?) ORDER BY c.row",
             values,
         )
-        return [PendingText(key, embedded_text(context, text), source) for key, context, text, source in texts]
+        return [
+            PendingText(key, embedded_text(context, rows.read_text(*text)), source)
+            for key, source, context, *text in texts
+        ]
 
     # -- re-embedding ------------------------------------------------------------------------------------------------
 

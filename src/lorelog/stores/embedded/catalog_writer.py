@@ -458,8 +458,11 @@ class CatalogWriter:
             with self._write_transaction():
                 self._shadow.serve(self._space, self._model)
         space = vector_file.find_space(self._database, self._space)
-        if space is not None and not vector_file.is_as_written(self._database, space):
+        is_checked = int(self.catalog.fact("checked_at") or 0) > change_log.boot_time()
+        if space is not None and not (is_checked and vector_file.is_as_written(self._database, space)):
             self.mend_vectors()
+        if not is_checked:
+            self.catalog.set_fact("checked_at", str(int(time.time())))
         followed = self._update_lanes()
         first = self._database.execute("SELECT min(seq) FROM changes").fetchone()[0]
         if first is not None and followed - first > _MAX_LOG_ROWS:

@@ -1,7 +1,8 @@
 """The change log that search lanes follow, the state files that record how far each has followed, and the lane interface.
 
-A lane's state is replaced atomically after the lane's own files are synced. If the process dies in between, the lane applies
-the same changes again, so applying them twice must give the same lane.
+A lane's state is replaced atomically after the lane's own files. If the process dies in between, the lane applies the same
+changes again, so applying them twice must give the same lane. Nothing is synced for it: a lane whose files a power failure tore is
+found by its checksums, which are checked after each start of the machine, and rebuilt.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -121,9 +123,14 @@ def state_token(path: Path) -> str:
         return ""
 
 
-def write_state(path: Path, state: Any) -> None:
+def write_state(path: Path, state: Any, *, durable: bool = False) -> None:
     """Replace a lane's state atomically."""
-    write_atomic(path, json.dumps(to_builtins(state)).encode())
+    write_atomic(path, json.dumps(to_builtins(state)).encode(), durable=durable)
+
+
+def boot_time() -> float:
+    """Return when the machine was started, in seconds since 1970. What was written before it may have been lost if it was not synced."""
+    return time.time() - time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class CatalogLane(Protocol):

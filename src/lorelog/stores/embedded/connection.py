@@ -210,9 +210,11 @@ _CACHE_KIB = 6_000
 """Pages kept by a connection. `places` of 100,000 chunks and its index fit; SQLite's 2,000 KiB would be read anew in every search."""
 _WRITER_CACHE_KIB = 64_000
 """The most that a writer keeps. Ids and hashes are spread over their indexes, so that each chunk changes pages all over them."""
-_WRITER_LOG_PAGES = 4_000
+_WRITER_LOG_PAGES = 1_000
 """Pages of the write-ahead log after which they are copied to the database."""
-_MIN_FREE_PAGES = 1_000
+_MIN_FREE_BYTES = 4_000_000
+_PAGE_BYTES = 16_384
+"""Eleven chunks fill one; of 4,096 bytes, one chunk filled half."""
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -238,6 +240,7 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
             _check_version(database, path, FIRST_VERSION + len(migrations) - 1)
             path.chmod(0o600)  # before the -wal and -shm files, which SQLite creates with the same mode
             # The catalog is derived: NORMAL survives kill -9, and after a power failure the file stamps show what to redo.
+            database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # of a new catalog
             enable_wal(database, _BUSY_S)
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
@@ -250,10 +253,21 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
 
 
 def shrink_database(database: sqlite3.Connection) -> None:
-    """Return free pages to the file system if they are more than a third: what a migration or a large removal left."""
-    (free,), (pages,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_count"))
-    if free > max(_MIN_FREE_PAGES, pages // 3):
+    """Return free pages to the file system if they are more than a third: what a migration or a large removal left.
+
+    Pages of another size are written anew, which is possible only without a log, and so without readers.
+    """
+    names = ("freelist_count", "page_count", "page_size")
+    free, pages, size = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+    is_due = free * size > max(_MIN_FREE_BYTES, pages * size // 3)
+    if size != _PAGE_BYTES:
+        with suppress(sqlite3.OperationalError):  # there are readers
+            database.execute("PRAGMA journal_mode = DELETE")
+            database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            is_due = True
+    if is_due:
         database.execute("VACUUM")
+        enable_wal(database, _BUSY_S)
 
 
 def _check_version(database: sqlite3.Connection, path: Path, known_version: int) -> None:

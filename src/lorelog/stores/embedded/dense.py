@@ -124,13 +124,15 @@ class VectorMatrix:
     def damage(self, *, is_locked: bool = False) -> dict[str, int]:
         """Check every line; return how many are damaged, by the endings of the files that may be.
 
-        With the writer lock, a line without a sum but with a row is damaged; without it, a writer may be removing it.
+        With the writer lock, a line with the sum of a removed one and a row is damaged; without it, a writer may be removing it.
         """
         vectors = labels = cleared = 0
         for part in vector_file.blocks(len(self.rows)):
             bad_labels = self._bad_labels(part)
             labels += int(bad_labels.sum())
-            cleared += int(((self._sums[part] == 0) & (self.rows[part] != 0)).sum()) if is_locked else 0
+            cleared += (
+                int(((self._sums[part] == vector_file.REMOVED_SUM) & (self.rows[part] != 0)).sum()) if is_locked else 0
+            )
             slots = self._slots[part][(self.rows[part] != 0) & ~bad_labels]
             vectors += len(self.vectors.find_damaged(slots))
         found = {self.vectors.path.name: vectors, "rows, .projects or .slots": labels, "sums": cleared}
@@ -151,8 +153,9 @@ class VectorMatrix:
         sums = self._sums[part]
         found = vector_file.sum_labels(self.rows[part], self._projects[part], self._slots[part]) != sums
         beyond = self._slots[part] >= self.vectors.count
-        # A row that was set to 0 meanwhile has lost its sum, too: look again before calling it damage.
-        bad: Array = (found & (sums != 0) & (self._sums[part] != 0)) | (beyond & (sums != 0))
+        # A row that was set to 0 meanwhile has another sum, too: look again before calling it damage.
+        removed = vector_file.REMOVED_SUM
+        bad: Array = (found & (sums != removed) & (self._sums[part] != removed)) | (beyond & (sums != removed))
         return bad
 
     def _check_lines(self, lines: Array) -> Array:
@@ -259,7 +262,7 @@ def open_matrix(files: LaneFiles, count: int, vectors: VectorFile, codes: Vector
 EXACT_UP_TO = 32_768
 """Lines that are scanned completely, in about 3 ms. Codes pay off beyond that."""
 
-_FORMAT = 4
+_FORMAT = 5
 _MAX_DEAD_SHARE = 0.25
 _SUFFIXES = (".rows", ".projects", ".slots", ".sums")
 _TYPES = ("<i8", "<u8", "<u4", "<u8")
@@ -421,11 +424,13 @@ class DenseLane:
         state = self._state()
         if applied is None or state is None or state.dimension != space.dimension:
             return self._rebuild(database, space)
-        if state.times != self._times(state.name) and state.count:
+        is_checked = state.checked > change_log.boot_time()
+        if state.count and not (is_checked and state.times == self._times(state.name)):
             damage = self._matrix_damage(state, is_locked=True)
             if damage:
                 self.mended = ", ".join(damage)
                 return self._rebuild(database, space)
+            state = replace(state, checked=int(time.time()))
             self._save(state, space)
         changes = change_log.changes_after(database, applied)
         if changes.head == applied:
@@ -518,7 +523,8 @@ class DenseLane:
             vectors_time = (self._vectors_home / state.vectors).stat().st_mtime_ns
         except OSError:
             return False
-        return state.times == self._times(state.name) and state.vectors_time == vectors_time
+        is_checked = state.checked > change_log.boot_time()
+        return is_checked and state.times == self._times(state.name) and state.vectors_time == vectors_time
 
     def _times(self, name: str) -> str:
         try:
@@ -532,11 +538,13 @@ class DenseLane:
         if not lines:
             return 0
         rows, _, _, sums = self._files(state.name)
-        for file in (sums, rows):  # in this order: a reader that sees a row of 0 beside a sum looks again
+        for file, number in (
+            (sums, vector_file.REMOVED_SUM),
+            (rows, 0),
+        ):  # in this order: a reader that sees a row of 0 beside a sum looks again
             with file.open("r+b", buffering=0) as stream:
                 for line in lines:
-                    os.pwrite(stream.fileno(), bytes(8), line * 8)
-                os.fsync(stream.fileno())
+                    os.pwrite(stream.fileno(), number.to_bytes(8, "little"), line * 8)
         return len(lines)
 
     def _find_lines(self, state: DenseState, rows: Sequence[int]) -> list[int]:
@@ -555,7 +563,7 @@ class DenseLane:
         parts = batches(entries)
         first = next(parts, [])
         if not first and count:
-            return count  # nothing to write, and nothing to sync
+            return count
         files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in self._files(name)]
         with files[0], files[1], files[2], files[3]:
             for file, width in zip(files, _WIDTHS, strict=True):
@@ -565,9 +573,6 @@ class DenseLane:
                 for file, part in zip(files, vector_file.line_bytes(batch), strict=True):
                     file.write(part)
                 count += len(batch)
-            for file in files:
-                file.flush()
-                os.fsync(file.fileno())
         return count
 
     def _entries(self, database: sqlite3.Connection, space: VectorSpace, rows: Sequence[int]) -> Iterator[LineEntry]:

@@ -2,6 +2,10 @@
 
 Words are analysed by us and joined by spaces, so tantivy only counts and scores. A lane that is missing, damaged, or was made
 by another analyser is rebuilt next to the old one and swapped in by its state file.
+
+A commit of tantivy syncs fourteen files and starts threads, whatever it writes. So a few new rows stay where they are, in the catalog:
+readers follow its change log and score the words of those rows themselves, by the same formula and with the statistics of both
+parts, until there are enough of them for a commit.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,21 +27,40 @@ from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.query import Candidate, Filters, Term, make_candidates
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.connection import from_tantivy, translate_errors
-from lorelog.stores.embedded.rows import batches, day_number, path_terms, placeholders, tantivy_filters
+from lorelog.stores.embedded.rows import (
+    batches,
+    day_number,
+    path_terms,
+    placeholders,
+    read_text,
+    sql_conditions,
+    tantivy_filters,
+)
 
 if TYPE_CHECKING:
     import tempfile
 
     import tantivy
 
-_FORMAT = 2
+    from lorelog.stores.embedded.catalog_reader import CatalogReader
+
+_FORMAT = 3
 _HEAP_BYTES = 50_000_000
 _ROWS_PER_COMMIT = 20_000
+_MAX_FRESH_ROWS = 64
+"""Rows that wait for a commit. A process that starts analyses them before its first search."""
+_MAX_FRESH_CHANGES = 1_000
+_K1, _B = 1.2, 0.75
+"""Parameters of BM25 in tantivy."""
+_MIN_SHARE = 20
+"""If the files have so many times the fresh rows, their statistics are those of both."""
 
 _FILLER = "¤"
 """Pads a short text to the minimum length of BM25; no analyser produces it as a word."""
 
-_ROW_COLUMNS = "c.row, c.content, c.text, c.context, c.date, c.type, c.tags, d.source, c.project"
+_ROW_COLUMNS = (
+    "c.row, c.context, c.content, c.text, c.cut_start, c.cut_end, c.date, c.type, c.tags, d.source, c.project"
+)
 
 
 class LexicalState(Struct, frozen=True):
@@ -46,6 +70,40 @@ class LexicalState(Struct, frozen=True):
     analyser: str
     folder: str
     applied: int
+    rows: int = 0
+    words: int = 0
+    """Numbers of rows and of words written to the folder, removed ones included."""
+
+
+class FreshRows(Struct, frozen=True):
+    """What the change log has beyond the files of a state."""
+
+    state: LexicalState
+    revision: str
+    """The catalog's."""
+    words: Mapping[int, tuple[Mapping[str, int], int]]
+    """The words of each new row with their counts, and the number of all."""
+    removed: frozenset[int]
+
+    def score(self, terms: Sequence[Term], admitted: Iterable[int], rarity: Mapping[str, float]) -> dict[int, float]:
+        """Return BM25 of the rows that contain any of the terms, as tantivy would if they were in its files."""
+        rows, words = self.state.rows, self.state.words
+        if not rows:
+            rows, words = len(self.words), sum(length for _, length in self.words.values())
+        scores: dict[int, float] = {}
+        for row in admitted:
+            counts, length = self.words[row]
+            found = [(term.weight * rarity[term.text], counts[term.text]) for term in terms if term.text in counts]
+            if found:
+                norm = _K1 * (1 - _B + _B * _stored_length(length) * rows / words)
+                scores[row] = (1 + _K1) * sum(weight * count / (count + norm) for weight, count in found)
+        return scores
+
+
+def _stored_length(words: int) -> int:
+    """Return a length as tantivy stores it in one byte, for texts of at least 24 words: rounded down to four bits."""
+    shift = max(0, (words - 24).bit_length() - 4)
+    return 24 + ((words - 24) >> shift << shift)
 
 
 class LexicalLane:
@@ -56,12 +114,13 @@ class LexicalLane:
         self._analyser = analyser
         self._state_path = home / "current.json"
         self._open: tuple[LexicalState, tantivy.Index] | None = None
+        self._fresh: FreshRows | None = None
         self._links: tempfile.TemporaryDirectory[str] | None = None
         self._writing: tuple[Path, tantivy.Index, tantivy.IndexWriter] | None = None
         """The open writer of a folder, until `finish`. The store's writer lock is held as long as there is one."""
 
     def close(self) -> None:
-        self._open = None
+        self._open = self._fresh = None
         if self._links is not None:
             self._links.cleanup()
             self._links = None
@@ -80,63 +139,78 @@ class LexicalLane:
             return None
         return state.applied
 
-    def search(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
+    def search(self, catalog: CatalogReader, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
         """Return rows that contain any of the terms, best BM25 first."""
-        index = self._reader()
-        if index is None or not terms or limit < 1:
+        opened = self._reader(catalog)
+        if opened is None or not terms or limit < 1:
             return []
         import tantivy
 
+        index, fresh = opened
         query, schema = tantivy.Query, index.schema
+        with self._translate_errors():
+            searcher = index.searcher()
+            is_small = searcher.num_docs < _MIN_SHARE * len(fresh.words)
+            named = [
+                term.text for term in terms if is_small or any(term.text in has for has, _ in fresh.words.values())
+            ]
+            own, both = _rarities(searcher, fresh, named)
         # One flat union of terms of one field, which tantivy can prune block by block (block-max WAND).
         should = []
         for term in terms:
             found = query.term_query(schema, "body", term.text)
-            should.append(
-                (tantivy.Occur.Should, found if term.weight == 1.0 else query.boost_query(found, term.weight))
-            )
+            weight = term.weight * (both[term.text] / own[term.text] if is_small else 1.0)
+            boosted = found if weight == 1.0 else query.boost_query(found, weight)
+            should.append((tantivy.Occur.Should, boosted))
         whole = query.boolean_query(should)
         clauses = tantivy_filters(filters, schema)
         if clauses:
             must = [(tantivy.Occur.Must, query.const_score_query(clause, 0.0)) for clause in clauses]
             whole = query.boolean_query([(tantivy.Occur.Must, whole), *must])
+        scores: dict[int, float] = {}
         with self._translate_errors():
-            searcher = index.searcher()
-            if not searcher.num_docs:
-                return []
-            hits = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
-            rows = searcher.fast_field_values("row", [address for _, address in hits])
-        scores = [score for (score, _), row in zip(hits, rows, strict=True) if row]
-        return make_candidates([int(row) for row in rows if row], scores)
+            if searcher.num_docs:
+                most = min(limit + len(fresh.removed), searcher.num_docs)
+                hits = searcher.search(whole, most, count=False).hits
+                rows = searcher.fast_field_values("row", [address for _, address in hits])
+                scores = {int(row): score for (score, _), row in zip(hits, rows, strict=True) if row}
+        if fresh.words or fresh.removed:
+            for row in fresh.removed & scores.keys():
+                del scores[row]
+            scores |= fresh.score(terms, _admitted_rows(catalog.database, fresh, filters), both)
+            scores = dict(sorted(scores.items(), key=lambda item: -item[1])[:limit])
+        return make_candidates(scores, scores.values())
 
-    def rarity(self, words: Sequence[str]) -> dict[str, float]:
+    def rarity(self, catalog: CatalogReader, words: Sequence[str]) -> dict[str, float]:
         """Return BM25's weight of each word, by tantivy's formula."""
-        index = self._reader()
-        if index is None or not words:
+        opened = self._reader(catalog)
+        if opened is None or not words:
             return dict.fromkeys(words, 0.0)
         with self._translate_errors():
-            searcher = index.searcher()
-            total = searcher.num_docs
-            counts = {word: searcher.doc_freq("body", word) for word in dict.fromkeys(words)}
-        return {word: math.log1p((total - min(count, total) + 0.5) / (count + 0.5)) for word, count in counts.items()}
+            return _rarities(opened[0].searcher(), opened[1], words)[1]
 
     def catch_up(self, database: sqlite3.Connection) -> int:
         applied = self.applied(database)
         if applied is None:
             return self._rebuild(database)
         changes = change_log.changes_after(database, applied)
-        if changes.head == applied:
-            return applied
+        count = len(changes.added) + len(changes.removed)
+        if count <= _MAX_FRESH_ROWS and changes.head - applied <= _MAX_FRESH_CHANGES:
+            return applied  # readers follow the log
         state = change_log.read_state(self._state_path, LexicalState)
         assert state is not None
-        if changes.added or changes.removed:  # vectors do not concern this lane
-            folder = self._home / state.folder
+        written = (0, 0)
+        if count:  # vectors do not concern this lane
             try:
                 with self._translate_errors():
-                    self._write(folder, self._documents(database, changes.added), changes.added + changes.removed)
+                    written = self._write(
+                        self._home / state.folder,
+                        self._fields(database, changes.added),
+                        changes.added + changes.removed,
+                    )
             except StoreDamaged:
                 return self._rebuild(database)
-        return self._save(state.folder, changes.head)
+        return self._save(state.folder, changes.head, state.rows + written[0], state.words + written[1])
 
     def forget(self) -> None:
         self.close()
@@ -158,8 +232,8 @@ class LexicalLane:
         try:
             rows = [row for (row,) in database.execute("SELECT row FROM chunks ORDER BY row")]
             with self._translate_errors():
-                self._write(folder, self._documents(database, rows), ())
-            self._save(folder.name, last)
+                written = self._write(folder, self._fields(database, rows), ())
+            self._save(folder.name, last, *written)
         except BaseException:
             with suppress(StoreError):
                 self.finish()
@@ -170,9 +244,10 @@ class LexicalLane:
                 shutil.rmtree(old, ignore_errors=True)
         return last
 
-    def _save(self, folder: str, applied: int) -> int:
+    def _save(self, folder: str, applied: int, rows: int, words: int) -> int:
+        state = LexicalState(_FORMAT, self._analyser.version, folder, applied, rows, words)
         with translate_errors(self._state_path):
-            change_log.write_state(self._state_path, LexicalState(_FORMAT, self._analyser.version, folder, applied))
+            change_log.write_state(self._state_path, state)
         return applied
 
     def finish(self) -> None:
@@ -185,8 +260,11 @@ class LexicalLane:
             with suppress(FileNotFoundError):  # deleted in the meantime; the next search or write rebuilds it
                 _make_private(folder)
 
-    def _write(self, folder: Path, documents: Iterable[tantivy.Document], deleted_rows: Sequence[int]) -> None:
-        """Commit documents. The writer stays open for the next ones: its merges go on while the catalog is written."""
+    def _write(self, folder: Path, documents: Iterable[dict[str, Any]], deleted_rows: Sequence[int]) -> tuple[int, int]:
+        """Commit documents, given by their fields; return the number of them and of their words.
+
+        The writer stays open for the next ones: its merges go on while the catalog is written.
+        """
         import tantivy
 
         if self._writing is None or self._writing[0] != folder:
@@ -194,13 +272,15 @@ class LexicalLane:
             opened = tantivy.Index(_schema(), str(folder), reuse=True)
             self._writing = (folder, opened, opened.writer(_HEAP_BYTES, 1))
         _, index, writer = self._writing
+        count = words = 0
         try:
             # Rows to be added are deleted first: after a crash the same changes may be applied a second time.
             # By query: delete_documents_by_term takes the number for a signed one and silently deletes nothing.
             if deleted_rows:
                 writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "row", list(deleted_rows)))
-            for count, document in enumerate(documents, 1):
-                writer.add_document(document)
+            for count, fields in enumerate(documents, 1):
+                words += fields["body"].count(" ") + 1
+                writer.add_document(tantivy.Document.from_dict(fields, index.schema))
                 if count % _ROWS_PER_COMMIT == 0:
                     writer.commit()
             writer.commit()
@@ -208,34 +288,29 @@ class LexicalLane:
             self.finish()  # without what was not committed
             raise
         _make_private(folder)
+        return count, words
 
-    def _documents(self, database: sqlite3.Connection, rows: Sequence[int]) -> Iterator[tantivy.Document]:
-        import tantivy
-
-        schema = _schema()
+    def _fields(self, database: sqlite3.Connection, rows: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """Yield the fields of rows that are still in the catalog."""
         for part in batches(rows):
-            for row in database.execute(
+            for number, context, *texts, date, kind, tags, source, project in database.execute(
                 f"SELECT {_ROW_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document "
                 f"WHERE c.row IN ({placeholders(part)}) ORDER BY c.row",
                 part,
             ).fetchall():
-                yield tantivy.Document.from_dict(self._fields(row), schema)
+                text = read_text(*texts)
+                words = self._analyser.words(f"{context}\n{text}" if context else text)
+                yield {
+                    "row": number,
+                    "body": " ".join(words + [_FILLER] * (MIN_BM25_WORDS - len(words))),
+                    "project": f"p{project}",  # never empty, so that the global project is a term like the others
+                    "path": list(path_terms(source)),
+                    "type": [kind] if kind else [],
+                    "tag": json.loads(tags),
+                    "day": day_number(date),
+                }
 
-    def _fields(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        number, content, text, context, date, kind, tags, source, project = row
-        text = content if text is None else text
-        words = self._analyser.words(f"{context}\n{text}" if context else text)
-        return {
-            "row": number,
-            "body": " ".join(words + [_FILLER] * (MIN_BM25_WORDS - len(words))),
-            "project": f"p{project}",  # never empty, so that the global project is a term like the others
-            "path": list(path_terms(source)),
-            "type": [kind] if kind else [],
-            "tag": json.loads(tags),
-            "day": day_number(date),
-        }
-
-    def _reader(self) -> tantivy.Index | None:
+    def _reader(self, catalog: CatalogReader) -> tuple[tantivy.Index, FreshRows] | None:
         state = change_log.read_state(self._state_path, LexicalState)
         if state is None:
             return None
@@ -249,13 +324,23 @@ class LexicalLane:
             except StoreDamaged:
                 if change_log.read_state(self._state_path, LexicalState) == state:
                     raise
-                return self._reader()  # the lane was rebuilt and swapped in the meantime
+                return self._reader(catalog)  # the lane was rebuilt and swapped in the meantime
             opened = self._open = (state, index)
         elif opened[0] != state:
             with self._translate_errors():
                 opened[1].reload()
             opened = self._open = (state, opened[1])
-        return opened[1]
+        fresh, revision, database = self._fresh, catalog.fact("revision") or "", catalog.database
+        if fresh is None or fresh.state != state or fresh.revision != revision:
+            changes = change_log.changes_after(database, state.applied)
+            if change_log.read_state(self._state_path, LexicalState) != state:
+                return self._reader(catalog)  # a commit may have trimmed the log
+            words = {} if fresh is None else {row: fresh.words[row] for row in changes.added if row in fresh.words}
+            for fields in self._fields(database, [row for row in changes.added if row not in words]):
+                found = fields["body"].split(" ")
+                words[fields["row"]] = (dict(Counter(found)), len(found))
+            fresh = self._fresh = FreshRows(state, revision, words, frozenset(changes.removed))
+        return opened[1], fresh
 
     def _open_index(self, folder: Path) -> tantivy.Index:
         """Open an index for reading. Tantivy locks even to read, so in a read-only folder it opens symbolic links instead."""
@@ -277,6 +362,36 @@ class LexicalLane:
             yield
         except (ValueError, OSError) as error:
             raise from_tantivy(error, self._home) from error
+
+
+def _rarities(
+    searcher: tantivy.Searcher, fresh: FreshRows, words: Sequence[str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return BM25's weight of each word in tantivy's files, and in those together with the fresh rows."""
+    total, more = searcher.num_docs, len(fresh.words)
+    own, both = {}, {}
+    for word in dict.fromkeys(words):
+        count = searcher.doc_freq("body", word)
+        own[word] = math.log1p((total - min(count, total) + 0.5) / (count + 0.5))
+        if count and total >= _MIN_SHARE * more:
+            both[word] = own[word]
+            continue
+        count += sum(word in found for found, _ in fresh.words.values())
+        both[word] = math.log1p((total + more - min(count, total + more) + 0.5) / (count + 0.5))
+    return own, both
+
+
+def _admitted_rows(database: sqlite3.Connection, fresh: FreshRows, filters: Filters) -> Iterable[int]:
+    """Return the fresh rows that a filter admits."""
+    if filters == Filters():
+        return fresh.words
+    where, values = sql_conditions(filters)
+    joined = "JOIN documents d ON d.id = c.document" if filters.source_prefix else ""
+    marks = placeholders(fresh.words)
+    found = database.execute(
+        f"SELECT c.row FROM chunks c {joined} WHERE {where} AND c.row IN ({marks})", (*values, *fresh.words)
+    )
+    return [row for (row,) in found]
 
 
 def _make_private(folder: Path) -> None:

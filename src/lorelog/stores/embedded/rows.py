@@ -33,12 +33,12 @@ DOCUMENT_COLUMNS = (
 
 CHUNK_COLUMNS = (
     "c.row, c.id, c.embedded, d.source, c.project, c.heading, c.heading_level, c.heading_path, c.start_line, c.end_line, "
-    "c.content, c.content_hash, c.text, c.context, c.date, c.type, c.tags, c.anchor, c.piece, c.date_source, d.title"
+    "c.content, c.content_hash, c.text, c.cut_start, c.cut_end, c.context, c.date, c.type, c.tags, c.anchor, c.piece, c.date_source, d.title"
 )
 
 WRITTEN_COLUMNS = (
     "project, ordinal, id, memory, heading, heading_level, heading_path, start_line, end_line, content, content_hash, text, "
-    "context, date, type, tags, anchor, piece, date_source, starts_entry, vector_key, lane_key"
+    "cut_start, cut_end, context, date, type, tags, anchor, piece, date_source, starts_entry, vector_key, lane_key"
 )
 
 
@@ -72,7 +72,7 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
         chunk.end_line,
         chunk.content,
         chunk.content_hash,
-        None if chunk.text == chunk.content else chunk.text,
+        *compact_text(chunk.content, chunk.text),
         chunk.context,
         chunk.date,
         chunk.type,
@@ -86,6 +86,23 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
     )
 
 
+def compact_text(content: str, text: str) -> tuple[str | None, int, int]:
+    """Return how a text is stored: as the part of the content that it lacks, mostly a comment, or else as it is."""
+    if text == content:
+        return None, 0, 0
+    start = next((at for at, (one, other) in enumerate(zip(content, text, strict=False)) if one != other), len(text))
+    end = start + len(content) - len(text)
+    cut = (None, start, end)
+    return cut if end > start and read_text(content, *cut) == text else (text, 0, 0)
+
+
+def read_text(content: str, text: str | None, cut_start: int, cut_end: int) -> str:
+    """Return a text from its columns."""
+    if text is not None:
+        return text
+    return content[:cut_start] + content[cut_end:] if cut_end else content
+
+
 def lane_key(chunk: Chunk, project: str) -> str:
     """Return a key that is equal for two chunks of a document exactly if the lanes store the same data for both."""
     parts = (project, chunk.context, chunk.text, chunk.heading_path, chunk.date, chunk.type, chunk.tags)
@@ -94,7 +111,9 @@ def lane_key(chunk: Chunk, project: str) -> str:
 
 def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
     (key, identity, embedded, source, project, heading, level, path, start, end, *rest) = row
-    (content, content_hash, text, context, date, kind, tags, anchor, piece, date_source, title) = rest
+    (content, content_hash, text, cut_start, cut_end, context, date, kind, tags, anchor, piece, date_source, title) = (
+        rest
+    )
     chunk = Chunk(  # by position: a search reads twenty, and names double the time of the call
         source,
         heading,
@@ -103,7 +122,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         start,
         end,
         content,
-        content if text is None else text,
+        read_text(content, text, cut_start, cut_end),
         context,
         date,
         kind,

@@ -457,7 +457,7 @@ class EmbeddedStore(CatalogStore):
         if catalog.admission(filters) is None:
             filters = Filters()  # a filter that names every project costs as much as one that selects
         try:
-            return self._lexical.search(terms, filters, limit)
+            return self._lexical.search(catalog, terms, filters, limit)
         except StoreDamaged:
             # The lane is derived data: rebuild it from the catalog and search again.
             catalog.checked_lanes.discard(self._lexical)
@@ -465,14 +465,14 @@ class EmbeddedStore(CatalogStore):
             with self.writer(wait_s=1.0):
                 self._lexical.forget()
             self._repair(catalog, self._lexical)
-            return self._lexical.search(terms, filters, limit)
+            return self._lexical.search(catalog, terms, filters, limit)
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         with self._open_reader() as catalog:
             if catalog is None:
                 return dict.fromkeys(words, 0.0)
             self._repair(catalog, self._lexical)
-            return self._lexical.rarity(words)
+            return self._lexical.rarity(catalog, words)
 
     def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         with self._open_reader() as catalog:

@@ -4,9 +4,10 @@ A record is a checksum (8 bytes), a scale (float32) and one 16-bit integer per d
 number. That is half of float32, with an error of at most 1/65,534 of the vector's largest number: less than that of 16-bit floating
 point, and four times as fast to read. The only copy of a vector is here; search lanes name records by their number (slot).
 
-A file only grows at its end. Records are on disk before the transaction that names them, and bytes after the last named one are never
-read, so a crash leaves nothing to repair. A removed vector's record is overwritten with zeros in place. When more than a quarter of
-the records are removed, the others are copied to a new file, which one transaction names with their new slots.
+A file only grows at its end. Records are written before the transaction that names them, and bytes after the last named one are never
+read, so a crash leaves nothing to repair. A few records are not synced: after a power failure, those that are missing are damaged ones. A removed
+vector's record is overwritten with zeros in place. When more than a quarter of the records are removed, the others are copied to a
+new file, which one transaction names with their new slots.
 
 A checksum is a product of a record's words with fixed odd weights, modulo 2**64: any damage within one word changes it, and any other
 damage does with a chance of a miss of about 2**-32. NumPy computes it for many records at once, in a third of the time that CRC-32
@@ -50,6 +51,10 @@ _LARGEST = 32_767
 _SUFFIX = ".i16"
 _MAX_DEAD_SHARE = 0.25
 _MIN_DEAD_RECORDS = 1_000
+_MIN_SYNCED_RECORDS = 16
+"""A model took a second and more for so many."""
+REMOVED_SUM = 1
+"""Checksum of a removed line of the dense lane. A line of zeros was never written."""
 _HEADER_WORDS = 2
 """Words of 4 bytes before those that the checksum covers."""
 
@@ -238,7 +243,7 @@ def _weight_numbers(count: int) -> list[int]:
 
 
 def sum_labels(*labels: Array) -> Array:
-    """Return one checksum per line of integers in several arrays; never 0, which marks a removed line."""
+    """Return one checksum per line of integers in several arrays; never 0, nor that of a removed line."""
     import numpy as np
 
     total = np.zeros(len(labels[0]), dtype=np.uint64)
@@ -246,7 +251,7 @@ def sum_labels(*labels: Array) -> Array:
         words = np.asarray(values).astype("<u8", copy=False)
         factor = np.uint64((_FACTOR, _OTHER_FACTOR)[place % 2] + 2 * place)
         total += (words ^ (words >> np.uint64(32))) * factor
-    return np.where(total == 0, np.uint64(1), total)
+    return np.where(total <= REMOVED_SUM, total + np.uint64(2), total)
 
 
 def query_array(vector: Vector) -> Array:
@@ -288,7 +293,8 @@ def _sum_label(row: int, project: str, slot: int) -> bytes:
     total = 0
     for place, word in enumerate((row, int.from_bytes(project_hash(project), "little"), slot)):
         total += (word ^ (word >> 32)) * ((_FACTOR, _OTHER_FACTOR)[place % 2] + 2 * place)
-    return (total & _WORD_MASK or 1).to_bytes(8, "little")
+    total &= _WORD_MASK
+    return (total if total > REMOVED_SUM else total + 2).to_bytes(8, "little")
 
 
 def find_lines(path: Path, count: int, rows: Iterable[int]) -> list[int]:
@@ -355,7 +361,8 @@ def add_vectors(database: sqlite3.Connection, space: VectorSpace, vectors: Mappi
         return
     name = space.file or os.urandom(4).hex() + _SUFFIX
     records = encode_records([vectors[key] for key in new])
-    time = _append(folder_of(database) / name, space.slots * record_bytes(space.dimension), [records])
+    offset, is_synced = space.slots * record_bytes(space.dimension), len(new) >= _MIN_SYNCED_RECORDS
+    time = _append(folder_of(database) / name, offset, [records], durable=is_synced)
     database.executemany(
         "INSERT INTO vectors (space, key, slot) VALUES (?, ?, ?)",
         sorted((space.id, key, slot) for slot, key in enumerate(new, space.slots)),
@@ -366,8 +373,8 @@ def add_vectors(database: sqlite3.Connection, space: VectorSpace, vectors: Mappi
     )
 
 
-def _append(path: Path, offset: int, parts: Iterable[bytes]) -> int:
-    """Write records from an offset on, to disk; return the time of the file."""
+def _append(path: Path, offset: int, parts: Iterable[bytes], *, durable: bool = True) -> int:
+    """Write records from an offset on; return the time of the file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
         file.seek(offset)
@@ -375,7 +382,8 @@ def _append(path: Path, offset: int, parts: Iterable[bytes]) -> int:
         for records in parts:
             file.write(records)
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
         return os.fstat(file.fileno()).st_mtime_ns
 
 

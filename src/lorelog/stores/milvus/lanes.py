@@ -128,7 +128,7 @@ class StateFiles:
 
     def save_identity(self, identity: IndexIdentity) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        change_log.write_state(self._folder / "home.json", identity)
+        change_log.write_state(self._folder / "home.json", identity, durable=True)
 
     def file(self, space: str) -> Path:
         """Return the state file of a model's rows."""
@@ -573,4 +573,4 @@ class MilvusLanes:
         path = self._state_path if state.through < 0 else self._files.push_file(self._owner.space)
         with translate_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            change_log.write_state(path, state)
+            change_log.write_state(path, state, durable=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 
 from lorelog.core.errors import LorelogError, UsageError, plural
 from lorelog.hosts import HOST_TITLES, HOSTS
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.operations.operation import Json
-    from lorelog.services.sessions.transcripts import HostSession
+    from lorelog.services.sessions.transcripts import HostSession, SeenTranscripts
 
 ARGUMENTS = {
     "deliveries": {
@@ -501,24 +502,33 @@ def run_backfill(args: argparse.Namespace) -> int:
     from lorelog.operations.requests import parse_past_day
 
     hosts = tuple(dict.fromkeys(map(parse_host, args.hosts))) or HOSTS
-    since = parse_past_day(args.since)
+    args.since = parse_past_day(args.since)
     counts = ("found", "elsewhere", "sessions", "turns", "skipped", "statements", "gone")
     report: Json = {"hosts": [], "dry_run": args.dry_run, **dict.fromkeys(counts, 0)}
     report |= {"journals": {}, "problems": [], "notes": {}}
+    from pathlib import Path
+
+    from lorelog.services.sessions.transcripts import SeenTranscripts
+
     memories: set[str] = set()
+    seen = SeenTranscripts(Path(find_address().home))
     with closing(OperationClient(args.warm, shared=True)) as client, progress_bar() as progress:
-        sessions = list(_select_sessions(hosts, args, since, report))
+        sessions = list(_select_sessions(hosts, args, report, seen))
         # A fork repeats the turns of a paused session under another id: they are excluded once that session was read.
         sessions.sort(key=lambda session: not PauseNotes(find_address().home, session.session).changes)
         report["found"] = len(sessions)
         for number, session in enumerate(sessions, 1):
-            _capture_session(session, since, args, client, report, memories)
+            _capture_session(session, args, client, report, memories=memories, seen=seen)
             progress("sessions", number, len(sessions))
+    if sessions and not args.dry_run:
+        seen.save()
     journals = [{"path": path, "turns": turns} for path, turns in sorted(report["journals"].items())]
     return print_reply(args, {**report, "journals": journals, "notes": list(report["notes"])}, _show_backfill)
 
 
-def _select_sessions(hosts: Sequence[str], args: argparse.Namespace, since: str, report: Json) -> Iterator[HostSession]:
+def _select_sessions(
+    hosts: Sequence[str], args: argparse.Namespace, report: Json, seen: SeenTranscripts
+) -> Iterator[HostSession]:
     from datetime import date, datetime, time
 
     from lorelog.services.places.workspace import find_project
@@ -526,8 +536,8 @@ def _select_sessions(hosts: Sequence[str], args: argparse.Namespace, since: str,
     from lorelog.wiring import resolve_location
 
     project = None if args.all_projects else resolve_location(project=args.project, tenant=args.tenant).project.id
-    since_time = datetime.combine(date.fromisoformat(since), time()).timestamp() if since else 0.0
-    for session in (found for host in hosts for found in find_host_sessions(host, os.environ)):
+    since_time = datetime.combine(date.fromisoformat(args.since), time()).timestamp() if args.since else 0.0
+    for session in (found for host in hosts for found in find_host_sessions(host, os.environ, seen)):
         if session.changed < since_time:
             continue
         if project is not None and (not session.directory or find_project(session.directory).id != project):
@@ -539,24 +549,49 @@ def _select_sessions(hosts: Sequence[str], args: argparse.Namespace, since: str,
             yield session
 
 
+def _captures_mark(directory: str, tenant: str) -> str:
+    """Return what identifies the database of captures of a directory's tenant; empty if there is none."""
+    try:
+        return f"{tenant} {os.stat(_captures_file(directory, tenant)).st_ino}"
+    except (LorelogError, OSError):
+        return ""
+
+
+@lru_cache(maxsize=64)
+def _captures_file(directory: str, tenant: str) -> str:
+    from lorelog.core.paths import tenant_folder
+    from lorelog.wiring import resolve_location, settings_at
+
+    location = resolve_location(directory=directory, tenant=tenant)
+    settings = settings_at(location, {"scope.tenant": tenant} if tenant else None)
+    return os.path.join(tenant_folder(location.home, settings.tenant()), "captures.db")
+
+
 def _capture_session(
     session: HostSession,
-    since: str,
     args: argparse.Namespace,
     client: OperationClient,
     report: Json,
+    *,
     memories: set[str],
+    seen: SeenTranscripts,
 ) -> None:
+    captures = _captures_mark(session.directory, args.tenant)
+    if (turns := seen.turns(session, captures, args.since)) is not None:
+        report["skipped"] += turns
+        return
     arguments = {
         name: getattr(session, name) for name in ("host", "session", "transcript", "directory", "branch", "agent")
     }
-    arguments |= {"since": since, "everything": True}
-    arguments |= {name: getattr(args, name) for name in ("dry_run", "tenant")}
+    arguments |= {name: getattr(args, name) for name in ("since", "dry_run", "tenant")} | {"everything": True}
     try:
         reply = client.call("session.capture", arguments, directory=session.directory)
     except LorelogError as error:
         report["problems"].append({"path": session.transcript, "message": error.message, "hint": error.hint})
         return
+    if not (args.dry_run or reply["waiting"] or reply["notes"]):
+        captures = _captures_mark(session.directory, args.tenant)
+        seen.add(session, captures, args.since, reply["skipped"] + len(reply["captured"]))
     # A forked session repeats the turns of its parent.
     new = [turn for turn in reply["captured"] if turn["memory"] not in memories]
     memories.update(turn["memory"] for turn in new)
