@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety release-dry-run lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety release-dry-run lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -87,6 +87,9 @@ bench-page: $(VENV)/.ready  ## write docs/benchmarks.md from stored results, and
 
 bench-check: $(VENV)/.ready  ## report a docs/benchmarks.md whose results or stale marks are out of date
 	$(BIN)/python -m bench.page --check
+
+bench-guard: $(VENV)/.ready  ## fail if a common command takes 5 % more CPU time than at a commit (make bench-guard ARGS="--commit REV")
+	$(BIN)/python -m bench.trend check $(ARGS)
 
 bench-trend: $(VENV)/.ready  ## CPU time of common commands by commit, as docs/assets/bench_trend.svg (add a line: python -m bench.trend record)
 	$(BIN)/python -m bench.trend draw

@@ -2,6 +2,7 @@
 
     python -m bench.trend record                  measure this checkout, and add one line to bench/history.jsonl (about a minute)
     python -m bench.trend record --commit REV     measure an older commit from a temporary worktree, with the packages of this environment
+    python -m bench.trend check --commit REV      compare this checkout with a commit; exit with 1 if a command takes 5 % more CPU time
     python -m bench.trend draw                    draw bench/history.jsonl as docs/assets/bench_trend.svg
     python -m bench.trend show                    print it as a table
 
@@ -16,6 +17,7 @@ without the daemon; `hook` is a prompt with the daemon alive. CPU time is that o
 import argparse
 import datetime as dt
 import json
+import math
 import os
 import subprocess
 import sys
@@ -38,6 +40,8 @@ HISTORY = REPOSITORY / "bench" / "history.jsonl"
 PICTURE = REPOSITORY / "docs" / "assets" / "bench_trend.svg"
 BARE = "python -c pass"
 ENTRIES, JOURNAL_ENTRIES, ROUNDS = 200, 1_000, 7
+PASSES, MAX_SLOWER, NOISE_MS = 3, 1.05, 1.0
+"""Of `check`: how often both checkouts are measured in turn, and what is slower: by this factor and by more than so much."""
 _START = "import sys; from {module} import {function}; sys.exit({function}())"
 _NONE = {"EMBEDDING_PROVIDER": "none"}
 
@@ -85,6 +89,8 @@ def main() -> int:
     options = _arguments()
     if options.do == "record":
         _record(options)
+    elif options.do == "check":
+        return _check(options)
     elif options.do == "draw":
         lines = read_history()
         PICTURE.write_text(draw_chart(lines, BARE), encoding="utf-8", newline="\n")
@@ -96,8 +102,10 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("do", choices=("record", "draw", "show"))
-    parser.add_argument("--commit", metavar="REV", help="with record: an older commit")
+    parser.add_argument("do", choices=("record", "check", "draw", "show"))
+    parser.add_argument(
+        "--commit", metavar="REV", help="with record: an older commit; with check: the one to compare with"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help=f"runs of each command ({ROUNDS})")
     parser.add_argument("--dry", action="store_true", help="with record: print the line, and do not keep it")
     return parser.parse_args()
@@ -140,6 +148,32 @@ def _record(options: argparse.Namespace) -> None:
     _show([line])
     if not options.dry:
         keep(line)
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Measure a commit and this checkout in turn, and print the least CPU time of each command; return 1 if one is slower."""
+    least: list[dict[str, float]] = [{}, {}]
+    with tempfile.TemporaryDirectory(prefix="trend-") as made, _checkout(options.commit or "HEAD~1", Path(made)) as old:
+        for number in range(PASSES):
+            for side, folder in enumerate((old, REPOSITORY)):
+                cases = _measure(Checkout.at(folder), Path(made) / f"{number}-{side}", options.rounds)
+                for name, case in cases.items():
+                    for run in case.runs:
+                        least[side][name] = min(run.cpu_s * 1e3, least[side].get(name, math.inf))
+    found = slower(*least)
+    print("| command | before, CPU ms | now | |\n|---|--:|--:|---|")
+    for name, now in least[1].items():
+        print(f"| {name} | {least[0].get(name, math.nan):.1f} | {now:.1f} | {'SLOWER' if name in found else ''} |")
+    return int(bool(found))
+
+
+def slower(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+    """Return the commands that take more CPU time than before, beyond noise; one that no longer runs is among them."""
+    return [
+        name
+        for name, ms in before.items()
+        if now.get(name, math.inf) > max(ms * MAX_SLOWER, ms + NOISE_MS) and name != BARE
+    ]
 
 
 def _figures(case: Case, bare: Case) -> dict[str, float]:

@@ -20,6 +20,8 @@ from bench.result import (
     reset_loaded_modules,
 )
 
+from bench import trend
+
 DAY = "2026-03-05"
 PAGE_TEXT = "# B\n\n## Search speed\n\n<!-- bench: speed -->\n<!-- end bench: speed -->\n\nBy hand.\n"
 
@@ -171,3 +173,10 @@ def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page() -> 
     places = {found["name"] for found in MARKER.finditer((REPOSITORY / PAGE).read_text("utf-8"))}
     assert {bench.name for bench in BENCHES} | {"state", "targets"} <= places
     assert set(read_results()) <= places
+
+
+def test_a_slower_command_is_reported() -> None:
+    """More than 5 % of CPU time beyond a millisecond of noise is slower, and so is a command that no longer runs."""
+    before = {"python -c pass": 10.0, "search": 100.0, "add": 4.0, "index": 50.0}
+    assert trend.slower(before, {"python -c pass": 20.0, "search": 104.9, "add": 4.9, "index": 52.4}) == []
+    assert trend.slower(before, {"python -c pass": 10.0, "search": 105.1, "add": 5.1}) == ["search", "add", "index"]
