@@ -29,7 +29,8 @@ def shown_to_others(home: Path) -> list[str]:
 @pytest.mark.usefixtures("_careless")
 def test_nothing_in_the_home_is_readable_by_others(project: Path, home: Path, shell: Shell) -> None:
     """After indexing, adding, searching and a task, no file or folder of the home is open to others."""
-    write(project / "notes" / "a.md", "# Cache\n\nRedis, because it runs already.\n")
+    notes = (f"# Cache {number}\n\nRedis, because it runs already.\n" for number in range(70))
+    write(project / "notes" / "a.md", "\n".join(notes))  # fewer rows have no file of the keyword index
     for words in (("index", "notes"), ("add", "The otter sleeps."), ("search", "otter"), ("task", "start", "Ship it")):
         assert shell(*words).status == 0
 

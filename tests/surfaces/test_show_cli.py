@@ -12,15 +12,16 @@ from lorelog.surfaces.cli.commands import status as status_command
 
 
 def test_every_printed_id_works_in_every_verb(shell: Shell) -> None:
-    """The short id of a chunk, its memory id, and a prefix of four characters all name the same memory."""
+    """The short id of a chunk, its memory id, and a prefix of four characters all name the same memory, which is answered by its short id."""
     added = shell("add", "seven otters in the river", "--type", "fact", "--json").json
     listed = shell("list", "--json").json["memories"][0]["id"]
 
     for name in (added["id"], added["id"][:8], added["memory"], added["memory"][:13], listed[:4]):
         shown = shell("show", name)
         assert "seven otters in the river" in shown.out, name
-        assert shell("expire", name, "never").out == f"{name} (seven otters in the river): never expires\n"
-        assert shell("feedback", "otters", name, "relevant").out.startswith(f"{name} (seven otters in the river)")
+        told = f"{added['id'][:8]} (seven otters in the river)"
+        assert shell("expire", name, "never").out == f"{told}: never expires\n"
+        assert shell("feedback", "otters", name, "relevant").out.startswith(told)
     assert shell("forget", added["id"][:8], "--dry-run").status == 0
     assert shell("delete", added["memory"][:13]).status == 0
 

@@ -98,10 +98,10 @@ def test_a_failed_write_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPat
     """On a full disk the caller gets an error, and no partial event remains."""
     drain.remove_event(spool.write_event(str(home), {}))
 
-    def full(_descriptor: int) -> None:
+    def full(*_paths: object, **_folders: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(StoreUnwritable, match="No space left"):
         spool.write_event(str(home), {"session": "s"})
 
