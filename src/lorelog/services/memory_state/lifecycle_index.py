@@ -243,9 +243,7 @@ class _TenantState:
         return self._links[1]
 
 
-@lru_cache(maxsize=64)
-def tenant_state(folder: Path) -> _TenantState:
-    return _TenantState(folder)
+tenant_state = lru_cache(maxsize=64)(_TenantState)
 
 
 class SupersessionIndex:

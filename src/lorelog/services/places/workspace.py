@@ -376,15 +376,9 @@ def read_revision(home: str, tenant_folder: str) -> Mapping[str, str]:
 def _stamps(files: Iterable[str]) -> Iterable[str]:
     for file in files:
         yield _stamp(file)
-        if file.endswith("/deliveries"):
-            yield _newest(file)
-
-
-def _newest(folder: str) -> str:
-    """Return the time of the last change of any file in a folder: a session appends to the file it has."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        return f"{max((entry.stat().st_mtime_ns for entry in entries), default=0):x}"
-    return ""
+        if file.endswith("/deliveries"):  # the last change of any file in it: a session appends to the file it has
+            with suppress(OSError), os.scandir(file) as entries:
+                yield f"{max((entry.stat().st_mtime_ns for entry in entries), default=0):x}"
 
 
 def _stamp(path: str) -> str:
