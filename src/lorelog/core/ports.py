@@ -2,7 +2,7 @@
 
 A store keeps chunks and proposes candidates. It does not rank and does not tokenize: the analyser is passed to it.
 Vectors cross package borders as little-endian float32 bytes, which every package can read without numpy and SQLite
-stores unchanged. What is put comes in groups (`batches_of`), so that memory stays bounded.
+stores unchanged. What is put comes in groups (`group_by`, `batches_of`), so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.core.serializable import Serializable
 
 ItemT = TypeVar("ItemT")
+KeyT = TypeVar("KeyT")
 
 Vector = bytes
 """Little-endian float32 numbers. Stores are given vectors of unit length or all zeros, see `Embedder`."""
@@ -524,6 +525,14 @@ Progress = Callable[[str, int, int], None]
 
 A stage that begins with `waiting` says what is waited for; `done` is then the number of seconds so far.
 """
+
+
+def group_by(items: Iterable[ItemT], key: Callable[[ItemT], KeyT]) -> dict[KeyT, list[ItemT]]:
+    """Return items by their key, in order; the keys in the order of their first items."""
+    groups: dict[KeyT, list[ItemT]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def batches_of(
