@@ -207,14 +207,11 @@ GITIGNORE_TEXT = (
 def ignore_folder(folder: str) -> None:
     """Write a `.gitignore` that keeps a folder out of commits, unless there is one."""
     try:  # no look before: another process may create it in between
-        with open(os.path.join(folder, ".gitignore"), "x", encoding="utf-8", opener=_open_private) as file:
+        path = os.path.join(folder, ".gitignore")
+        with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(GITIGNORE_TEXT)
     except FileExistsError:
         return
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def create_project_folder(directory: str) -> str:
