@@ -189,11 +189,9 @@ def run_git(
         with suppress(OSError), _open(child.stdin) as stream:  # it may not read everything
             stream.write(stdin)
 
-    def read_errors() -> None:
-        errors.append(_open(child.stderr).read(max_bytes))
-
     timer = Timer(timeout_s, kill)
-    helpers = [timer, Thread(target=write, daemon=True), Thread(target=read_errors, daemon=True)]
+    reader = Thread(target=lambda: errors.append(_open(child.stderr).read(max_bytes)), daemon=True)
+    helpers = [timer, Thread(target=write, daemon=True), reader]
     for thread in helpers:
         thread.start()
     try:

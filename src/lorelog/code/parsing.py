@@ -25,12 +25,12 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Lock, Thread
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.names import module_tail
@@ -38,6 +38,7 @@ from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
 from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
 from lorelog.core.code import FileExtract, NameUse
 from lorelog.core.document import FileStamp
+from lorelog.core.ports import batches_of
 
 RECIPE = "1"
 """Version of the extraction: raise it when the same bytes would give other symbols, uses or imports."""
@@ -227,9 +228,6 @@ _MAX_PROCESSES = 8
 _MAX_FAILURES = 20
 
 
-Item = TypeVar("Item")
-
-
 class _PoolStopped(Exception):
     """The consumer has left the `with` block."""
 
@@ -268,7 +266,7 @@ class ParserPool:
     def parse(self, requests: Sequence[ParseRequest]) -> Iterator[ParsedFile]:
         """Yield the result of each request as it is finished. Raise OSError if no process can be started."""
         # Each batch keeps a process busy for a moment.
-        batches = list(weighted_batches(requests, lambda request: request.size, _MAX_BATCH_FILES, _MAX_BATCH_BYTES))
+        batches = list(batches_of(requests, lambda request: request.size, _MAX_BATCH_FILES, _MAX_BATCH_BYTES))
         for batch in batches:
             self._requests.put(batch)
         count = min(self._count, len(batches))
@@ -386,22 +384,6 @@ class _ParserProcess:
             process.kill()
             with suppress(OSError), process:  # closes the pipes, and waits
                 pass
-
-
-def weighted_batches(
-    items: Iterable[Item], weight: Callable[[Item], int], max_items: int, max_weight: int
-) -> Iterator[list[Item]]:
-    """Group items, so that each group but the last has a number or a total weight that is not less than a limit."""
-    batch: list[Item] = []
-    total = 0
-    for item in items:
-        batch.append(item)
-        total += weight(item)
-        if len(batch) >= max_items or total >= max_weight:
-            yield batch
-            batch, total = [], 0
-    if batch:
-        yield batch
 
 
 def _cpu_count() -> int:

@@ -431,7 +431,9 @@ def _collect_uses(
                 column,
                 -1 if region is None else region.symbol,
                 receiver[:MAX_NAME],
-                not receiver and _is_bound(binding, region),
+                not receiver
+                and region is not None
+                and any(binding in outer.bound for outer in islice(region.chain(), _MAX_SCOPES)),
             )
         )
     uses.sort(key=lambda use: (use.line, use.column))
@@ -449,7 +451,3 @@ def _innermost_regions(offsets: list[int], regions: list[_Region]) -> Iterable[_
         while stack and stack[-1].end <= offset:
             stack.pop()
         yield stack[-1] if stack else None
-
-
-def _is_bound(name: str, region: _Region | None) -> bool:
-    return region is not None and any(name in outer.bound for outer in islice(region.chain(), _MAX_SCOPES))

@@ -93,12 +93,8 @@ send            | yes | no          | no              | no            | no      
 """Name of the right, permissions in the order of `Caller`, what is done, and why it is refused to some."""
 
 
-def _read_table() -> dict[str, Right]:
-    rows = ([cell.strip() for cell in line.split("|")] for line in _TABLE.strip().split("\n"))
-    return {name: Right(tuple(map(Permission, cells[:-2])), *cells[-2:]) for name, *cells in rows}
-
-
-RIGHTS = _read_table()
+_ROWS = ([cell.strip() for cell in line.split("|")] for line in _TABLE.strip().split("\n"))
+RIGHTS = {name: Right(tuple(map(Permission, cells[:-2])), *cells[-2:]) for name, *cells in _ROWS}
 USERS_ORIGINS = frozenset({"", "user", "changed"})
 """Origins, as they are shown, of memories that are the user's own: also of one that was changed outside lorelog."""
 

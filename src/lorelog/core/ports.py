@@ -2,14 +2,14 @@
 
 A store keeps chunks and proposes candidates. It does not rank and does not tokenize: the analyser is passed to it.
 Vectors cross package borders as little-endian float32 bytes, which every package can read without numpy and SQLite
-stores unchanged.
+stores unchanged. What is put comes in groups (`group_by`, `batches_of`), so that memory stays bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
@@ -17,6 +17,9 @@ from msgspec.structs import force_setattr
 from lorelog.core.document import Chunk, ChunkKey, Document, FileStamp, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.core.serializable import Serializable
+
+ItemT = TypeVar("ItemT")
+KeyT = TypeVar("KeyT")
 
 Vector = bytes
 """Little-endian float32 numbers. Stores are given vectors of unit length or all zeros, see `Embedder`."""
@@ -522,3 +525,27 @@ Progress = Callable[[str, int, int], None]
 
 A stage that begins with `waiting` says what is waited for; `done` is then the number of seconds so far.
 """
+
+
+def group_by(items: Iterable[ItemT], key: Callable[[ItemT], KeyT]) -> dict[KeyT, list[ItemT]]:
+    """Return items by their key, in order; the keys in the order of their first items."""
+    groups: dict[KeyT, list[ItemT]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def batches_of(
+    items: Iterable[ItemT], weight: Callable[[ItemT], int], max_items: int, max_weight: int
+) -> Iterator[list[ItemT]]:
+    """Group items, so that each group but the last has a number or a total weight that is not less than a limit."""
+    batch: list[ItemT] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += weight(item)
+        if len(batch) >= max_items or total >= max_weight:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch

@@ -56,9 +56,8 @@ def fold_entries(ranked: Iterable[RankedChunk]) -> list[RankedChunk]:
     entries: dict[object, list[RankedChunk]] = {}
     for item in ranked:
         chunk = item.stored.chunk
-        memory = chunk.anchor.memory if chunk.anchor is not None else ""
-        others = entries.setdefault(memory or chunk.heading_path, [])
-        if not any(_are_of_one_entry(item, other, is_memory=bool(memory)) for other in others):
+        others = entries.setdefault(chunk.memory or chunk.heading_path, [])
+        if not any(_are_of_one_entry(item, other, is_memory=bool(chunk.memory)) for other in others):
             others.append(item)
             kept.append(item)
     return kept

@@ -16,6 +16,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from lorelog.core.ports import group_by
 from lorelog.core.query import HitForm
 
 MAX_HITS_PACKED = 64
@@ -104,18 +105,12 @@ class _Knapsack(Struct, frozen=True, dict=True):
     @cached_property
     def _inside(self) -> dict[int | None, list[int]]:
         """The direct children of each section, None for the top level; in order of their best hit."""
-        inside: dict[int | None, list[int]] = {}
-        for number in range(len(self.sections)):
-            inside.setdefault(self.sections[number].parent, []).append(number)
-        return inside
+        return group_by(range(len(self.sections)), lambda number: self.sections[number].parent)
 
     @cached_property
     def _own(self) -> dict[int | None, list[int]]:
         """The hits that belong directly to each section."""
-        own: dict[int | None, list[int]] = {}
-        for number, offer in enumerate(self.offers):
-            own.setdefault(offer.section, []).append(number)
-        return own
+        return group_by(range(len(self.offers)), lambda number: self.offers[number].section)
 
     def through(self, section: int | None, states: _States) -> _States:
         """Add the hits of a section one by one, and its child sections whole or one by one."""

@@ -270,13 +270,9 @@ class CHooks(LanguageHooks):
 
     def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
         """Drop prototypes inside of functions: `Lock lock(mutex);` looks like one, and defines a local variable."""
-        if (
-            candidate.kind in CALLABLES
-            and candidate.node.type in _C_DECLARATIONS
-            and any(container.kind in CALLABLES for container in around)
-        ):
-            return None
-        return candidate
+        is_inside = any(container.kind in CALLABLES for container in around)
+        is_prototype = candidate.kind in CALLABLES and candidate.node.type in _C_DECLARATIONS
+        return None if is_prototype and is_inside else candidate
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return private for static definitions."""
@@ -318,7 +314,8 @@ class CppHooks(CHooks):
         if candidate.name_node.type == "operator_cast":
             candidate.name = " ".join(candidate.name.partition("(")[0].split())
         elif candidate.name_node.type == "operator_name":
-            candidate.name = _operator_name(candidate.name)
+            sign = " ".join(candidate.name.removeprefix("operator").split())  # `operator+=`, `operator new`
+            candidate.name = f"operator {sign}" if sign[:1].isalpha() else f"operator{sign.replace(' ', '')}"
         if candidate.kind == "function" and candidate.of:
             candidate.kind = "method"
         return candidate
@@ -351,18 +348,9 @@ class CppHooks(CHooks):
         at = bisect_right(marks, candidate.node.start_byte, key=lambda mark: mark.start_byte)
         if at:
             return source.text(marks[at - 1]).strip(" :\t\n")
-        return "private" if _is_private(owner, source) else "public"
-
-
-def _is_private(owner: SymbolCandidate, source: SourceText) -> bool:
-    head = source.slice(owner.node.start_byte, owner.name_node.start_byte)
-    return "class" in head.rpartition(">")[2].split() or head.rstrip().endswith("class")
-
-
-def _operator_name(name: str) -> str:
-    """Return the usual spelling of an operator: `operator+=`, `operator new`."""
-    sign = " ".join(name.removeprefix("operator").split())
-    return f"operator {sign}" if sign[:1].isalpha() else f"operator{sign.replace(' ', '')}"
+        head = source.slice(owner.node.start_byte, owner.name_node.start_byte)
+        is_class = "class" in head.rpartition(">")[2].split() or head.rstrip().endswith("class")
+        return "private" if is_class else "public"
 
 
 HOOKS: dict[str, LanguageHooks] = {

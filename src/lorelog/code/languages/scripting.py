@@ -127,9 +127,12 @@ class RubyHooks(LanguageHooks):
         maker = candidate.captures.get("h.maker")
         if maker is not None:
             maker_name = source.text(maker[0])
+            arguments = candidate.node.child_by_field_name("arguments")
+            first = next(iter(arguments.named_children), None) if arguments is not None else None
             candidate.name = candidate.name.removeprefix(":").rstrip("=")
-            if maker_name not in _FIELDS and not (maker_name in _METHODS and _is_first(candidate)):
-                return None
+            is_first = first is not None and first.start_byte == candidate.name_node.start_byte
+            if maker_name not in _FIELDS and not (maker_name in _METHODS and is_first):
+                return None  # `alias_method :new, :old` defines one method
             candidate.kind = "variable" if maker_name in _FIELDS else "method"
             return candidate
         if candidate.name_node.type in {"instance_variable", "class_variable"}:
@@ -182,13 +185,6 @@ class RubyHooks(LanguageHooks):
         """Read `require` and the like as imports."""
         if source.text(captures["h.method"][0]) in _REQUIRES:
             yield from super().read_imports(captures, source)
-
-
-def _is_first(candidate: SymbolCandidate) -> bool:
-    """Return True for the first argument of a call: `alias_method :new, :old` defines one method."""
-    arguments = candidate.node.child_by_field_name("arguments")
-    first = next(iter(arguments.named_children), None) if arguments is not None else None
-    return first is not None and first.start_byte == candidate.name_node.start_byte
 
 
 def _record_levels(owner: SymbolCandidate, source: SourceText) -> None:

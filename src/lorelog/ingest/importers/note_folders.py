@@ -184,11 +184,8 @@ class RulesSource(ImportSource):
         # A path in an agent's folder of the home belongs to the user.
         agents = {Path.home() / Path(name).parts[0] for name in (*_HOME_FILES, *_HOME_FOLDERS)}
         is_users = any(path.absolute().is_relative_to(folder) for folder in agents)
-
-        def read_rules(file: Path | SkippedItem) -> note_files.MarkdownNote | SkippedItem:
-            return file if isinstance(file, SkippedItem) else note_files.read_note(file, path)
-
-        yield from note_files.read_entries(map(read_rules, files), lambda note: _read_sections(note, is_users=is_users))
+        notes = (file if isinstance(file, SkippedItem) else note_files.read_note(file, path) for file in files)
+        yield from note_files.read_entries(notes, lambda note: _read_sections(note, is_users=is_users))
 
 
 def _files_of(project: Path) -> Iterator[Path | SkippedItem]:

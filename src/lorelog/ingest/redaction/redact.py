@@ -198,7 +198,8 @@ def known_value_redactor(texts: Iterable[str], redact: RedactText, known: dict[s
         if redacted != text:
             values.update(removed_values(text, redacted))
     if known is not None:
-        known.update((value, marker) for value, marker in values.items() if not _is_word(value))
+        words = {value for value in values if value.isalpha() and len(value) < _MIN_PART_CHARS}
+        known.update((value, marker) for value, marker in values.items() if value not in words)
     if not values:
         return redact
     patterns = []
@@ -208,10 +209,6 @@ def known_value_redactor(texts: Iterable[str], redact: RedactText, known: dict[s
         patterns.append(f"{before}{re.escape(value)}{after}")
     pattern = re.compile("|".join(patterns))
     return lambda text: redact(pattern.sub(lambda match: values[match[0]], text))
-
-
-def _is_word(value: str) -> bool:
-    return value.isalpha() and len(value) < _MIN_PART_CHARS
 
 
 def removed_values(text: str, redacted: str) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ from msgspec import Struct, field
 
 from lorelog.code.git import Git
 from lorelog.code.languages.registry import may_be_code
-from lorelog.code.parsing import RECIPE, ParsedFile, ParseRequest, ParserPool, weighted_batches
+from lorelog.code.parsing import RECIPE, ParsedFile, ParseRequest, ParserPool
 from lorelog.code.tables import CodeRoot, CodeTables
 from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
 from lorelog.core.document import FileStamp
@@ -36,7 +36,7 @@ from lorelog.core.extras import require_extra
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
-from lorelog.core.ports import Progress
+from lorelog.core.ports import Progress, batches_of
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.files import (
     IgnoreRules,
@@ -326,9 +326,12 @@ class _CodeIndexRun:
                 yield file
                 self._progress("code", done, len(changed))
 
+        def rows(file: ParsedFile) -> int:
+            return len(file.symbols) + len(file.uses) + len(file.imports)
+
         with ParserPool(self._job.root, processes=self._job.processes, nice=self._job.nice) as pool:
             try:
-                for batch in weighted_batches(parsed(), _row_count, _MAX_BATCH_FILES, _MAX_BATCH_ROWS):
+                for batch in batches_of(parsed(), rows, _MAX_BATCH_FILES, _MAX_BATCH_ROWS):
                     self._put(writer, root, batch)
             except OSError as error:
                 raise StoreUnwritable(
@@ -390,10 +393,6 @@ class _CodeIndexRun:
                     holder = busy.holder or "another process"
                     self._progress(f"waiting for the code index run of {holder}", int(time.monotonic() - started), 0)
             yield writer
-
-
-def _row_count(file: ParsedFile) -> int:
-    return len(file.symbols) + len(file.uses) + len(file.imports)
 
 
 REGISTRY_FILE = "code_roots.json"

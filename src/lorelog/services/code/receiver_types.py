@@ -295,7 +295,11 @@ class TypeResolver:
                 tuple(
                     candidate
                     for candidate in self._code.definitions(name)
-                    if candidate.symbol.container == ancestor.symbol.qualified_name and _belongs(candidate, ancestor)
+                    if candidate.symbol.container == ancestor.symbol.qualified_name
+                    and (
+                        candidate.path == ancestor.path
+                        or candidate.language == ancestor.language in _SPLIT_CLASS_LANGUAGES
+                    )
                 )
                 for ancestor in self.linearized_bases(cls)
             )
@@ -537,12 +541,6 @@ def is_member(definition: StoredDefinition) -> bool:
     """Return True if a definition needs a receiver: a method, or a field."""
     symbol = definition.symbol
     return symbol.kind is SymbolKind.METHOD or (bool(symbol.container) and symbol.kind in VARIABLES)
-
-
-def _belongs(member: StoredDefinition, cls: StoredDefinition) -> bool:
-    if member.path == cls.path:
-        return True
-    return cls.language == member.language and cls.language in _SPLIT_CLASS_LANGUAGES
 
 
 def _imported_module(statement: ImportStatement, receiver: str, rest: str) -> str:

@@ -187,7 +187,9 @@ class CodeWatcher:
                 *above, name = relative.split("/")
                 if ".git" in above or name == ".git":
                     continue
-                if name in {".gitignore", ".lorelogignore"} or _is_in_nested_repository(root, above):
+                folders = (os.path.join(root, *above[:count]) for count in range(1, len(above) + 1))
+                is_nested = any(os.path.lexists(f"{folder}/.git") for folder in folders)
+                if is_nested or name in {".gitignore", ".lorelogignore"}:  # of a submodule only the whole can be listed
                     tree.whole = True
                 elif may_be_code(name) or kind == DELETED or os.path.isdir(path):
                     tree.paths.add(relative)
@@ -252,9 +254,3 @@ def _stamp(path: str | Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_mtime_ns, status.st_dev, status.st_ino
-
-
-def _is_in_nested_repository(root: str, above: list[str]) -> bool:
-    """Return True for a path in a nested repository: if that is a submodule, only the whole tree can be listed."""
-    folders = (os.path.join(root, *above[:count]) for count in range(1, len(above) + 1))
-    return any(os.path.lexists(f"{folder}/.git") for folder in folders)

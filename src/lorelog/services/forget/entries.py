@@ -25,7 +25,7 @@ from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Anchor, Chunk, Docu
 from lorelog.core.errors import NotFound, SourceError, UsageError, plural
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, join_path
-from lorelog.core.ports import Store
+from lorelog.core.ports import Store, group_by
 from lorelog.core.query import Filters
 from lorelog.core.record import Record
 from lorelog.ingest.files import read_text
@@ -423,10 +423,7 @@ def reword_summary(text: str, contents: Collection[str]) -> str:
 
 
 def group_by_file(entries: Sequence[ForgottenEntry]) -> Mapping[str, list[ForgottenEntry]]:
-    files: dict[str, list[ForgottenEntry]] = {}
-    for entry in entries:
-        files.setdefault(entry.source, []).append(entry)
-    return files
+    return group_by(entries, lambda entry: entry.source)
 
 
 def refuse_edit(

@@ -419,9 +419,7 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
     def _searches(self, path: Path) -> bool:
         """Return False for plans, which hold the keys of vectors until the forget is done, and for models."""
         home = str(self.workspace.home)
-        if path.suffix == PLAN_SUFFIX:
-            return False
-        return not any(is_below(str(path), f"{home}/{name}") for name in _NOT_OURS)
+        return path.suffix != PLAN_SUFFIX and not any(is_below(str(path), f"{home}/{name}") for name in _NOT_OURS)
 
     def _prove(self, plan: forget_plan.ForgetPlan, path: Path) -> ForgetReply:
         places = self._places(plan)

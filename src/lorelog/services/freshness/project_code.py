@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from lorelog.core.document import FileStamp
 from lorelog.core.extras import missing_package
+from lorelog.core.ports import group_by
 from lorelog.light.git_location import git_folders, read_head
 from lorelog.retrieval.cache import ProcessCache
 from lorelog.services.freshness.mentions import GitUnavailable
@@ -165,10 +166,7 @@ class Snapshot:
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[str]]:
-        by_name: dict[str, list[str]] = {}
-        for path in self.files:
-            by_name.setdefault(path.rpartition("/")[2], []).append(path)
-        return by_name
+        return group_by(self.files, lambda path: path.rpartition("/")[2])
 
     @cached_property
     def folders(self) -> frozenset[str]:

@@ -436,9 +436,9 @@ def check_share(guard: Guard, report: ReplayReport) -> None:
     check_literals(guard)
     hits = len(report.hits)
     if report.applicable >= _MIN_CALLS_FOR_SHARE and hits > MAX_SHARE * report.applicable:
+        calls = "commands" if guard.command else "edits" if guard.paths or guard.content else "calls"
         raise UsageError(
-            f"guard {guard.id} matches {hits:,} of {report.applicable:,} {_kind_words(guard)}:"
-            " that is nearly everything",
+            f"guard {guard.id} matches {hits:,} of {report.applicable:,} {calls}: that is nearly everything",
             hint="use a narrower pattern",
         )
 
@@ -456,10 +456,6 @@ def format_verdict(report: ReplayReport) -> str:
         f"{count:,} of {report.total:,}: {report.corrected:,} {verb[report.corrected == 1]} what you corrected,"
         f" {wrong:,} {verb[wrong == 1]} not"
     )
-
-
-def _kind_words(conditions: GuardConditions) -> str:
-    return "commands" if conditions.command else "edits" if conditions.paths or conditions.content else "calls"
 
 
 def _is_applicable(conditions: GuardConditions, call: PastCall) -> bool:

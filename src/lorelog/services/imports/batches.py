@@ -22,6 +22,7 @@ from msgspec import Struct, ValidationError, convert, field, to_builtins
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.paths import is_below
+from lorelog.core.ports import group_by
 from lorelog.core.serializable import Serializable
 from lorelog.services.memories.journal import split_journal
 from lorelog.services.memory_state.append_log import AppendLog, encode_line
@@ -174,12 +175,9 @@ def take_back_files(batch: ImportBatch, within: Iterable[str], report: UndoRepor
 
     Only files below one of `within` are changed: the list is a file, and must not lead elsewhere.
     """
-    by_file: dict[str, list[BatchEntry]] = {}
-    for entry in batch.entries:
-        by_file.setdefault(entry.file, []).append(entry)
     allowed = tuple(within)
     kept: list[BatchEntry] = []
-    for name, entries in by_file.items():
+    for name, entries in group_by(batch.entries, lambda entry: entry.file).items():
         if not any(is_below(os.path.realpath(name), folder) for folder in allowed):
             report.notes.append(f"{name} is not below the journals of this tenant and project; it stays as it is")
             kept += entries

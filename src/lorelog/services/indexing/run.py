@@ -26,7 +26,7 @@ from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, 
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport, count_failed
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.paths import is_below
-from lorelog.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter, Vector
+from lorelog.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter, Vector, batches_of
 from lorelog.core.query import Filters
 from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import ScanResult, read_text, scan
@@ -416,7 +416,8 @@ class IndexRun:
         """
         kept = 0
         updates = (update or self._read(file, self._owner(file), old, []) for file, old, update in files)
-        for group in _group_updates(update for update in updates if update is not None):
+        read = (update for update in updates if update is not None)
+        for group in batches_of(read, lambda update: 1 + len(update.chunks), _CHUNKS_PER_PUT, _CHUNKS_PER_PUT):
             chunks = {chunk.vector_key: chunk for update in group for chunk in update.chunks}
             missing = self._store.missing_vectors(list(chunks))
             pending = [
@@ -528,19 +529,6 @@ def _find_links(roots: Iterable[Root]) -> dict[str, FileProblem]:
                 "its documents are kept; to index the files behind it, name them: lorelog index PATH",
             )
     return links
-
-
-def _group_updates(updates: Iterable[DocumentUpdate]) -> Iterator[list[DocumentUpdate]]:
-    group: list[DocumentUpdate] = []
-    chunks = 0
-    for update in updates:
-        group.append(update)
-        chunks += 1 + len(update.chunks)
-        if chunks >= _CHUNKS_PER_PUT:
-            yield group
-            group, chunks = [], 0
-    if group:
-        yield group
 
 
 def index_written(paths: Iterable[Path], job: IndexJob, store: Store, embedder: Embedder | None) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from lorelog.core.ids import parse_cited_id
 from lorelog.core.memory import ExpandReply, ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
-from lorelog.core.ports import Store
+from lorelog.core.ports import Store, group_by
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, Hit
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.files import read_text
@@ -61,9 +61,7 @@ class GrowthDay(Serializable, Struct, frozen=True):
 
 def measure_growth(documents: Iterable[Document], since: str) -> tuple[GrowthDay, ...]:
     """Return the files, chunks and bytes by the day of the documents, oldest first; earlier ones count on the day `since`."""
-    days: dict[str, list[Document]] = {}
-    for document in documents:
-        days.setdefault(max(document.date[:10], since), []).append(document)
+    days = group_by(documents, lambda document: max(document.date[:10], since))
     return tuple(
         GrowthDay(
             day,

@@ -69,7 +69,7 @@ def authored_digests(anchor: Anchor, text: str) -> tuple[str, str]:
     return author_digest(text), _anchor_digest(anchor)
 
 
-class AuthoredMemories:
+class AuthoredMemories(AppendLog[tuple[str, AuthoredText]]):
     """The memories of one tenant that were written on this machine."""
 
     @staticmethod
@@ -80,14 +80,9 @@ class AuthoredMemories:
 
     def __init__(self, folder: Path) -> None:
         self._lock = Lock()
-        self._file = AppendLog(folder / AUTHORED_FILE, _parse_line, is_long=True, is_optional=True)
+        super().__init__(folder / AUTHORED_FILE, _parse_line, is_long=True, is_optional=True)
         self._lookups = 0
         self._content: tuple[FileStamp | None, bytes] = (None, b"")
-
-    @property
-    def token(self) -> str:
-        """Changes with every registered memory."""
-        return self._file.token
 
     def record(
         self, memories: Iterable[NewMemory], project: str = "", *, folder: str = "", before: str | None = None
@@ -110,13 +105,13 @@ class AuthoredMemories:
             line = {"memory": memory.id, "text": author_digest(memory.text), "whole": whole, "kind": kind, "at": at}
             lines.append(line | {name: value for name, value in optional.items() if value})
         if lines:
-            self._file.append(lines)
+            self.append(lines)
 
     def find_same(self, memory: NewMemory) -> dict[str, AuthoredText]:
         """Return the memories written here with the same letters and digits and the same anchor, by id, oldest first."""
         whole, same = _whole_digest(memory.text), (_whole_digest(memory.text), _anchor_digest(_to_anchor(memory)), ())
         try:
-            if whole.encode() not in self._file.path.read_bytes():  # parsing a long registry takes time
+            if whole.encode() not in self.path.read_bytes():  # parsing a long registry takes time
                 return {}
         except OSError:
             return {}
@@ -160,10 +155,10 @@ class AuthoredMemories:
         self._lookups += 1
         if self._lookups > _MAX_SINGLE_LOOKUPS or not memory:
             return self.all().get(memory)
-        stamp, (known_stamp, data) = self._file.stamp(), self._content
+        stamp, (known_stamp, data) = self.stamp(), self._content
         if known_stamp != stamp:
             try:
-                data = self._file.path.read_bytes()
+                data = self.path.read_bytes()
             except OSError:
                 return self.all().get(memory)
             self._content = (stamp, data)
@@ -180,7 +175,7 @@ class AuthoredMemories:
         """Return everything that is registered, by memory id."""
         with self._lock:
             self._content = (None, b"")
-            return self._file.folded(dict)
+            return self.folded(dict)
 
 
 def author_digest(text: str) -> str:

@@ -111,16 +111,11 @@ class MemoryDates(Struct, frozen=True):
         )
 
 
-class MemoryDateTable:
+class MemoryDateTable(AppendLog[MemoryDates]):
     """Dates of one tenant's memories, by memory id."""
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendLog(path, lambda entry: convert(entry, MemoryDates), is_optional=True)
-
-    @property
-    def token(self) -> str:
-        """Changes with every recorded date."""
-        return self._file.token
+        super().__init__(path, lambda entry: convert(entry, MemoryDates), is_optional=True)
 
     def dates(self) -> Mapping[str, MemoryDates]:
         def merge(lines: Iterable[MemoryDates]) -> dict[str, MemoryDates]:
@@ -129,14 +124,14 @@ class MemoryDateTable:
                 days[line.memory] = line.merged_over(days.get(line.memory, MemoryDates(line.memory)))
             return days
 
-        return self._file.folded(merge)
+        return self.folded(merge)
 
     def record(self, days: MemoryDates) -> None:
         """Record dates; they are on disk when this returns."""
         fields = {"memory": days.memory, "at": datetime.now(UTC).isoformat(timespec="seconds")}
         more: dict[str, str | bool | None] = {"expires": days.expires, "review_after": days.review_after}
         more |= {"reviewed": days.reviewed or None, "at_start": days.at_start}
-        self._file.append([fields | {name: value for name, value in more.items() if value is not None}])
+        self.append([fields | {name: value for name, value in more.items() if value is not None}])
 
     def due(self, today: str) -> list[str]:
         """Return the ids of memories due for review, the longest due first."""
@@ -165,16 +160,11 @@ class Judgement(Struct, frozen=True):
     """The agent that judged; it does not lower a memory of the user's own."""
 
 
-class Feedback:
+class Feedback(AppendLog[Judgement]):
     """The judgements of one tenant."""
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendLog(path, lambda entry: convert(entry, Judgement), is_optional=True)
-
-    @property
-    def token(self) -> str:
-        """Changes with every judgement."""
-        return self._file.token
+        super().__init__(path, lambda entry: convert(entry, Judgement), is_optional=True)
 
     def judgements(self) -> Mapping[str, Mapping[str, Judgement]]:
         """Return the current judgements, by question and memory key."""
@@ -185,7 +175,7 @@ class Feedback:
                 judged.setdefault(line.query, {})[line.key] = line
             return judged
 
-        return self._file.folded(group)
+        return self.folded(group)
 
     def record(self, query: str, stored: StoredChunk, relevance: str, by: str = "") -> tuple[Judgement, bool]:
         """Record a judgement; return it and whether it is new."""
@@ -196,7 +186,7 @@ class Feedback:
         previous = self.judgements().get(judgement.query, {}).get(judgement.key)
         if previous is not None and previous.relevance == relevance and (by or not previous.by):
             return previous, False
-        self._file.append([asdict(judgement)])
+        self.append([asdict(judgement)])
         return judgement, True
 
 
@@ -243,9 +233,7 @@ class _TenantState:
         return self._links[1]
 
 
-@lru_cache(maxsize=64)
-def tenant_state(folder: Path) -> _TenantState:
-    return _TenantState(folder)
+tenant_state = lru_cache(maxsize=64)(_TenantState)
 
 
 class SupersessionIndex:

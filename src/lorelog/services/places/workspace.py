@@ -207,14 +207,11 @@ GITIGNORE_TEXT = (
 def ignore_folder(folder: str) -> None:
     """Write a `.gitignore` that keeps a folder out of commits, unless there is one."""
     try:  # no look before: another process may create it in between
-        with open(os.path.join(folder, ".gitignore"), "x", encoding="utf-8", opener=_open_private) as file:
+        path = os.path.join(folder, ".gitignore")
+        with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(GITIGNORE_TEXT)
     except FileExistsError:
         return
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def create_project_folder(directory: str) -> str:
@@ -376,15 +373,9 @@ def read_revision(home: str, tenant_folder: str) -> Mapping[str, str]:
 def _stamps(files: Iterable[str]) -> Iterable[str]:
     for file in files:
         yield _stamp(file)
-        if file.endswith("/deliveries"):
-            yield _newest(file)
-
-
-def _newest(folder: str) -> str:
-    """Return the time of the last change of any file in a folder: a session appends to the file it has."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        return f"{max((entry.stat().st_mtime_ns for entry in entries), default=0):x}"
-    return ""
+        if file.endswith("/deliveries"):  # the last change of any file in it: a session appends to the file it has
+            with suppress(OSError), os.scandir(file) as entries:
+                yield f"{max((entry.stat().st_mtime_ns for entry in entries), default=0):x}"
 
 
 def _stamp(path: str) -> str:

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
+from lorelog.core.ports import batches_of
 from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, signed_bytes
 from lorelog.ingest.importers.source import ImportedEntry
@@ -149,7 +150,7 @@ class RecordImporter(Struct):
                 if item.draft.kind == "task_start":
                     self._file_ids.add(item.draft.task)
         with self._import_lock():
-            for batch in _batches(read()):
+            for batch in batches_of(read(), _text_size, _BATCH_SIZE, _MAX_BATCH_BYTES):
                 self._import_batch(batch)
         return self._report
 
@@ -291,19 +292,9 @@ def import_lines(
         store.close()
 
 
-def _batches(items: Iterator[exports.ImportItem]) -> Iterator[list[exports.ImportItem]]:
-    """Yield batches, limited by number and size."""
-    batch: list[exports.ImportItem] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        texts = [item.memory.text] if item.memory else map(str, item.draft.fields.values()) if item.draft else ()
-        size += sum(map(len, texts))
-        if len(batch) >= _BATCH_SIZE or size >= _MAX_BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _text_size(item: exports.ImportItem) -> int:
+    texts = [item.memory.text] if item.memory else map(str, item.draft.fields.values()) if item.draft else ()
+    return sum(map(len, texts))
 
 
 def _record_digest(record: RecordDraft | Record) -> bytes:

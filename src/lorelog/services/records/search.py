@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.ports import group_by
 from lorelog.core.query import Filters, Hit, Lane, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
 from lorelog.records.digests import one_line
@@ -257,10 +258,8 @@ class _RecordSearcher:
 
     def rank_tasks(self, hits: Mapping[str, Hit]) -> list[TaskHit]:
         """Return the tasks that pass the filter, best first. Hits are by record."""
-        by_task: dict[str, list[Record]] = {}
-        for record in self._admitted(hits, of_task=True):
-            if record.task:
-                by_task.setdefault(record.task, []).append(record)
+        admitted = (record for record in self._admitted(hits, of_task=True) if record.task)
+        by_task = group_by(admitted, lambda record: record.task)
         profiles = [profile for profile in self._load_profiles(by_task) if self._matches_filter(profile)]
         self._has_left_out |= len(profiles) < len(by_task)
         scores = score_tasks(self._filter.query, profiles)

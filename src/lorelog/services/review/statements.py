@@ -80,7 +80,9 @@ class StatementSource(Struct, frozen=True, kw_only=True):
         for stored, anchor in self._open_entries(projects, filed):
             if only is not None and anchor.memory not in only:
                 continue
-            conversation = (self._transcript(stored, anchor) if in_full else "", anchor.session)
+            is_here = in_full and anchor.transcript and "://" not in anchor.transcript
+            transcript = self.access.resolve(stored, anchor.transcript, anchor.session) if is_here else ""
+            conversation = (transcript, anchor.session)
             if conversation not in words:
                 words[conversation] = self._read_words(*conversation)
             text, before, host = words[conversation].get(anchor.memory) or (
@@ -108,10 +110,6 @@ class StatementSource(Struct, frozen=True, kw_only=True):
                 continue
             if self.lifecycle.is_shown(stored) and self.ownership.is_own(stored.chunk, memory_body(stored)):
                 yield stored, anchor
-
-    def _transcript(self, stored: StoredChunk, anchor: Anchor) -> str:
-        is_local = anchor.transcript and "://" not in anchor.transcript
-        return self.access.resolve(stored, anchor.transcript, anchor.session) if is_local else ""
 
     def _read_words(self, path: str, session: str) -> dict[str, tuple[str, str, str]]:
         """Return the words of a conversation, what was before them, and its host, by the ids of their entries."""

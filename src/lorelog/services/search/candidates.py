@@ -110,7 +110,9 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
             support = _find_support(store, None, _look_around(store, lexical, ()), lexical, {})
             standing = _find_standing(store, question, options.filters)
             ranked = fuse_convex(_join(lexical, standing.lexical), (), {}, LaneMix(0.0, LANES_WEIGHT), support)
-            priors = standing.priors(_coverage(rarity, max(map(_SCORE, lexical), default=0.0)), _shares(lexical))
+            best = max(map(_SCORE, lexical), default=0.0)
+            shares = {found.key: found.score / best for found in lexical} if best > 0.0 else {}
+            priors = standing.priors(_coverage(rarity, best), shares)
             ranked = standing.raise_in(ranked, priors)
             ranked = _weigh_entry_sizes(store, ranked, options.k)
             return CandidateSet(ranked, rarity, lexical, priors=priors)
@@ -166,12 +168,6 @@ class _Standing(Struct, frozen=True):
             lambda key: priors.get(key, 0.0),
             lambda key: (ScorePart("standing", priors[key], notes[self.keys[key]]),) if key in priors else (),
         )
-
-
-def _shares(lane: Sequence[Candidate]) -> dict[ChunkKey, float]:
-    """Return the scores of a lane as shares of its best."""
-    best = max(map(_SCORE, lane), default=0.0)
-    return {found.key: found.score / best for found in lane} if best > 0.0 else {}
 
 
 def _height_shares(

@@ -191,10 +191,9 @@ def _memory_key(hit: Hit) -> str:
 
 def _to_recalled_memory(hit: Hit) -> RecalledMemory:
     text = hit.snippet if len(hit.snippet) <= MAX_TEXT_CHARS else hit.snippet[: MAX_TEXT_CHARS - 1] + "…"
-    own = hit.anchor.origin if hit.anchor is not None else ""
-    origin = own if own in FOREIGN_ORIGINS else ""
+    origin = hit.origin if hit.origin in FOREIGN_ORIGINS else ""
     if hit.trust.tainted:
-        origin = own if own in UNTRUSTED_ORIGINS else "foreign"
+        origin = hit.origin if hit.origin in UNTRUSTED_ORIGINS else "foreign"
     # A record is cited by its id: its page in the index is of no use to an agent.
     is_record = hit.trust.tier in {TrustTier.CANONICAL, TrustTier.VERIFIED} and bool(hit.grounding)
     return RecalledMemory(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -179,11 +179,6 @@ class StandingMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if its entry was changed outside lorelog since: the last wording stands until the user answers."""
     named: tuple[str, ...] = ()
     """Phrases of which one must stand in a prompt that brings it."""
-
-    def cue_entry(self) -> dict[str, Any]:
-        """Return what the table of cues holds about it."""
-        known = msgspec.to_builtins(self)
-        return {name: known[name] for name in _CUE_FIELDS if name in known}
 
 
 def _name_phrases(source: DeliverySource, memories: Sequence[StandingMemory]) -> list[StandingMemory]:
@@ -437,7 +432,8 @@ def _encode_standing(memory: StandingMemory) -> str:
 @lru_cache(maxsize=MAX_MEMORIES)
 def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
     """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
-    cues, entry = read_cues(memory.cues), memory.cue_entry()
+    cues, known = read_cues(memory.cues), msgspec.to_builtins(memory)
+    entry = {name: known[name] for name in _CUE_FIELDS if name in known}
     if memory.reason:
         # Where and what: a filed rule about commits of some files is about neither all commits nor all that is done with them.
         kinds = {cue.kind for cue in cues}

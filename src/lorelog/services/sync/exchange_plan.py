@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from lorelog.core.errors import StoreDamaged, plural
+from lorelog.core.ports import group_by
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import is_iso_date
 from lorelog.light.guard_check import parse_event
@@ -610,10 +611,7 @@ def _is_guard_event(values: Mapping[str, Any]) -> bool:
 
 
 def _by_file(entries: Iterable[merge.SyncEntry]) -> dict[str, list[merge.SyncEntry]]:
-    files: dict[str, list[merge.SyncEntry]] = {}
-    for entry in sorted(entries, key=lambda entry: entry.order):
-        files.setdefault(entry.file, []).append(entry)
-    return files
+    return group_by(sorted(entries, key=lambda entry: entry.order), lambda entry: entry.file)
 
 
 def _join(lines: Iterable[str]) -> bytes:

@@ -16,6 +16,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from lorelog.core.ports import group_by
 from lorelog.light.shell_command import split_command
 from lorelog.services.traces.tables import TURN, TracedCall, TraceFilter, TraceTables
 
@@ -72,11 +73,8 @@ class _Failure(Struct, frozen=True):
 
 def find_remedies(calls: Iterable[TracedCall]) -> list[Remedy]:
     """Return the shapes that keep failing and have a remedy, most frequent first. `calls` are in order of time."""
-    by_session: dict[str, list[TracedCall]] = {}
-    for call in calls:
-        if call.failed and _CANCELLED in call.error[:100]:
-            continue
-        by_session.setdefault(call.session, []).append(call)
+    finished = (call for call in calls if not (call.failed and _CANCELLED in call.error[:100]))
+    by_session = group_by(finished, lambda call: call.session)
     passed: Counter[str] = Counter()
     failures: list[_Failure] = []
     for session in by_session.values():

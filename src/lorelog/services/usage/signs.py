@@ -52,7 +52,9 @@ def note_usage(deliveries_folder: Path, host: str, session: str, turns: Sequence
     if not deliveries or not turns:
         return {}
     known = _KnownUsage(used_file(log))
-    texts = _standing_texts(Path(cache_folder(deliveries_folder.parent)) / "delivery")
+    files = sorted((Path(cache_folder(deliveries_folder.parent)) / "delivery").glob("*.standing.jsonl"))
+    lines = (line for file in files for line in read_lines(str(file)))
+    texts = {line["id"]: line["text"] for line in lines if isinstance(line.get("text"), str) and line.get("id")}
     conversation = _Conversation(turns)
     found: dict[str, str] = {}
     for delivery in deliveries:
@@ -67,11 +69,6 @@ def note_usage(deliveries_folder: Path, host: str, session: str, turns: Sequence
     with suppress(OSError):
         known.save()
     return found
-
-
-def _standing_texts(folder: Path) -> dict[str, str]:
-    lines = (line for file in sorted(folder.glob("*.standing.jsonl")) for line in read_lines(str(file)))
-    return {line["id"]: line["text"] for line in lines if isinstance(line.get("text"), str) and line.get("id")}
 
 
 class _KnownUsage:

@@ -241,18 +241,16 @@ class CatalogReader:
         return [(chunk, chunk.chunk.anchor) for chunk in chunks if chunk.chunk.anchor is not None]
 
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
-        return self._vectors(self.space, keys)
+        space = self.space
+        slots = self._slots(space, keys)
+        found = vector_file.find_space(self.database, space)
+        vectors = vector_file.read_vectors(self.database, found, list(slots.values()))
+        return {row: vector for row, vector in zip(slots, vectors, strict=True) if vector is not None}
 
     def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
         space = self.space
         file = vector_file.open_file(self.database, vector_file.find_space(self.database, space))
         return [] if file is None else file.stored_bytes(list(self._slots(space, keys).values()))
-
-    def _vectors(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
-        slots = self._slots(space, keys)
-        found = vector_file.find_space(self.database, space)
-        vectors = vector_file.read_vectors(self.database, found, list(slots.values()))
-        return {row: vector for row, vector in zip(slots, vectors, strict=True) if vector is not None}
 
     def _slots(self, space: str, keys: Sequence[ChunkKey]) -> dict[ChunkKey, int]:
         # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
-from lorelog.core.ports import Supersession, Vector
+from lorelog.core.ports import Supersession, Vector, group_by
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, run_parallel
 from lorelog.stores.milvus.schema import (
@@ -349,9 +349,7 @@ class PeerRegistry:
         rows = self.collections.read(
             self.name, f"home != {quote(home)} and row >= 0", ["home", "row", "text", "heading", "heading_level"]
         )
-        by_home: dict[str, list[Row]] = {}
-        for row in rows:
-            by_home.setdefault(row["home"], []).append(row)
+        by_home: dict[str, list[Row]] = group_by(rows, lambda row: row["home"])
         peers = (self._parse_peer(peer_home, peer_rows) for peer_home, peer_rows in sorted(by_home.items()))
         return [peer for peer in peers if peer is not None]
 
