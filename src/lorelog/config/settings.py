@@ -226,7 +226,6 @@ class Settings(Struct, frozen=True):
         return self._fill(kind, _PLAIN_SECTIONS[kind])
 
     def tenant(self) -> str:
-        """Return the tenant whose memories are used."""
         return self.text("scope.tenant")
 
     def roots(self) -> tuple[str, ...]:
@@ -328,7 +327,6 @@ class Settings(Struct, frozen=True):
         )
 
     def spend_options(self) -> SpendOptions:
-        """Return the daily token limits of language models."""
         limits = self.value("summarize.daily_tokens"), self.value("llm.daily_tokens")
         return SpendOptions(*cast("tuple[int, int]", limits))
 

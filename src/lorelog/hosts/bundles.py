@@ -118,7 +118,6 @@ def hook_groups(host: str, command: str = COMMAND) -> dict[str, list[dict[str, A
 
 
 def mcp_server(command: str = COMMAND) -> dict[str, Any]:
-    """Return the host's configuration of our MCP server."""
     return {"command": command, "args": ["mcp"]}
 
 
@@ -169,7 +168,6 @@ def _claude_files(command: str) -> dict[str, str]:
 
 
 def _package(host: str, **more: Any) -> str:
-    """Return the package.json of a plugin in TypeScript."""
     return _render_json(_MANIFEST | {"name": f"{NAME}-{host}", "license": "Apache-2.0", "type": "module", **more})
 
 

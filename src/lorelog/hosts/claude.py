@@ -29,7 +29,6 @@ answer = claude_answer(MOMENTS)
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return a payload's fields under their names in the spool."""
     return event_fields(
         payload,
         text_field(payload, "session_id") or environment.get("CLAUDE_CODE_SESSION_ID", "")[:512],

@@ -28,7 +28,6 @@ _END_EVENTS = {moment: event for event, moment in MOMENTS.items() if moment in {
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return a payload's fields under their names in the spool."""
     session, time = text_field(payload, "sessionId"), payload.get("timestamp")
     home = path_field(environment, "HOME")
     root = path_field(environment, "COPILOT_HOME") or (f"{home}/.copilot" if home else "")

@@ -27,7 +27,6 @@ _ANSWERED_EVENTS = {"session-start": "SessionStart", "prompt": "BeforeAgent", "t
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return a payload's fields under their names in the spool."""
     session = text_field(payload, "session_id") or text_field(environment, "GEMINI_SESSION_ID")
     return event_fields(payload, session, path_field(payload, "cwd") or path_field(environment, "GEMINI_CWD"))
 

@@ -32,7 +32,6 @@ answer, read_tool_call = opencode.answer, opencode.read_tool_call  # both plugin
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return a payload's fields under their names in the spool."""
     given = payload.get("transcript")
     entries = given[:16] if isinstance(given, list) else [given]
     candidates = [*filter(None, (path_field({"transcript": entry}, "transcript") for entry in entries))]

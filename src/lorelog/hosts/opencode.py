@@ -25,7 +25,6 @@ MOMENTS = {
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return a payload's fields under their names in the spool."""
     data, home = path_field(environment, "XDG_DATA_HOME"), path_field(environment, "HOME")
     data = data or (home and f"{home}/.local/share")
     return event_fields(

@@ -20,7 +20,7 @@ from lorelog.operations.operation import (
     SparseReply,
     reply_from,
 )
-from lorelog.operations.records import ID_PREFIX_HINT, RECORD_ATTRIBUTES, TASK_HELP
+from lorelog.operations.records import ID_PREFIX_HINT, TASK_HELP, record_fields
 from lorelog.operations.requests import (
     Name,
     NonEmptyId,
@@ -377,34 +377,21 @@ class VerifyReply(OperationReply, frozen=True, kw_only=True):
 
 
 def artifact_info(rated: RatedRecord) -> ArtifactInfo:
-    record = rated.record
-    attributes: dict[str, Any] = {
-        "artifact_id": record.id,
-        "artifact_kind": record.kind,
-        "at": record.at,
-        "signed": rated.signed,
-        "trust": rated.trust,
-        "project": record.project,
-        "writer": record.agent,
-        **{name: getattr(record, attribute) for name, attribute in RECORD_ATTRIBUTES.items()},
-    }
-    fields = {name: value for name, value in record.fields.items() if value not in ("", [], {})}
+    fields = {name: value for name, value in rated.record.fields.items() if value not in ("", [], {})}
+    attributes = record_fields(rated.record, ArtifactInfo) | {"signed": rated.signed, "trust": rated.trust}
     return ArtifactInfo(**(fields | attributes))  # the ledger's own attributes win over fields
 
 
 def task_info(task: Task, **changed: Any) -> TaskInfo:
-    """Return a task under its JSON names."""
     return reply_from(task, TaskInfo, task_id=task.id, writer=task.agent, parent_task_id=task.parent, **changed)
 
 
 def run_info(run: ToolRun, **changed: Any) -> RunInfo:
-    """Return a tool run under its JSON names."""
     names = {"artifact_id": run.id, "writer": run.agent, "tool_name": run.tool, "finish_artifact_id": run.finish}
     return reply_from(run, RunInfo, **names, **changed)
 
 
 def task_hit_info(hit: TaskHit) -> TaskHitInfo:
-    """Return a task that matches a search."""
     return reply_from(
         hit.task,
         TaskHitInfo,
@@ -413,11 +400,7 @@ def task_hit_info(hit: TaskHit) -> TaskHitInfo:
         relevance=hit.relevance,
         matched=tuple(
             reply_from(
-                match,
-                RecordMatchInfo,
-                artifact_id=match.rated.record.id,
-                artifact_kind=match.rated.record.kind,
-                trust=match.rated.trust,
+                match, RecordMatchInfo, **record_fields(match.rated.record, RecordMatchInfo), trust=match.rated.trust
             )
             for match in hit.matches
         ),
@@ -429,14 +412,11 @@ def task_hit_info(hit: TaskHit) -> TaskHitInfo:
 
 def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
     """Return a record that matches a search, with all its fields if `in_full`."""
-    record, trust = hit.rated.record, hit.rated.trust
+    trust = hit.rated.trust
     return reply_from(
         hit,
         ArtifactHitInfo,
-        artifact_id=record.id,
-        artifact_kind=record.kind,
-        task_id=record.task,
-        thread_id=record.thread,
+        **record_fields(hit.rated.record, ArtifactHitInfo),
         artifact=artifact_info(hit.rated) if in_full else None,
         trust=trust,
         verification_hint=trust.verification_hint,
@@ -574,21 +554,15 @@ def _fit_artifact_hits(
 def _record_filter(engine: Engine, request: TaskSearchRequest | ArtifactSearchRequest) -> RecordFilter:
     for kind in request.kinds:
         check_kind(kind)
+    visible = None if request.all_projects or engine.defaults.all_projects else engine.records().projects
     changed = {
         "since": parse_past_day(request.since),
         "until": parse_past_day(request.until),
         "trust": TrustFilter(request.trust),
-        "projects": _projects_in_scope(engine, request.projects, all_projects=request.all_projects),
+        "projects": visible if request.projects is None else tuple(request.projects),
         **{attribute: getattr(request, name) for attribute, name in _FILTER_NAMES.items()},
     }
     return resolve_filter_ids(engine.records().records.tables(), reply_from(request, RecordFilter, **changed))
-
-
-def _projects_in_scope(engine: Engine, projects: Sequence[str] | None, *, all_projects: bool) -> tuple[str, ...] | None:
-    """Return the projects to search: the given ones, those visible from this one, or None for all."""
-    if projects is not None:
-        return tuple(projects)
-    return None if all_projects or engine.defaults.all_projects else engine.records().projects
 
 
 def _distinct_parts(artifacts: list[RatedRecord], field: str) -> list[dict[str, Any]]:

@@ -90,7 +90,6 @@ def describe_operation(operation: Operation[Any, Any]) -> Json:
 
 
 def describe_all() -> list[Json]:
-    """Return the descriptions of all operations."""
     return [describe_operation(operation) for operation in all_operations().values()]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -139,7 +138,7 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
         kind=request.kind,
         since=parse_past_day(request.since),
     )
-    found = list_deliveries(deliveries_folder(engine), filters)
+    found = list_deliveries(engine.place.tenant_folder / "deliveries", filters)
     memories = _MemoryLookup(engine)
 
     def shown(delivery: Delivery) -> Iterator[DeliveredMemoryInfo]:
@@ -172,7 +171,7 @@ def balance(engine: Engine, request: BalanceRequest, call: RequestContext) -> Ba
     for guard in GuardLog(engine.place.tenant_folder / "guards.jsonl").all():
         dismissals[guard.memory] = dismissals.get(guard.memory, 0) + guard.dismissals
     found = []
-    for identity, usage in memory_usage(deliveries_folder(engine)).items():
+    for identity, usage in memory_usage(engine.place.tenant_folder / "deliveries").items():
         reply = memories[identity] if projects is None or usage.project in projects else GetReply()
         if reply.memory is None or reply.lifecycle.superseded_by or reply.lifecycle.expired:
             continue
@@ -202,11 +201,6 @@ def balance(engine: Engine, request: BalanceRequest, call: RequestContext) -> Ba
         sinking=len(sinking),
         sinking_delivered=sum(memory.delivered for memory in sinking),
     )
-
-
-def deliveries_folder(engine: Engine) -> Path:
-    """Return the folder of a tenant's log of deliveries."""
-    return engine.place.tenant_folder / "deliveries"
 
 
 class _MemoryLookup(dict[str, GetReply]):

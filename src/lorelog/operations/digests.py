@@ -24,7 +24,7 @@ from lorelog.operations.operation import (
     SparseReply,
     reply_from,
 )
-from lorelog.operations.records import ID_PREFIX_HINT, TASK_HELP
+from lorelog.operations.records import ID_PREFIX_HINT, TASK_HELP, record_fields
 from lorelog.operations.requests import NonEmptyId, OperationRequest, ScopedRequest, about
 from lorelog.records.digests import Digest, DigestItem, DigestLine, DigestRole, build_brief, build_library
 from lorelog.records.tables import RelatedProject, Task
@@ -297,41 +297,23 @@ def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> Libra
 
 
 def item_info(item: DigestItem) -> DigestItemInfo:
-    """Return an entry of a library under its JSON names."""
-    record = item.record
-    return reply_from(
-        item,
-        DigestItemInfo,
-        artifact_id=record.id,
-        artifact_kind=record.kind,
-        task_id=record.task,
-        project=record.project,
-        writer=record.agent,
-        at=record.at,
-        origin=record.origin,
-        supports_claim=record.supports_claim,
-    )
+    return reply_from(item, DigestItemInfo, **record_fields(item.record, DigestItemInfo))
 
 
-def digest_info(digest: Digest) -> DigestInfo:
-    """Return a digest under its JSON names."""
-    return reply_from(
+def _digest_parts(engine: Engine, digest: Digest) -> dict[str, Any]:
+    trust = digest.trust
+    artifact = reply_from(
         digest,
         DigestInfo,
         artifact_id=digest.id,
         artifact_kind="digest",
         artifact_role=str(digest.role),
         status="generated",
-        lines=tuple(digest.lines),
-        related_artifact_ids=tuple(digest.records),
+        related_artifact_ids=digest.records,
         content_hash=digest.hash,
     )
-
-
-def _digest_parts(engine: Engine, digest: Digest) -> dict[str, Any]:
-    trust = digest.trust
     return {
-        "artifact": digest_info(digest),
+        "artifact": artifact,
         "trust": trust,
         "grounding_refs": find_grounding(engine.records().records, digest),
         "verification_hint": trust.verification_hint,

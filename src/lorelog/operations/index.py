@@ -92,7 +92,6 @@ class ResetReply(OperationReply, frozen=True, kw_only=True):
 
 @shows_as_json(RootStatus, RootJson)
 def root_json(status: RootStatus) -> RootJson:
-    """Return an indexed root."""
     return reply_from(status.root, RootJson, exists=status.exists, documents=status.documents)
 
 

@@ -199,13 +199,15 @@ else:
     CostGroups = Sequence[CostGroup]
 
 
+_Since = Annotated[
+    Day, about("From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m.", min_length=1, max_length=40)
+]
+
+
 class CostRequest(OperationRequest, frozen=True):
     """The days to report, and how to group calls."""
 
-    since: Annotated[
-        Day,
-        about("From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m.", min_length=1, max_length=40),
-    ] = "7d"
+    since: _Since = "7d"
     by: Annotated[
         CostGroups,
         about("Group calls by these; by day, purpose and project if none are given.", max_length=4),
@@ -215,10 +217,7 @@ class CostRequest(OperationRequest, frozen=True):
 class GrowthRequest(ScopedRequest, frozen=True):
     """The days to report."""
 
-    since: Annotated[
-        Day,
-        about("From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m.", min_length=1, max_length=40),
-    ] = "1y"
+    since: _Since = "1y"
 
 
 class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from lorelog.core.caller import checked_origin
 from lorelog.core.document import Document, StoredChunk
@@ -198,25 +198,14 @@ class AddBatchReply(ReplyItems[AddReply], OperationReply, frozen=True, kw_only=T
 
 @shows_as_json(ExpandReply, ExpandJson)
 def expand_json(reply: ExpandReply) -> ExpandJson:
-    """Return an expanded section."""
     location = TranscriptLocationInfo(
         address=reply.transcript, exists=reply.transcript_exists, tokens=reply.transcript_tokens
     )
-    return reply_from(
-        chunk_json(reply.chunk, reply.lifecycle),
-        ExpandJson,
-        content=reply.content,
-        start_line=reply.start_line,
-        end_line=reply.end_line,
-        tokens=reply.tokens,
-        transcript=location if reply.transcript else None,
-        covered=reply.covered,
-        covers=reply.covers,
-        derived_cues=reply.derived_cues,
-        trust=reply.trust,
-        freshness=reply.verdict,
-        notes=reply.notes,
-    )
+    chunk = asdict(chunk_json(reply.chunk, reply.lifecycle))
+    for name in ("content", "start_line", "end_line"):  # the section's own
+        del chunk[name]
+    transcript = location if reply.transcript else None
+    return reply_from(reply, ExpandJson, **chunk, transcript=transcript, freshness=reply.verdict)
 
 
 @shows_as_json(GetReply, GetJson)
@@ -236,13 +225,8 @@ def get_json(reply: GetReply) -> GetJson:
 
 @shows_as_json(ListReply, ListJson)
 def list_json(reply: ListReply) -> ListJson:
-    """Return documents or memories."""
-    return ListJson(
-        documents=tuple(map(document_json, reply.documents)),
-        memories=tuple(chunk_json(memory, reply.lifecycles.get(memory.id)) for memory in reply.memories),
-        more=reply.more,
-        notes=reply.notes,
-    )
+    memories = tuple(chunk_json(memory, reply.lifecycles.get(memory.id)) for memory in reply.memories)
+    return reply_from(reply, ListJson, documents=tuple(map(document_json, reply.documents)), memories=memories)
 
 
 @shows_as_json(StoredChunk, ChunkJson)
@@ -261,7 +245,6 @@ def chunk_json(stored: StoredChunk, lifecycle: LifecycleState | None = None) -> 
 
 @shows_as_json(Document, DocumentJson)
 def document_json(document: Document) -> DocumentJson:
-    """Return a document as list shows it."""
     return reply_from(document, DocumentJson, chunks=document.chunk_count, bytes=document.stamp.size)
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta, structs
 
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import NotFound
-from lorelog.core.record import RecordDraft, Trust
+from lorelog.core.record import Record, RecordDraft, Trust
 from lorelog.engine import Engine
 from lorelog.operations.operation import (
     Handler,
@@ -20,26 +20,12 @@ from lorelog.operations.operation import (
     ShellCommand,
 )
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, Text, about
-from lorelog.records.kinds import FIELDS
-from lorelog.services.records.writer import WrittenRecord
+from lorelog.records.kinds import FIELDS, KINDS
 
 OPERATIONS = OperationFamily()
 _Texts = Annotated[Sequence[Text], Meta(max_length=1000)]
 _Parts = Annotated[Sequence[dict[str, Text]], Meta(max_length=1000)]
 _MetricValue = str | float | dict[str, Any]
-RecordKind = Literal[
-    "task_start",
-    "task_progress",
-    "run_start",
-    "run_finish",
-    "evidence",
-    "review",
-    "revision",
-    "verification",
-    "decision",
-    "task_finish",
-    "wiki_page",
-]
 ID_PREFIX_HINT = " A unique prefix is enough."
 TASK_HELP = "id of the task, or its first characters (default: the task in progress)"
 RECORD_ATTRIBUTES = {
@@ -55,6 +41,13 @@ RECORD_ATTRIBUTES = {
 }
 """Fields of requests and replies that are attributes of the record and not among its `fields`."""
 _REQUEST_ATTRIBUTES = {**RECORD_ATTRIBUTES, "run_id": "reply_to"}
+_REPLY_ATTRIBUTES = RECORD_ATTRIBUTES | {
+    "artifact_id": "id",
+    "artifact_kind": "kind",
+    "writer": "agent",
+    "at": "at",
+    "project": "project",
+}
 _FIELD_ALIASES = {"failed_attempts": "what_failed", "notes": "summary"}
 """memd's names of record fields that are stored under another name."""
 _CALL_FIELDS = frozenset({"project", "tenant", "writer", "artifact_kind", "to_global"})
@@ -67,8 +60,6 @@ def _field_description(name: str) -> Meta:
 
 
 class _RecordRequest(OperationRequest, frozen=True, kw_only=True):
-    """Fields of every record: its writer, origin and subjects."""
-
     writer: Annotated[Name | None, about("The writer; the signing identity or records.writer if not given.")] = None
     session_id: Annotated[Name, about("The session it was written in.")] = ""
     origin: Annotated[
@@ -167,8 +158,6 @@ class TaskFinishRequest(_OutcomeRequest, frozen=True):
 
 
 class _ArtifactRequest(_OutcomeRequest, frozen=True, kw_only=True):
-    """Fields of a record of any kind."""
-
     task_id: Annotated[
         Name,
         about("The task; that of the record it replies to if not given. A decision needs none." + ID_PREFIX_HINT),
@@ -226,7 +215,7 @@ class _ArtifactRequest(_OutcomeRequest, frozen=True, kw_only=True):
 class ArtifactCreateRequest(_ArtifactRequest, frozen=True):
     """A record of any kind."""
 
-    artifact_kind: Annotated[NonEmptyId, about(f"One of {', '.join(RecordKind.__args__)}. Digests cannot be written.")]
+    artifact_kind: Annotated[NonEmptyId, about(f"One of {', '.join(KINDS)}. Digests cannot be written.")]
     content: Annotated[Text, about("The text of a page, in Markdown; only for a wiki_page.")] = ""
 
 
@@ -264,15 +253,10 @@ class WrittenArtifact(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def written_artifact(written: WrittenRecord) -> WrittenArtifact:
-    record = written.record
-    return WrittenArtifact(
-        task_id=record.task,
-        artifact_id=record.id,
-        thread_id=record.thread,
-        trust=written.rated.trust,
-        notes=tuple(written.notes),
-    )
+def record_fields(record: Record, reply: type[OperationReply]) -> dict[str, Any]:
+    """Return the attributes of a record that a reply has, under their JSON names."""
+    names = _REPLY_ATTRIBUTES.keys() & set(reply.__struct_fields__)
+    return {name: getattr(record, _REPLY_ATTRIBUTES[name]) for name in names}
 
 
 def _offer_record_fields(command: ShellCommand) -> ShellCommand:
@@ -464,4 +448,5 @@ def _write_record(engine: Engine, kind: str, request: OperationRequest, call: Re
     }
     draft = RecordDraft(kind, fields=fields, **attributes)
     written = append_record(engine.records(), draft, agent=values["writer"], to_global=values.get("to_global", False))
-    return written_artifact(written)
+    fields = record_fields(written.record, WrittenArtifact)
+    return WrittenArtifact(**fields, trust=written.rated.trust, notes=tuple(written.notes))

@@ -21,7 +21,7 @@ from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_i
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS, resolve_host
 from lorelog.light.spool import OFF, ON, READ_ONLY, PauseNotes
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import (
     Day,
     EmptyRequest,
@@ -42,7 +42,6 @@ from lorelog.services.sessions.timeline import TimelineSession, build_timeline, 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
-    from lorelog.services.traces.error_history import ErrorHint
 
 OPERATIONS = OperationFamily()
 _PAUSES = {"pause": OFF, "resume": ON}
@@ -312,16 +311,16 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
     text = request.text if request.text.isascii() else request.text.encode("utf-8", "replace").decode()
     patterns = engine.defaults.capture.patterns
     hints = find_error_hints(text, sources, lambda line: redact(line, patterns).text, request.session)
-    return WhyHintReply(hints=tuple(map(_why_hint, hints)))
-
-
-def _why_hint(hint: ErrorHint) -> WhyHint:
-    return WhyHint(
-        id="" if hint.memory is None else hint.memory.chunk.memory or hint.memory.id,
-        sessions=hint.sessions,
-        date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
-        files=hint.files,
-        signature=hint.signature,
+    return WhyHintReply(
+        hints=tuple(
+            reply_from(
+                hint,
+                WhyHint,
+                id="" if hint.memory is None else hint.memory.chunk.memory or hint.memory.id,
+                date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
+            )
+            for hint in hints
+        )
     )
 
 

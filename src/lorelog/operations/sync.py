@@ -104,7 +104,8 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
     """
     engine.place.create()
     folder = SyncFolder(engine.place.tenant_folder)
-    request = structs.replace(request, remote=_absolute(request.remote, call))
+    if request.remote:
+        request = structs.replace(request, remote=absolute_remote(request.remote, call.directory))
     with folder.locked():  # before the settings are read: a sync that has just finished changed them
         if request.remove:
             settings = _find(folder, request.remote)
@@ -158,7 +159,7 @@ def _copy_folder(engine: Engine, settings: SyncSettings) -> Path:
 def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> SyncStatusReply:
     """Show the exchanges of this machine, their projects and what waits; and who wrote a memory. Only `who` uses the network."""
     folder = SyncFolder(engine.place.tenant_folder)
-    chosen = [_find(folder, _absolute(request.remote, call))] if request.remote else folder.all()
+    chosen = [_find(folder, absolute_remote(request.remote, call.directory))] if request.remote else folder.all()
     written_by = ""
     memory = _memory_id(engine, request.who)
     for settings in chosen if request.who else ():
@@ -191,10 +192,6 @@ def _memory_id(engine: Engine, identity: str) -> str:
     except NotFound:
         return identity
     return (stored.chunk.anchor.memory if stored.chunk.anchor else "") or identity
-
-
-def _absolute(remote: str, call: RequestContext) -> str:
-    return absolute_remote(remote, call.directory) if remote else ""
 
 
 def _find(folder: SyncFolder, remote: str) -> SyncSettings:

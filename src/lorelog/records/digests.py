@@ -202,7 +202,6 @@ def strip_control_chars(text: str) -> str:
 
 
 def format_author(record: Record) -> str:
-    """Return a record's writer and day."""
     return f"{one_line(record.agent, 60) or 'nobody'}, {record.at[:10]}"
 
 

@@ -55,7 +55,6 @@ def highlight(text: str, spans: Sequence[Sequence[int]]) -> str:
 
 
 def format_labels(kind: str, tags: Sequence[str]) -> str:
-    """Return a memory's type and tags as printable text."""
     return one_line(" ".join([*([kind] if kind else []), *(f"#{tag}" for tag in tags)]))
 
 

@@ -340,7 +340,6 @@ def _model_option(request: ChatRequest) -> list[str]:
 
 
 def _link_files(source: Path, target: Path, is_wanted: Callable[[str], bool]) -> None:
-    """Link files of a program's home into another one."""
     target.mkdir(parents=True)
     for path in source.iterdir() if source.is_dir() else ():
         if is_wanted(path.name):

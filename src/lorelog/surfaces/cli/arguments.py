@@ -308,7 +308,6 @@ class OptionTable:
         return self
 
     def add_parser(self, name: str, **_: Any) -> OptionTable:
-        """Declare a verb."""
         self._verbs[name] = OptionTable()
         return self._verbs[name]
 

@@ -38,12 +38,19 @@ def call_command(args: argparse.Namespace, *, progress: Progress | None = None, 
     )
 
 
+def call_with_progress(args: argparse.Namespace, **changes: Any) -> Any:
+    """Call the operation of a derived command as `call_command` does, and show its progress."""
+    with progress_bar() as progress:
+        return call_command(args, progress=progress, **changes)
+
+
 def print_reply(args: argparse.Namespace, reply: Json, show: Callable[[Json, argparse.Namespace], object]) -> int:
-    """Print a reply as JSON or with `show`, and return the exit status: 1 if it has problems or is not `ok`."""
+    """Print a reply as JSON, or with `show` and then its notes. Return the exit status: 1 if it has problems or is not `ok`."""
     if args.json:
         print_json(reply)
     else:
         show(reply, args)
+        print_notes(reply)
     has_failed = reply.get("problems") or not reply.get("ok", True) or not reply.get("searchable", True)
     return 1 if has_failed else 0
 
@@ -59,8 +66,9 @@ def print_note(text: str) -> None:
         print(stylize(line, "dim", sys.stderr), file=sys.stderr)
 
 
-def print_notes(reply: Mapping[str, Any]) -> None:
-    for text in reply.get("notes", ()):
+def print_notes(reply: Json) -> None:
+    """Print the notes of a reply to standard error, once: a command that prints them earlier takes them out."""
+    for text in reply.pop("notes", ()):
         print_note(text)
 
 
@@ -76,7 +84,6 @@ def show_fields(reply: Mapping[str, Any], args: argparse.Namespace | None = None
                 print(f"  {_format_item(item)}")
         else:
             print(f"{label}: {_format_item(value)}")
-    print_notes(reply)
 
 
 def _format_item(value: object) -> str:
@@ -112,7 +119,6 @@ def print_problem(path: str, message: str, hint: str) -> None:
 
 
 def print_problems(problems: Iterable[Mapping[str, str]]) -> None:
-    """Print problems with files to standard error."""
     for problem in problems:
         print_problem(problem["path"], problem["message"], problem["hint"])
 
@@ -128,8 +134,9 @@ def call_operation(
     """Call one operation with the common options in `args`, and return its JSON."""
     client = OperationClient(getattr(args, "warm", None), start_daemon=start_daemon)
     variables = setting_variables(args)
+    scope = {name: value for name in ("project", "tenant") if (value := getattr(args, name)) is not None}
     try:
-        return client.call(op, with_scope_flags(args, arguments), progress, environment=variables)
+        return client.call(op, {**arguments, **scope}, progress, environment=variables)
     except ConfigError as error:
         for name in variables:
             key, place, expected = error.message.partition(f" in the environment variable {name}")
@@ -198,12 +205,6 @@ def tell_unresponsive(error: DaemonError) -> None:
     """Say on standard error that a daemon does not answer, if no command has said so yet."""
     if isinstance(error, DaemonUnresponsive) and error.first:
         print(f"{error.message[0].upper()}{error.message[1:]}; working without it.", file=sys.stderr)
-
-
-def with_scope_flags(args: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with --project and --tenant added, if they were given."""
-    flags = {"project": args.project, "tenant": args.tenant}
-    return {**arguments, **{name: value for name, value in flags.items() if value is not None}}
 
 
 def open_own_engine(args: argparse.Namespace) -> Engine:

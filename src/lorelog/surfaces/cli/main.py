@@ -97,7 +97,6 @@ def _with_command(args: Any, name: str, derived: dict[str, Any]) -> Any:
 
 
 def run_command(args: Any) -> int:
-    """Run a command and return its exit status."""
     name = args.command_words.partition(" ")[0]
     run = (
         find_function(args.command_words, "run")

@@ -54,7 +54,6 @@ class CommandParser(argparse.ArgumentParser):
         return parsed
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError."""
         raise UsageError(self._reword(message), hint=f"{self.prog} --help")
 
     def format_help(self) -> str:

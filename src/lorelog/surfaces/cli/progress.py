@@ -78,7 +78,6 @@ class ProgressLines:
         self._printed_at = time.monotonic()
 
     def show(self, stage: str, done: int, total: int) -> None:
-        """Handle one report."""
         if stage.startswith("waiting"):
             self.print_line(self._notices.setdefault(stage, WaitNotice()).text(stage, done))
             return

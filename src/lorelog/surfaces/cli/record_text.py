@@ -51,7 +51,6 @@ def short_record_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def short_id(identity: str) -> str:
-    """Return the first characters of an id."""
     return identity[:_SHORT_ID_CHARS]
 
 
@@ -123,7 +122,6 @@ def format_status(status: str) -> str:
 
 
 def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
-    """Print tasks as a table."""
     ids = short_record_ids(task["task_id"] for task in tasks)
     _print_rows(
         [
@@ -155,7 +153,6 @@ def show_records(records: Sequence[Json]) -> None:
 
 
 def show_task(reply: Json, args: object = None) -> None:
-    """Print a task and its records."""
     task = reply["task"]
     started = f"started by {format_agent(task)} {format_time(task['started_at'])}"
     print("  ".join([stylize(task["task_id"], "cyan"), format_status(task["status"]), started]))
@@ -165,7 +162,6 @@ def show_task(reply: Json, args: object = None) -> None:
 
 
 def show_record(record: Json, writers: Mapping[str, str]) -> None:
-    """Print all fields of a record."""
     head = [stylize(record["artifact_id"], "cyan"), one_line(record["artifact_kind"]), format_status(record["status"])]
     badge = format_badge(record["trust"], writers, signed=record["signed"])
     print("  ".join([*head, format_agent(record), format_time(record["at"]), badge]))
@@ -184,7 +180,6 @@ def show_record(record: Json, writers: Mapping[str, str]) -> None:
 
 
 def show_trust(record: Json, writers: Mapping[str, str]) -> None:
-    """Print why a record is trusted or not."""
     trust = record["trust"]
     print(f"{stylize(record['artifact_id'], 'cyan')}  {format_badge(trust, writers, signed=record['signed'])}")
     print(f"  {format_summary(record)}")
@@ -209,7 +204,7 @@ def show_digest(digest: Json) -> None:
         print(f"  {one_line(line['text'])}  {cited}")
 
 
-def print_record_written(label: str, reply: Mapping[str, Any]) -> None:
+def print_record_written(label: str, reply: Json) -> None:
     """Print the id of a new record, whether its confirmation of another one was counted, and the notes."""
     task = f" of task {short_id(reply['task_id'])}" if reply["task_id"] else ""
     print(f"{label} {short_id(reply['artifact_id'])}{task}")
@@ -221,7 +216,7 @@ def print_record_written(label: str, reply: Mapping[str, Any]) -> None:
         print(f"{stylize('promotion: refused', 'yellow')}, {one_line(reason)}")
         if reason == _NAMELESS_REASON:
             print_note("give your name with --as NAME, or set it once: lorelog config set records.writer NAME")
-    for text in reply["notes"]:
+    for text in reply.pop("notes"):
         if not (reason and reason in text):  # already printed
             print_note(text)
 

@@ -121,7 +121,6 @@ def run_self_test(args: argparse.Namespace) -> int:
 
 
 def run_trials(place: TrialPlace, cycles: int) -> Iterator[TrialReport]:
-    """Yield a report of each trial."""
     written: Written = set()
     yield (report := TrialReport(f"two writers at once, killed {plural(cycles, 'time')}"))
     for cycle in range(cycles):

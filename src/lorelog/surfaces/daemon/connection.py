@@ -330,7 +330,6 @@ class WorkerPool:
                 self._changed.notify()
 
     def queue_length(self) -> int:
-        """Return the number of jobs that wait for a thread."""
         return len(self._queue)
 
     def _work(self) -> None:

@@ -606,7 +606,6 @@ class RequestRouter:
             self._transport.send(connection, {"progress": {"stage": stage, "done": done, "total": total}})
 
     def _finish(self, connection: ClientConnection, job: Job) -> None:
-        """Send the response of a finished job."""
         self._send_progress(connection, job)
         if connection.job is job:
             connection.job = None

@@ -59,7 +59,6 @@ _NO_MEMORY = "lorelog: this session started without its memory (slow machine or 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("host", metavar="HOST", help=f"the calling host: {', '.join(HOSTS)}")
     parser.add_argument("moment", metavar="MOMENT", help=f"the event: {', '.join((*MOMENTS, *TOOL_MOMENTS))}")
 
@@ -318,7 +317,6 @@ def _write_answer(answer: dict[str, Any]) -> None:
 
 
 def _format_error(error: BaseException) -> str:
-    """Return an error's message and hint."""
     if isinstance(error, LorelogError):
         return f"{error.message} ({error.hint})" if error.hint else error.message
     return f"{type(error).__name__}: {error}"

@@ -24,7 +24,6 @@ SUMMARY_WAIT_S = 8.0
 
 
 def answer_summary(host: str, moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Handle one of the two moments."""
     import signal
 
     from lorelog.light.daemon_connection import find_address

@@ -119,7 +119,6 @@ _LOCK_S = 5.0
 
 
 def token_path(home: str) -> str:
-    """Return the path of a home's token file."""
     return f"{DaemonAddress(home).run}/http.token"
 
 

@@ -281,7 +281,6 @@ def _render_turn(turn: JsonMapping, reply: JsonMapping) -> str:
 
 
 def render_add(reply: JsonMapping) -> ToolResult:
-    """Render the location of a new memory."""
     text = f"Remembered in {_format_location(reply)}, id {reply['id'] or reply['memory']}."
     structured: dict[str, Any] = {"id": reply["id"], "memory": reply["memory"], "file": _format_location(reply)}
     notes = list(reply["notes"])

@@ -13,6 +13,7 @@ from lorelog.surfaces.cli.client import (
     OperationClient,
     call_command,
     call_operation,
+    call_with_progress,
     print_note,
     print_notes,
     print_problems,
@@ -211,7 +212,6 @@ def run_agent_context(args: argparse.Namespace) -> int:
     def show(reply: Json, args: argparse.Namespace) -> None:
         if not args.output:
             print(printable(reply["text"]), end="")
-        print_notes(reply)
 
     return print_reply(args, reply, show)
 
@@ -254,7 +254,6 @@ def run_init(args: argparse.Namespace) -> int:
             print(f"{labels[file['change']][args.dry_run]} {short_path(file['path'])}")
         if not reply["files"]:
             print("Nothing to do.")
-        print_notes(reply)
 
     reply = {"project": directory, "dry_run": args.dry_run, "files": files, "notes": notes}
     return print_reply(args, reply, show)
@@ -370,17 +369,11 @@ def run_rules(args: argparse.Namespace) -> int:
       lorelog rules AGENTS.md:112
       lorelog rules 65fcbf6e -n 100
     """
-    return print_reply(args, _call_with_progress(args), show_rules)
+    return print_reply(args, call_with_progress(args), show_rules)
 
 
 def run_guard_test(args: argparse.Namespace) -> int:
-    """Replay a guard over the captured calls."""
-    return print_reply(args, _call_with_progress(args), show_guard_test)
-
-
-def _call_with_progress(args: argparse.Namespace, **changes: Any) -> Any:
-    with progress_bar() as progress:
-        return call_command(args, progress=progress, **changes)
+    return print_reply(args, call_with_progress(args), show_guard_test)
 
 
 def show_rules(reply: Json, args: argparse.Namespace) -> None:
@@ -401,19 +394,16 @@ def show_rules(reply: Json, args: argparse.Namespace) -> None:
         more, lines = len(named) - len(telling), len(reply["rules"]) - len(named)
         counted = f"{more} more name a command or path without forbidding or choosing one, {lines} are not checkable"
         print_note(f"{reply['total']:,} calls; {counted} (--json lists all)")
-    print_notes(reply)
 
 
 def run_guard_add(args: argparse.Namespace) -> int:
-    """Add a guard."""
-
     def show(reply: Json, args: argparse.Namespace) -> None:
         print(_format_guard(reply["guard"]))
         print_notes(reply)
         if reply["guard"]["state"] != "on":
             print(f"It is off; 'lorelog guard enable {reply['guard']['id']}' replays it and switches it on.")
 
-    return print_reply(args, _call_with_progress(args, action="block" if args.block else "warn"), show)
+    return print_reply(args, call_with_progress(args, action="block" if args.block else "warn"), show)
 
 
 def configure_guard_enable(parser: argparse.ArgumentParser) -> None:
@@ -423,8 +413,6 @@ def configure_guard_enable(parser: argparse.ArgumentParser) -> None:
 
 
 def run_guard_enable(args: argparse.Namespace) -> int:
-    """Change the state of a guard."""
-
     def show(reply: Json, args: argparse.Namespace) -> None:
         guard = reply["guard"]
         if "replay" in reply:
@@ -436,7 +424,6 @@ def run_guard_enable(args: argparse.Namespace) -> int:
             "disable": "is off",
         }
         print(f"{guard['id']} {states[args.verb]}.")
-        print_notes(reply)
 
     action = {"action": args.action} if getattr(args, "action", None) else {}
     return print_reply(args, call_command(args, **action), show)
@@ -473,7 +460,6 @@ def _print_calls(calls: Sequence[Json]) -> None:
 
 
 def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
-    """Print the calls that a guard would have hit."""
     _print_calls(replay["hits"])
     left_out = replay["hit_count"] - len(replay["hits"])
     if left_out > 0:

@@ -10,13 +10,13 @@ from lorelog.surfaces.cli.arguments import expand_path, read_text
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
+    call_with_progress,
     confirm,
     open_own_engine,
     print_json,
     print_note,
     print_notes,
     print_reply,
-    progress_bar,
 )
 from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate, without_comments
 
@@ -72,7 +72,6 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
 
 
 def _show_added(reply: Json, args: argparse.Namespace) -> None:
-    """Print where a new memory was written."""
     place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
     verb = "Already remembered" if reply.get("existed") else "Remembered"
     print(f"{verb} in {place}  {reply['id'][:_SHORT_ID_CHARS]}".rstrip())
@@ -84,8 +83,8 @@ def _show_added(reply: Json, args: argparse.Namespace) -> None:
     admission = reply["admission"]
     if admission["expires"]:
         print_note(f"shown until {admission['expires']}: {admission['reason']}")
-    if not reply.get("existed"):
-        print_notes(reply)
+    notes = reply.pop("notes")
+    print_notes({"notes": [] if reply.get("existed") else notes})
 
 
 configure_supersede = configure_add
@@ -188,7 +187,6 @@ def show_delete(reply: Json, args: argparse.Namespace) -> None:
             f"Hidden: {plural(reply['chunks'], 'chunk')} of {short_path(reply['source'])}. The file is unchanged; "
             f"'lorelog restore {reply['id'][:_SHORT_ID_CHARS]}' shows it again, 'lorelog forget' erases it permanently."
         )
-    print_notes(reply)
 
 
 def _describe_memory(args: argparse.Namespace, identity: str) -> str:
@@ -259,7 +257,6 @@ def run_restore(args: argparse.Namespace) -> int:
 
     def show(reply: Json, args: argparse.Namespace) -> None:
         print(f"Restored in {short_path(reply['source'])}.")
-        print_notes(reply)
 
     return print_reply(args, call_operation(args, "memory.restore", {"id": args.id}), show)
 
@@ -413,7 +410,7 @@ def run_forget(args: argparse.Namespace) -> int:
     return print_reply(args, call_command(args, confirm=True, receipt=args.verify or ""), _show_proof)
 
 
-def _show_preview(preview: Mapping[str, Any]) -> None:
+def _show_preview(preview: Json) -> None:
     for entry in preview["entries"][:_MAX_ENTRIES_SHOWN]:
         place = f"{short_path(entry['source'])}:{entry['start_line']}-{entry['end_line']}"
         name = f"{entry['memory'][:13]}  " if entry["memory"] else ""
@@ -460,7 +457,6 @@ def _show_proof(reply: Json, args: argparse.Namespace) -> None:
     _show_rest(reply)
     if reply["receipt"] and not args.verify:
         print_note(f"receipt: {short_path(reply['receipt'])}; 'lorelog forget --verify last' searches again")
-    print_notes(reply)
 
 
 def _show_receipts(reply: Json, args: argparse.Namespace) -> None:
@@ -482,7 +478,6 @@ def _show_plan(reply: Json, args: argparse.Namespace) -> None:
         cost = f"; at most {reply['tokens_most']:,} tokens" if reply["tokens_most"] else ""
         count = "1 batch" if len(batches) == 1 else f"{len(batches):,} batches"
         print(f"{plural(reply['chunks'], 'chunk')} in {count}, {model}{cost}.")
-    print_notes(reply)
 
 
 _MAX_DROPPED = 20
@@ -502,9 +497,7 @@ def run_compact(args: argparse.Namespace) -> int:
       lorelog compact --llm none --source notes/
       lorelog compact --llm anthropic/claude-sonnet-4-6 --prompt-file how.txt
     """
-    with progress_bar() as progress:
-        reply = call_command(args, progress=progress)
-    return print_reply(args, reply, _show_plan if args.dry_run else _show_summary)
+    return print_reply(args, call_with_progress(args), _show_plan if args.dry_run else _show_summary)
 
 
 def _show_summary(reply: Json, args: argparse.Namespace) -> None:

@@ -10,11 +10,11 @@ from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
+    call_with_progress,
     print_note,
     print_notes,
     print_problems,
     print_reply,
-    progress_bar,
 )
 from lorelog.surfaces.text import format_indexed, one_line, printable, short_path, stylize, truncate
 
@@ -67,8 +67,7 @@ examples:
 def run_code_index(args: argparse.Namespace) -> int:
     """Index or forget a working tree; fail if a file could not be indexed."""
     if not args.forget:
-        with progress_bar() as progress:
-            return print_reply(args, call_command(args, progress=progress), _show_code_indexed)
+        return print_reply(args, call_with_progress(args), _show_code_indexed)
     if args.force:
         raise UsageError("use either --forget or --force, not both")
 
@@ -125,7 +124,6 @@ def show_code_def(reply: Json, args: argparse.Namespace) -> None:
         print_note(f"{shown:,} of {reply['total']:,}: use --limit to show more")
     if reply.get("doubtful"):
         print_note(f"{reply['doubtful']:,} more uses match only by name; --certainty name shows them")
-    print_notes(reply)
 
 
 show_code_refs = show_code_callers = show_code_imports = show_code_outline = show_code_search = show_code_def
@@ -155,7 +153,6 @@ def _show_references(references: Sequence[Json]) -> None:
 
 
 def _show_callers(callers: Sequence[Json]) -> None:
-    """Print the callers of a symbol, nearest first."""
     for caller in callers:
         name = ".".join(filter(None, (caller["caller_container"], caller["caller_name"])))
         away = f"calls {one_line(caller['callee'])} ({caller['depth']} calls away)" if caller["depth"] > 1 else ""
@@ -322,7 +319,6 @@ def show_debug_calls(reply: dict[str, Any], args: argparse.Namespace) -> None:
 
 
 def _show_why(reply: dict[str, Any], args: argparse.Namespace) -> None:
-    """Print what is known about an error."""
     print(stylize(_format_error(reply["asked"]), "bold"))
     if not reply["seen"]:
         is_known = any(reply[name] for name in ("turns", "decisions", "tasks", "memories"))

@@ -109,7 +109,6 @@ def find_docs_folder() -> Path:
 
 
 def read_contents(folder: Path) -> Iterator[DocsPage]:
-    """Yield the entries of the start page."""
     group = ""
     for line in (folder / INDEX_PAGE).read_text("utf-8").splitlines():
         if heading := _GROUP.fullmatch(line):

@@ -413,7 +413,6 @@ def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list
 def host_statuses(
     hosts: Sequence[str], stats: dict[str, install_status.HostCaptureStats], *, versions: bool = False
 ) -> list[HostStatus]:
-    """Return the status of each host on this machine."""
     context, unknown = install_context(), install_status.HostCaptureStats()
     return [install_status.host_status(host, context, stats.get(host, unknown), versions=versions) for host in hosts]
 

@@ -11,6 +11,7 @@ from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
+    call_with_progress,
     confirm,
     print_note,
     print_notes,
@@ -137,14 +138,13 @@ def check_paths_exist(paths: list[str]) -> None:
 
 
 def _show_report(report: Json, args: argparse.Namespace) -> None:
-    """Print the summary and the problems of an index run."""
     if args.rollback or args.forget_old:
-        for text in report["notes"]:
+        for text in report.pop("notes"):
             print(text[:1].upper() + text[1:] + ".")
         return
     print_problems(report["problems"])
     typed = {os.path.realpath(os.path.expanduser(path)): path for path in args.paths}
-    for text in report["notes"]:
+    for text in report.pop("notes"):
         print_note(reduce(lambda note, path: note.replace(path, typed[path]), typed, text))
     if args.paths and not report["files"] and not report["removed"] and not report["problems"]:
         return
@@ -316,8 +316,7 @@ def run_eval(args: argparse.Namespace) -> int:
     """
     if not args.feedback and not (args.queries and args.qrels):
         raise UsageError("--queries and --qrels, or --feedback, are required", hint="lorelog eval --help")
-    with progress_bar() as progress:
-        reply = call_command(args, progress=progress, lane=None if args.lane == "all" else args.lane)
+    reply = call_with_progress(args, lane=None if args.lane == "all" else args.lane)
     return print_reply(args, reply, _show_evaluation)
 
 

@@ -12,7 +12,6 @@ from lorelog.surfaces.cli.client import (
     call_operation,
     open_own_engine,
     print_note,
-    print_notes,
     print_reply,
 )
 from lorelog.surfaces.cli.record_text import (
@@ -171,7 +170,6 @@ def _show_task_written(reply: Json, args: argparse.Namespace) -> None:
         print_record_written(_WRITTEN_MESSAGES[args.verb], reply)
         return
     print(f"{'Started' if args.verb == 'start' else 'Finished'} task {short_id(reply['task_id'])}")
-    print_notes(reply)
 
 
 def _show_tasks_listed(reply: Json, args: argparse.Namespace) -> None:
@@ -180,7 +178,6 @@ def _show_tasks_listed(reply: Json, args: argparse.Namespace) -> None:
         kinds = {"open": "there is no open task here", "all": "there is no task here"}
         what = kinds.get(args.status, f"no task here has the status {args.status!r}")
         print_note(f"{what}; 'lorelog task start \"…\"' starts one")
-    print_notes(reply)
 
 
 def _show_tasks_found(reply: Json, args: argparse.Namespace) -> None:
@@ -194,11 +191,9 @@ def _show_tasks_found(reply: Json, args: argparse.Namespace) -> None:
             print(f"   {records[record['artifact_id']]}  {text}  [{format_badge(record['trust'], {})}]")
     if not reply["hits"]:
         print("Nothing found.")
-    print_notes(reply)
 
 
 def show_task_resume(reply: Json, args: argparse.Namespace) -> None:
-    """Print what to know before continuing a task."""
     show_digest(reply["artifact"])
     print_note(reply["verification_hint"]["reason"])
 
@@ -247,7 +242,6 @@ _OVERVIEW = "Overview"
 
 
 def _format_item_badge(item: Json) -> str:
-    """Return the trust badge of an item's record."""
     trust, origin = item["trust"], item["origin"]
     is_verified = trust["tier"] == "verified_record" or bool(trust["verified_by"])
     if trust["tainted"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lorelog.core.errors import UsageError, plural
-from lorelog.surfaces.cli.client import call_command, print_note, print_notes, print_reply
+from lorelog.surfaces.cli.client import call_command, print_note, print_reply
 from lorelog.surfaces.text import (
     RECORD_TIERS,
     format_cues,
@@ -89,14 +89,12 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
             print("\t".join(one_line(str(cell)) for cell in cells))
         if reply["nothing_relevant"]:
             print_note(reply["nothing_relevant"])
-        print_notes(reply)
     elif args.short and not reply["packing"]:
         if reply["code"]:
             from lorelog.surfaces.cli.commands.code import show_code_answer
 
             show_code_answer(reply["code"])
         print(printable(render_short_hits(reply, "lorelog show", short_path)))
-        print_notes(reply)
     else:
         is_folded = not (args.explain or args.min_relevance is not None or reply["packing"])
         _show_in_full(reply, explain=args.explain, is_folded=is_folded)
@@ -141,7 +139,6 @@ def _show_in_full(reply: Json, *, explain: bool, is_folded: bool) -> None:
             shortest = min(omitted["tokens"] for omitted in packing["dropped"])
             count = plural(len(packing["dropped"]), "hit")
             print_note(f"left out: {count}, of {shortest:,} tokens or more (--json lists them)")
-    print_notes(reply)
 
 
 def _record_ids(hits: Sequence[Json]) -> dict[str, str]:
@@ -246,7 +243,6 @@ def show_list(reply: Json, args: argparse.Namespace) -> None:
         print_note("nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'")
     elif reply["more"]:
         print_note("there are more; use -n to show them")
-    print_notes(reply)
 
 
 def _show_memory(memory: Json, identity: str) -> None:
@@ -293,7 +289,6 @@ def show_duplicates(reply: Json, args: argparse.Namespace) -> None:
         print("No near-duplicate memories.")
     compared = f"{plural(reply['compared'], 'memory')} compared, {reply['by_vectors']:,} of them by meaning"
     print_note(compared + ("; there are more groups, use -n to show them" if reply["more"] else ""))
-    print_notes(reply)
 
 
 def format_head(lead: str, fields: Iterable[Field]) -> str:

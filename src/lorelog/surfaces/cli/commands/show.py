@@ -240,7 +240,6 @@ def run_transcript(args: argparse.Namespace) -> int:
         print("  ".join(part for part in (*head, stylize(f"~{reply['tokens']:,} tokens", "dim")) if part))
         for turn in reply["turns"]:
             _show_turn(turn, focused=turn["id"] == reply["focus"])
-        print_notes(reply)
 
     return print_reply(args, call_command(args, place=expand_path(args.place)), show)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError, plural
 from lorelog.light.daemon_connection import find_address, is_listening
-from lorelog.surfaces.cli.client import call_operation, print_note, print_notes, print_reply, print_table
+from lorelog.surfaces.cli.client import call_operation, print_note, print_reply, print_table
 from lorelog.surfaces.text import hang, known_width, one_line, printable, short_path, stylize
 
 TYPE_CHECKING = False
@@ -307,7 +307,6 @@ def _show_sizes(documents: int, coverage: Json) -> None:
 
 
 def show_status_cost(cost: Json, args: argparse.Namespace) -> None:
-    """Print the calls of models, and what is left of today's limits."""
     by, lines = cost["by"], cost["lines"]
     if lines:
         rows = [[*by, *_COUNTS]]
@@ -325,7 +324,6 @@ def show_status_cost(cost: Json, args: argparse.Namespace) -> None:
     for limit in cost["today"]:
         of = f"{limit['spent']:,} of {limit['tokens']:,} tokens ({limit['setting']})"
         print(f"today  {of}, {limit['left']:,} left")
-    print_notes(cost)
 
 
 _DAEMON_FIELDS = ("running", "pid", "started_at", "uptime_s", "rss_bytes")
@@ -546,7 +544,6 @@ def _format_watch(watch: Json | None) -> list[str]:
 
 
 def format_daemon_status(status: Json) -> list[str]:
-    """Return the lines of `lorelog daemon status`."""
     if not status["running"]:
         state = f"stopping (process {status.get('pid')})" if status.get("leaving") else "not running"
         return [f"daemon   {state}; starts automatically when needed", f"home     {short_path(status['home'])}"]

@@ -360,7 +360,7 @@ def undo_import(args: argparse.Namespace, undone: str) -> int:
     def show(reply: Json, args: argparse.Namespace) -> None:
         missing = f", {report.missing:,} were gone already" if report.missing else ""
         print(f"Took back {batch.name}: {plural(report.removed, 'entry')} removed{missing}.")
-        for line in (*report.settings, *report.notes):
+        for line in (*report.settings, *reply.pop("notes")):
             print(line)
         for name in report.kept:
             path, _, identity = name.rpartition(": ")
