@@ -31,6 +31,11 @@ exclude = [
 """
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / USER_FILE
+
+
 def names(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir()]
 
@@ -80,9 +85,8 @@ def test_set_then_get(tmp_path: Path, setting: Setting, data: st.DataObject) -> 
     )
 
 
-def test_comments_stay(tmp_path: Path) -> None:
+def test_comments_stay(path: Path) -> None:
     """Setting and removing values keeps every comment, the order and the other lines."""
-    path = tmp_path / USER_FILE
     path.write_text(COMMENTED)
 
     set_value(path, "search.k", "9", project=False)
@@ -96,9 +100,8 @@ def test_comments_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["search.k = 7\n", "search = {k = 7}\n", "[search]\r\nk = 7\r\n", "[index]\n", ""])
-def test_any_spelling_of_toml(tmp_path: Path, text: str) -> None:
+def test_any_spelling_of_toml(tmp_path: Path, text: str, path: Path) -> None:
     """Dotted keys, inline tables, CRLF lines and missing sections are edited in their own style."""
-    path = tmp_path / USER_FILE
     path.write_bytes(text.encode())
 
     set_value(path, "search.k", "9", project=False)
@@ -151,9 +154,8 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
     ("key", "raw"),
     [("search.k", "0"), ("search.k", "many"), ("search.kk", "5"), ("search", "5"), ("embedding.model", "a\udcffb")],
 )
-def test_bad_value_changes_nothing(tmp_path: Path, key: str, raw: str) -> None:
+def test_bad_value_changes_nothing(tmp_path: Path, key: str, raw: str, path: Path) -> None:
     """An invalid value leaves the file, or its absence, unchanged."""
-    path = tmp_path / USER_FILE
     with pytest.raises(ConfigError):
         set_value(path, key, raw, project=False)
     assert names(tmp_path) == []
@@ -166,9 +168,8 @@ def test_bad_value_changes_nothing(tmp_path: Path, key: str, raw: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[search\nk = 7\n", "search = 5\n", "[[search]]\nk = 7\n"])
-def test_malformed_file_is_refused_untouched(tmp_path: Path, text: str) -> None:
+def test_malformed_file_is_refused_untouched(path: Path, text: str) -> None:
     """A malformed file, or one whose section is not a table, is rejected and left unchanged."""
-    path = tmp_path / USER_FILE
     path.write_text(text)
 
     with pytest.raises(ConfigError, match=USER_FILE):
@@ -187,9 +188,8 @@ def test_project_restrictions(tmp_path: Path) -> None:
     assert set_value(path, "index.paths", "docs, !docs/old", project=True) == ("docs", "!docs/old")
 
 
-def test_unset(tmp_path: Path) -> None:
+def test_unset(path: Path) -> None:
     """Removing reports whether the key was there; a stray key can be removed, an unknown one is an error."""
-    path = tmp_path / USER_FILE
     assert unset_value(path, "search.k", project=False) is False
     assert not path.exists()
 
@@ -230,9 +230,8 @@ def test_initial_text(tmp_path: Path, project: bool) -> None:  # noqa: FBT001
         assert setting.meaning.split(".")[0][:40] in render_initial_file(project=project)
 
 
-def test_initial_file_never_overwrites(tmp_path: Path) -> None:
+def test_initial_file_never_overwrites(path: Path) -> None:
     """`config init` does not overwrite a file."""
-    path = tmp_path / USER_FILE
     path.write_text("[search]\nk = 7\n")
 
     with pytest.raises(ConfigError, match="already exists"):
@@ -240,9 +239,8 @@ def test_initial_file_never_overwrites(tmp_path: Path) -> None:
     assert path.read_text() == "[search]\nk = 7\n"
 
 
-def test_setting_after_init(tmp_path: Path) -> None:
+def test_setting_after_init(path: Path) -> None:
     """A value set in an initial file goes into its section."""
-    path = tmp_path / USER_FILE
     write_initial_file(path, project=False)
 
     set_value(path, "search.k", "9", project=False)

@@ -107,6 +107,7 @@ def test_a_rule_below_other_text_is_not_an_underline(above: str) -> None:
 @pytest.mark.parametrize(
     ("text", "titles"),
     [
+        # Nothing in a fence is a heading; a fence ends as in CommonMark, in a list at the latest with the list.
         ("```\n# no\n```\n# yes", ["yes"]),
         ("~~~ sh\n# no\n```\n# no\n~~~\n# yes", ["yes"]),
         ("````\n```\n# no\n````\n# yes", ["yes"]),
@@ -118,16 +119,7 @@ def test_a_rule_below_other_text_is_not_an_underline(above: str) -> None:
         ("      ```\n      never closed\n\n# yes\ntext", ["yes"]),
         ("* ~~~\n  never closed\n# yes", ["yes"]),
         ("```\nTitle\n===\n```\n# yes", ["yes"]),
-    ],
-)
-def test_fences_hold_no_headings(text: str, titles: list[str]) -> None:
-    """Nothing in a fence is a heading; a fence ends as in CommonMark, in a list at the latest with the list."""
-    assert [title for _, _, title in headings(text)] == titles
-
-
-@pytest.mark.parametrize(
-    ("text", "titles"),
-    [
+        # Nothing in front matter is a heading, but a rule at the top does not open front matter.
         ("---\na: b\n# no\n---\n# yes", ["yes"]),
         ("---\na: b\nc: d\n...\n# yes", ["yes"]),
         ("+++\na = 1\n# no\n+++\n# yes", ["yes"]),
@@ -136,8 +128,8 @@ def test_fences_hold_no_headings(text: str, titles: list[str]) -> None:
         ("text\n\n---\na: b\n# H\n---\n", ["H"]),
     ],
 )
-def test_front_matter_holds_no_headings(text: str, titles: list[str]) -> None:
-    """Nothing in front matter is a heading, but a rule at the top does not open front matter."""
+def test_fences_and_front_matter_hold_no_headings(text: str, titles: list[str]) -> None:
+    """Nothing in a fence or in front matter is a heading, and what follows it is."""
     assert [title for _, _, title in headings(text)] == titles
 
 

@@ -91,42 +91,34 @@ def test_the_built_in_models_file_gives_its_vectors(own: Embedder, embedder: Bui
 
 
 @pytest.mark.parametrize(
-    ("pooling", "how"),
+    ("name", "made", "how"),
     [
-        (MEAN, "mean"),
-        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
-        ({"pooling_mode_max_tokens": True}, "max"),
-        ({"pooling_mode_lasttoken": True}, "lasttoken"),
-        ({"pooling_mode": "cls"}, "cls"),
-        ({"pooling_mode": "mean"}, "mean"),
+        # 1_Pooling/config.json selects the pooling, in its older and its newer form.
+        ("m", {"pooling": MEAN}, "mean"),
+        ("m", {"pooling": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}}, "cls"),
+        ("m", {"pooling": {"pooling_mode_max_tokens": True}}, "max"),
+        ("m", {"pooling": {"pooling_mode_lasttoken": True}}, "lasttoken"),
+        ("m", {"pooling": {"pooling_mode": "cls"}}, "cls"),
+        ("m", {"pooling": {"pooling_mode": "mean"}}, "mean"),
+        # Without that file the model's name selects the pooling, or else the mean is used.
+        ("house-blend", {}, "mean"),
+        ("bge-small-zh-copy", {}, "cls"),
+        ("e5-mistral-x", {}, "lasttoken"),
+        # `dense_vecs` of bge-m3 and `sentence_embedding` are not pooled.
+        ("m", {"states": "", "vector": "dense_vecs", "pooling": MEAN}, "max"),
+        ("m", {"states": "x", "vector": "sentence_embedding", "pooling": MEAN}, "max"),
+        ("m", {"states": "token_embeddings", "vector": "dense_vecs", "pooling": MEAN}, "max"),
+        # A single vector output under an unknown name is used, and so are hidden states.
+        ("a", {"states": "", "vector": "v"}, "max"),
+        ("b", {"states": "s"}, "mean"),
+        # Networks with fewer and with more inputs than usual work.
+        ("m", {"inputs": ("input_ids",)}, "mean"),
+        ("m", {"inputs": ("input_ids", "attention_mask", "token_type_ids", "position_ids")}, "mean"),
     ],
 )
-def test_states_are_pooled_as_the_model_says(tmp_path: Path, pooling: dict[str, Any], how: str) -> None:
-    """1_Pooling/config.json selects the pooling, in its older and its newer form."""
-    assert vector(write_encoder(tmp_path / "m", pooling=pooling)) == pytest.approx(pooled(TEXT, how), abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "how"), [("house-blend", "mean"), ("bge-small-zh-copy", "cls"), ("e5-mistral-x", "lasttoken")]
-)
-def test_without_a_word_states_are_pooled_as_the_family_does(tmp_path: Path, name: str, how: str) -> None:
-    """Without that file the model's name selects the pooling, or else the mean is used."""
-    assert vector(write_encoder(tmp_path / name)) == pytest.approx(pooled(TEXT, how), abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("states", "name"), [("", "dense_vecs"), ("x", "sentence_embedding"), ("token_embeddings", "dense_vecs")]
-)
-def test_an_output_that_is_a_vector_is_taken_as_it_is(tmp_path: Path, states: str, name: str) -> None:
-    """`dense_vecs` of bge-m3 and `sentence_embedding` are not pooled."""
-    folder = write_encoder(tmp_path / "m", states=states, vector=name, pooling=MEAN)
-    assert vector(folder) == pytest.approx(pooled(TEXT, "max"), abs=1e-6)
-
-
-def test_the_only_output_may_have_any_name(tmp_path: Path) -> None:
-    """A single vector output under an unknown name is used, and so are hidden states."""
-    assert vector(write_encoder(tmp_path / "a", states="", vector="v")) == pytest.approx(pooled(TEXT, "max"), abs=1e-6)
-    assert vector(write_encoder(tmp_path / "b", states="s")) == pytest.approx(pooled(TEXT, "mean"), abs=1e-6)
+def test_a_vector_is_made_as_the_model_says(tmp_path: Path, name: str, made: dict[str, Any], how: str) -> None:
+    """The files, the name, the outputs and the inputs of a model decide how its states become a vector."""
+    assert vector(write_encoder(tmp_path / name, **made)) == pytest.approx(pooled(TEXT, how), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +159,6 @@ def test_a_matryoshka_model_is_cut(tmp_path: Path) -> None:
     assert vector(folder, dimensions=2) == pytest.approx(cut, abs=1e-6)
     with pytest.raises(ModelFault, match="3 dimensions, fewer than the 4 to keep"):
         vector(folder, dimensions=4)
-
-
-@pytest.mark.parametrize("inputs", [("input_ids",), ("input_ids", "attention_mask", "token_type_ids", "position_ids")])
-def test_a_network_is_fed_what_it_asks_for(tmp_path: Path, inputs: tuple[str, ...]) -> None:
-    """Networks with fewer and with more inputs than usual work."""
-    assert vector(write_encoder(tmp_path / "m", inputs=inputs)) == pytest.approx(pooled(TEXT, "mean"), abs=1e-6)
 
 
 # -- what cannot be used --------------------------------------------------------------------------------------------------

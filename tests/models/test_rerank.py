@@ -95,16 +95,12 @@ def test_nan_is_handed_on(tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_in_time_has_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts are scored in order until the deadline; the rest has no score."""
+    """Texts are scored in order until the deadline; the rest has no score, and after it none has."""
     ticks = count()
     monkeypatch.setattr(rerank, "monotonic", lambda: float(next(ticks)))
     reranker = open_reranker(RerankOptions(model=str(write_model(tmp_path)), threads=1))
     assert reranker is not None
     assert reranker.score(QUESTION, ["otter"] * 5, 3.0) == [1 + SEPARATOR_PAIRS] * 3 + [None] * 2
-
-
-def test_a_deadline_that_is_over_scores_nothing(reranker: Reranker) -> None:
-    """After the deadline no text has a score, and nothing fails."""
     assert reranker.score(QUESTION, ["otter", "logo"], 0.0) == [None, None]
 
 

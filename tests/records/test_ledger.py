@@ -27,13 +27,17 @@ from lorelog.records.ledger import Ledger
 SOURCE = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path)
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
+def test_a_line_is_what_the_page_says(tmp_path: Path, ledger: Ledger) -> None:
     """A line is compact JSON with sorted keys, a leading checksum, the previous hash and no empty values."""
-    ledger = Ledger(tmp_path)
     first, second = ledger.append([draft(agent="mara"), draft(agent="")])
     text = (tmp_path / "ledger.jsonl").read_bytes()
     first_line, second_line = text.splitlines()
@@ -77,9 +81,8 @@ def test_reading_makes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["kind", "field", "text", "number", "twice"])
-def test_a_batch_with_one_bad_draft_writes_nothing(tmp_path: Path, bad: str) -> None:
+def test_a_batch_with_one_bad_draft_writes_nothing(ledger: Ledger, bad: str) -> None:
     """A batch is written completely or not at all, also if encoding fails."""
-    ledger = Ledger(tmp_path)
     good = draft(id="r-1")
     wrong = {
         "kind": draft(),
@@ -127,9 +130,8 @@ def test_a_crash_while_sealing_is_repaired(tmp_path: Path, step: str) -> None:
     assert ledger.verify().ok
 
 
-def test_lines_taken_from_the_end_are_missed(tmp_path: Path) -> None:
+def test_lines_taken_from_the_end_are_missed(tmp_path: Path, ledger: Ledger) -> None:
     """Removed acknowledged lines are reported before the next write and stay visible after it."""
-    ledger = Ledger(tmp_path)
     for _ in range(5):
         ledger.append([draft()])
     file = tmp_path / "ledger.jsonl"
@@ -146,9 +148,8 @@ def test_lines_taken_from_the_end_are_missed(tmp_path: Path) -> None:
     assert [(record.seq, record.verified) for record in ledger.read()] == [(1, True), (2, True), (3, True), (6, False)]
 
 
-def test_a_last_line_that_was_exchanged_is_found(tmp_path: Path) -> None:
+def test_a_last_line_that_was_exchanged_is_found(tmp_path: Path, ledger: Ledger) -> None:
     """A last line replaced by another valid line is detected."""
-    ledger = Ledger(tmp_path)
     first, _ = ledger.append([draft()])[0], ledger.append([draft(agent="mara")])
     file = tmp_path / "ledger.jsonl"
     forged = lines.encode_line(draft(agent="eve", id="r", at="2026-03-05T14:30:00.000Z"), 2, first.hash)
@@ -159,9 +160,8 @@ def test_a_last_line_that_was_exchanged_is_found(tmp_path: Path) -> None:
     assert [fault.line for fault in ledger.verify().faults] == [3]
 
 
-def test_a_repeated_line_is_called_that(tmp_path: Path) -> None:
+def test_a_repeated_line_is_called_that(tmp_path: Path, ledger: Ledger) -> None:
     """The fault of a duplicate line names the location of the first."""
-    ledger = Ledger(tmp_path)
     ledger.append([draft()])
     file = tmp_path / "ledger.jsonl"
     file.write_bytes(file.read_bytes() * 2)
@@ -169,9 +169,8 @@ def test_a_repeated_line_is_called_that(tmp_path: Path) -> None:
     assert [(fault.line, fault.what) for fault in ledger.verify().faults] == [(2, "it repeats line 1 of ledger.jsonl")]
 
 
-def test_nothing_is_written_into_a_line_without_an_end(tmp_path: Path) -> None:
+def test_nothing_is_written_into_a_line_without_an_end(tmp_path: Path, ledger: Ledger) -> None:
     """If the last line end was overwritten, the next record still gets its own line."""
-    ledger = Ledger(tmp_path)
     ledger.append([draft()])
     ledger.append([draft()])
     file = tmp_path / "ledger.jsonl"
@@ -184,9 +183,8 @@ def test_nothing_is_written_into_a_line_without_an_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("junk", [b"junk\n", b"[]\n", b"\n", b'{"seq":true}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n"])
-def test_lines_of_others_are_passed_over_and_named(tmp_path: Path, junk: bytes) -> None:
+def test_lines_of_others_are_passed_over_and_named(tmp_path: Path, junk: bytes, ledger: Ledger) -> None:
     """Lines that are not records are reported but stop neither reading nor writing, and nothing is dropped."""
-    ledger = Ledger(tmp_path)
     ledger.append([draft()])
     with (tmp_path / "ledger.jsonl").open("ab") as file:
         file.write(junk)
@@ -198,9 +196,8 @@ def test_lines_of_others_are_passed_over_and_named(tmp_path: Path, junk: bytes) 
     assert junk in (tmp_path / "ledger.jsonl").read_bytes()
 
 
-def test_a_line_of_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
     """A line of a newer format is an error, not damage."""
-    ledger = Ledger(tmp_path)
     monkeypatch.setattr(lines, "LINE_FORMAT_VERSION", 2)
     (tmp_path / "ledger.jsonl").write_bytes(lines.encode_line(draft(id="r", at="x"), 1, GENESIS_HASH) + b"\n")
     monkeypatch.undo()
@@ -222,9 +219,8 @@ def test_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
     assert other.read_text() == "mine\n"
 
 
-def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_changes_nothing(tmp_path: Path, ledger: Ledger) -> None:
     """A short write is undone exactly; the next one that fits is chained as if nothing had happened."""
-    ledger = Ledger(tmp_path)
     ledger.append([draft()])
     before = (tmp_path / "ledger.jsonl").read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -336,9 +332,8 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path) -> No
     assert kill_and_check(tmp_path, 15, 6) > 15
 
 
-def test_a_line_that_is_nested_too_deeply_is_not_a_record(tmp_path: Path) -> None:
+def test_a_line_that_is_nested_too_deeply_is_not_a_record(tmp_path: Path, ledger: Ledger) -> None:
     """A line nested too deeply is reported as not a record, and everything else is read."""
-    ledger = Ledger(tmp_path)
     ledger.append([draft("task_start")])
     fields = '{"a":' * 400 + "1" + "}" * 400
     with (tmp_path / "ledger.jsonl").open("a", encoding="utf-8") as file:

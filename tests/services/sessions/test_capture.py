@@ -21,9 +21,8 @@ from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import ANSWER_WAIT_S, MISSING_WAIT_S, Backfill
 
 
-def test_a_turn_that_ended_is_written_and_searchable(world: CaptureHome) -> None:
+def test_a_turn_that_ended_is_written_and_searchable(world: CaptureHome, talk: ClaudeTalk) -> None:
     """The entry is in the journal of its day with its own time and a source anchor, and is indexed."""
-    talk = ClaudeTalk(world)
     talk.ask("why is the cache stale?")
     talk.run("make test", "Exit code 2\nmake: *** no rule", fails=True)
     talk.run("make check", "ok")
@@ -50,9 +49,8 @@ def test_a_turn_that_ended_is_written_and_searchable(world: CaptureHome) -> None
     assert [item.chunk.anchor for item in world.store.find(captured.memory)] == [anchor]
 
 
-def test_the_same_event_again_writes_nothing(world: CaptureHome) -> None:
+def test_the_same_event_again_writes_nothing(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A repeated Stop and later events of the session capture a turn once."""
-    talk = ClaudeTalk(world)
     event = talk.exchange("first", "done first")
     world.capture(event)
     before = world.text()
@@ -63,9 +61,8 @@ def test_the_same_event_again_writes_nothing(world: CaptureHome) -> None:
     assert world.text() == before
 
 
-def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: CaptureHome) -> None:
+def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A turn that began after the event is not captured yet."""
-    talk = ClaudeTalk(world)
     first = talk.exchange("first", "done first")
     talk.ask("second")
     talk.say("I am still at it")
@@ -77,9 +74,8 @@ def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: Captu
 
 
 @pytest.mark.parametrize("name", [{}, {"turn": ""}])
-def test_a_prompt_takes_the_turns_before_it(world: CaptureHome, name: dict[str, str]) -> None:
+def test_a_prompt_takes_the_turns_before_it(world: CaptureHome, name: dict[str, str], talk: ClaudeTalk) -> None:
     """An interrupted turn is captured by the next prompt, which is not captured itself, also by its time alone."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.ask("interrupted one")
     talk.say("I begin")
@@ -93,9 +89,8 @@ def test_a_prompt_takes_the_turns_before_it(world: CaptureHome, name: dict[str, 
     assert "next one" not in world.text()
 
 
-def test_a_session_that_ends_takes_all(world: CaptureHome) -> None:
+def test_a_session_that_ends_takes_all(world: CaptureHome, talk: ClaudeTalk) -> None:
     """An unanswered turn is captured as interrupted."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.exchange("first", "done first")
     talk.ask("never answered")
@@ -106,9 +101,8 @@ def test_a_session_that_ends_takes_all(world: CaptureHome) -> None:
     assert "never answered" in world.entries()[1]
 
 
-def test_a_turn_that_begins_right_after_is_not_over(world: CaptureHome) -> None:
+def test_a_turn_that_begins_right_after_is_not_over(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A turn that begins within a second after a session's end or start is not captured by that event."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.exchange("first", "done first")
     late = [talk.event("session-end"), talk.event("session-start", source="resume")]
@@ -124,9 +118,8 @@ def test_a_turn_that_begins_right_after_is_not_over(world: CaptureHome) -> None:
     assert len(world.entries()) == 2
 
 
-def test_compaction_leaves_the_turn_that_goes_on(world: CaptureHome) -> None:
+def test_compaction_leaves_the_turn_that_goes_on(world: CaptureHome, talk: ClaudeTalk) -> None:
     """Compaction may happen during a turn, which is not captured then."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.exchange("first", "done first")
     talk.ask("second")
@@ -143,9 +136,8 @@ def test_compaction_leaves_the_turn_that_goes_on(world: CaptureHome) -> None:
     assert "third" not in world.text()
 
 
-def test_history_from_before_the_first_event_is_left_alone(world: CaptureHome) -> None:
+def test_history_from_before_the_first_event_is_left_alone(world: CaptureHome, talk: ClaudeTalk) -> None:
     """Installing a plugin captures the turn that ends then and nothing earlier; a backfill captures the rest."""
-    talk = ClaudeTalk(world)
     for number in range(3):
         talk.exchange(f"old {number}", "done")
     world.tick(3600)
@@ -159,9 +151,8 @@ def test_history_from_before_the_first_event_is_left_alone(world: CaptureHome) -
     assert len(world.entries()) == 4
 
 
-def test_backfill_takes_turns_from_a_day_on_and_may_only_tell(world: CaptureHome) -> None:
+def test_backfill_takes_turns_from_a_day_on_and_may_only_tell(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A dry run reports the turns and creates no file."""
-    talk = ClaudeTalk(world)
     talk.exchange("march", "done")
     world.clock += timedelta(days=40)
     talk.exchange("april", "done")
@@ -177,9 +168,8 @@ def test_backfill_takes_turns_from_a_day_on_and_may_only_tell(world: CaptureHome
     assert "march" not in world.text()
 
 
-def test_a_fork_repeats_turns_and_they_count_once(world: CaptureHome) -> None:
+def test_a_fork_repeats_turns_and_they_count_once(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A fork repeats its parent's lines with the same ids; only its new turns are captured."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.capture(talk.exchange("first", "done first"))
     fork = talk.fork()
@@ -230,9 +220,8 @@ def test_a_fork_with_ids_of_its_own_counts_once_too(world: CaptureHome) -> None:
     assert f"db:{path}" in world.text()
 
 
-def test_what_comes_to_a_turn_later_is_an_entry_of_its_own(world: CaptureHome) -> None:
+def test_what_comes_to_a_turn_later_is_an_entry_of_its_own(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A stopped turn that went on gets a second entry with its new part, once."""
-    talk = ClaudeTalk(world)
     world.capture(talk.exchange("fix it", "I fixed one half."))
     talk.run("make again", "ok")
     talk.say("Now all of it is fixed.")
@@ -251,9 +240,8 @@ def test_what_comes_to_a_turn_later_is_an_entry_of_its_own(world: CaptureHome) -
     assert [("And documented." in entry) for entry in world.entries()] == [False, False, True]
 
 
-def test_an_answer_that_is_not_there_yet_is_waited_for(world: CaptureHome) -> None:
+def test_an_answer_that_is_not_there_yet_is_waited_for(world: CaptureHome, talk: ClaudeTalk) -> None:
     """Nothing is written until the transcript has the reported answer, but the wait is limited."""
-    talk = ClaudeTalk(world)
     talk.ask("question")
     talk.said = "the last words"
     event = talk.event("turn-end")
@@ -273,9 +261,8 @@ def test_an_answer_that_is_not_there_yet_is_waited_for(world: CaptureHome) -> No
     assert len(world.capture(event).captured) == 1
 
 
-def test_a_transcript_that_never_comes_is_given_up(world: CaptureHome) -> None:
+def test_a_transcript_that_never_comes_is_given_up(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A session without a transcript is dropped after a while; a prompt does not wait."""
-    talk = ClaudeTalk(world)
     talk.said = "gone"
     event = talk.event("turn-end")
 
@@ -288,9 +275,8 @@ def test_a_transcript_that_never_comes_is_given_up(world: CaptureHome) -> None:
     assert world.journals() == []
 
 
-def test_subagents_are_not_captured(world: CaptureHome) -> None:
+def test_subagents_are_not_captured(world: CaptureHome, talk: ClaudeTalk) -> None:
     """Sidechain lines are part of a turn, not turns."""
-    talk = ClaudeTalk(world)
     talk.ask("question")
     side = claude("user", "side-1", "look into the otters", isSidechain=True, agentId="a1")
     with talk.path.open("a") as file:
@@ -302,9 +288,8 @@ def test_subagents_are_not_captured(world: CaptureHome) -> None:
     assert "otters" not in world.text()
 
 
-def test_what_was_deleted_or_removed_by_hand_does_not_come_back(world: CaptureHome) -> None:
+def test_what_was_deleted_or_removed_by_hand_does_not_come_back(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A deleted turn is not captured again, even without the database."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     event = talk.exchange("first", "done first")
     world.capture(event)
@@ -321,9 +306,8 @@ def test_what_was_deleted_or_removed_by_hand_does_not_come_back(world: CaptureHo
     assert world.entries() == []
 
 
-def test_without_its_database_the_journal_guards(world: CaptureHome) -> None:
+def test_without_its_database_the_journal_guards(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A lost or damaged database is replaced, and nothing is written twice."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     event = talk.exchange("first", "done first")
     world.capture(event)
@@ -339,9 +323,8 @@ def test_without_its_database_the_journal_guards(world: CaptureHome) -> None:
     assert len(list(database.parent.glob("captures.damaged-*"))) == 1
 
 
-def test_a_database_that_is_damaged_inside_is_replaced(world: CaptureHome) -> None:
+def test_a_database_that_is_damaged_inside_is_replaced(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A database that fails in use fails one capture; the next one works, and nothing is written twice."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     for number in range(30):
         event = talk.exchange(f"number-{number}", "done")
@@ -361,9 +344,8 @@ def test_a_database_that_is_damaged_inside_is_replaced(world: CaptureHome) -> No
     assert len(list(database.parent.glob("captures.damaged-*.db"))) == 1
 
 
-def test_the_offset_of_the_event_decides_the_day(world: CaptureHome) -> None:
+def test_the_offset_of_the_event_decides_the_day(world: CaptureHome, talk: ClaudeTalk) -> None:
     """The event's offset decides the day and time; a later event with another offset does not move the turn."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.clock = START.replace(hour=23, minute=30)
     event = talk.exchange("late", "done")
@@ -397,9 +379,8 @@ def test_secrets_are_redacted_before_anything_is_written(world: CaptureHome) -> 
     assert "[redacted" in world.text()
 
 
-def test_an_error_of_the_model_is_never_a_memory(world: CaptureHome) -> None:
+def test_an_error_of_the_model_is_never_a_memory(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A host's error message is omitted, and the entry says that the turn failed."""
-    talk = ClaudeTalk(world)
     talk.ask("do it")
     talk.said = "API Error: 529 overloaded"
     talk._write(claude("assistant", "e", [{"type": "text", "text": talk.said}], isApiErrorMessage=True))
@@ -463,9 +444,8 @@ def test_a_summary_stands_for_request_and_outcome(world: CaptureHome) -> None:
     assert "- User asked: first again" in world.entries()[1]
 
 
-def test_a_project_that_cannot_be_written_keeps_the_turn_for_later(world: CaptureHome) -> None:
+def test_a_project_that_cannot_be_written_keeps_the_turn_for_later(world: CaptureHome, talk: ClaudeTalk) -> None:
     """After a failed write nothing counts as captured, and the same event succeeds later."""
-    talk = ClaudeTalk(world)
     event = talk.exchange("first", "done first")
     (world.project / ".lorelog").write_text("a file in the way")
 
@@ -476,9 +456,8 @@ def test_a_project_that_cannot_be_written_keeps_the_turn_for_later(world: Captur
     assert len(world.capture(event).captured) == 1
 
 
-def test_odd_paths_survive_in_the_anchor(world: CaptureHome) -> None:
+def test_odd_paths_survive_in_the_anchor(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A transcript path with comment marks or spaces cannot break the anchor."""
-    talk = ClaudeTalk(world)
     odd = world.root / "a --> b turn:x"
     odd.mkdir()
     talk.path = odd / "t.jsonl"
@@ -497,9 +476,8 @@ def bytes_read() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what a process reads")
-def test_only_what_is_new_is_read_of_a_long_transcript(world: CaptureHome) -> None:
+def test_only_what_is_new_is_read_of_a_long_transcript(world: CaptureHome, talk: ClaudeTalk) -> None:
     """The second capture of a session does not read its transcript again, and neither does one that waits for an answer."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start"))
     talk.exchange("first", "x" * 3_000_000)
     for _ in range(3):

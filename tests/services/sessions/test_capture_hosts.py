@@ -122,9 +122,8 @@ def test_openclaws_run_is_found_without_waiting(world: CaptureHome) -> None:
     assert asked(world) == ["- User asked: How long?"]
 
 
-def test_what_was_typed_meanwhile_ends_with_the_turn(world: CaptureHome) -> None:
+def test_what_was_typed_meanwhile_ends_with_the_turn(world: CaptureHome, talk: ClaudeTalk) -> None:
     """Claude Code adds a queued prompt to the running turn, and its stop names the first: both are captured."""
-    talk = ClaudeTalk(world)
     talk.ask("first")
     talk.run("make")
     talk.queue("second")
@@ -136,9 +135,8 @@ def test_what_was_typed_meanwhile_ends_with_the_turn(world: CaptureHome) -> None
     assert asked(world) == ["- User asked: first", "- User asked: second"]
 
 
-def test_without_a_name_the_answer_tells_which_turn_has_ended(world: CaptureHome) -> None:
+def test_without_a_name_the_answer_tells_which_turn_has_ended(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A turn that began a second after the stop is not captured by it."""
-    talk = ClaudeTalk(world)
     stop = talk.exchange("first", "Done.") | {"turn": ""}
     talk.world.tick(-9)
     talk.ask("second")
@@ -149,9 +147,8 @@ def test_without_a_name_the_answer_tells_which_turn_has_ended(world: CaptureHome
     assert asked(world) == ["- User asked: first"]
 
 
-def test_a_stop_that_was_not_the_last_is_not_waited_for(world: CaptureHome) -> None:
+def test_a_stop_that_was_not_the_last_is_not_waited_for(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A continued turn has more text than the event refers to, and is captured."""
-    talk = ClaudeTalk(world)
     stop = talk.exchange("first", "Done.")
     talk.run("make")
     talk.say("Done now.", last=False)
@@ -159,9 +156,8 @@ def test_a_stop_that_was_not_the_last_is_not_waited_for(world: CaptureHome) -> N
     assert not world.capture(stop).waiting
 
 
-def test_a_prompt_leaves_a_turn_that_waits_for_a_tool(world: CaptureHome) -> None:
+def test_a_prompt_leaves_a_turn_that_waits_for_a_tool(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A turn without an end is captured when it or a later one has ended."""
-    talk = ClaudeTalk(world)
     talk.ask("first")
     talk.run("make")
     world.tick()
@@ -175,9 +171,8 @@ def test_a_prompt_leaves_a_turn_that_waits_for_a_tool(world: CaptureHome) -> Non
     assert asked(world) == ["- User asked: first"]
 
 
-def test_what_was_said_while_capture_was_off_stays_unsaid(world: CaptureHome) -> None:
+def test_what_was_said_while_capture_was_off_stays_unsaid(world: CaptureHome, talk: ClaudeTalk) -> None:
     """After capture is enabled again, only new turns are captured."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.options = CaptureOptions(enabled=False)
     world.capture(talk.exchange("secret", "between us"))
@@ -203,9 +198,8 @@ def test_a_session_that_was_held_elsewhere_is_taken_from_here_on(world: CaptureH
     assert len(world.capture(talk.event("session-end"), Backfill()).captured) == 1
 
 
-def test_a_known_session_that_is_taken_up_again_loses_nothing(world: CaptureHome) -> None:
+def test_a_known_session_that_is_taken_up_again_loses_nothing(world: CaptureHome, talk: ClaudeTalk) -> None:
     """The last turn of a killed host is captured with the next one."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.ask("cut off")
     world.tick(3600)
@@ -215,9 +209,8 @@ def test_a_known_session_that_is_taken_up_again_loses_nothing(world: CaptureHome
     assert asked(world) == ["- User asked: cut off", "- User asked: next"]
 
 
-def test_backfilling_leaves_the_turn_that_asked_for_it(world: CaptureHome) -> None:
+def test_backfilling_leaves_the_turn_that_asked_for_it(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A backfill skips the turn that may be running it, and captures turns that were abandoned long ago."""
-    talk = ClaudeTalk(world)
     talk.exchange("done", "done")
     talk.ask("backfill, please")
     talk.run("lorelog hosts backfill claude")
@@ -246,9 +239,8 @@ def test_backfilling_does_not_hide_that_a_session_is_a_fork(world: CaptureHome) 
     assert asked(world) == []
 
 
-def test_what_somebody_else_captured_half_of_meanwhile_is_looked_at_again(world: CaptureHome) -> None:
+def test_what_somebody_else_captured_half_of_meanwhile_is_looked_at_again(world: CaptureHome, talk: ClaudeTalk) -> None:
     """Two captures of one turn: if the one with less text writes first, the rest follows, and nothing twice."""
-    talk = ClaudeTalk(world)
     talk.ask("first")
     talk.say("One half.")
     short = world.root / "short.jsonl"

@@ -45,9 +45,8 @@ def test_a_rejection_is_an_entry_beside_the_note(world: CaptureHome) -> None:
     assert len(of_type(world, "turn")) == 1
 
 
-def test_a_typed_rule_is_the_request_and_an_entry(world: CaptureHome) -> None:
+def test_a_typed_rule_is_the_request_and_an_entry(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A prompt with a rule stays the request of its turn, and its entry says what it answers; others are turns only."""
-    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.capture(talk.exchange("install it", "I installed it with npm."))
     world.capture(talk.exchange("no, always use pnpm", "Ok, pnpm."))

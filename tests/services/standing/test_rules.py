@@ -62,10 +62,15 @@ def test_a_prohibition_of_something_named_becomes_one_guard(text: str, pattern: 
     assert (proposal.command or proposal.paths[0]) == pattern
 
 
-@pytest.mark.parametrize("text", UNCLEAR)
-def test_other_rules_become_none(text: str) -> None:
-    """Choices, conditions, reminders, and what names nothing give no guard."""
-    assert propose_guards([memory(text)], frozenset()) == []
+ELSEWHERE = ({"own": False}, {"origin": "import"}, {"origin": "tool"}, {"type": "note"}, {"type": "decision"})
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"), [*((text, {}) for text in UNCLEAR), *(("never use npm", fields) for fields in ELSEWHERE)]
+)
+def test_other_rules_become_none(text: str, fields: dict[str, Any]) -> None:
+    """Choices, conditions, what names nothing, came from elsewhere or is not a correction give no guard."""
+    assert propose_guards([memory(text, **fields)], frozenset()) == []
 
 
 def test_every_proposal_matches_its_example() -> None:
@@ -129,14 +134,6 @@ def test_the_judges_word_decides_what_a_filed_rule_forbids() -> None:
         (0, 0, False),
     ]
     assert found["b"].last_broken == "2026-01-20T10:00:00Z"
-
-
-@pytest.mark.parametrize(
-    "fields", [{"own": False}, {"origin": "import"}, {"origin": "tool"}, {"type": "note"}, {"type": "decision"}]
-)
-def test_text_from_elsewhere_never_becomes_a_guard(fields: dict[str, Any]) -> None:
-    """What came with a repository, an import or a tool, and what is not a correction, is not proposed."""
-    assert propose_guards([memory("never use npm", **fields)], frozenset()) == []
 
 
 def test_damaged_standing_files_are_read_as_far_as_possible(tmp_path: Path) -> None:

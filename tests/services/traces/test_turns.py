@@ -34,9 +34,13 @@ def world(tmp_path: Path) -> Traced:
     return Traced(tmp_path)
 
 
-def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
+@pytest.fixture
+def talk(world: Traced) -> ClaudeTalk:
+    return ClaudeTalk(world)
+
+
+def test_calls_and_errors_of_a_turn_are_kept(world: Traced, talk: ClaudeTalk) -> None:
     """Calls are stored in order with their origin, and errors with the whole stack."""
-    talk = ClaudeTalk(world)
     talk.ask("fix it")
     talk.run("make test", f"Exit code 2\ncollected 3\n{STACK}make: *** [test] Error 1\n", fails=True)
     talk.run("make test 2>&1 | tail -3", "ok")
@@ -58,9 +62,8 @@ def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
     assert passed == calls[0]
 
 
-def test_a_turn_that_is_captured_again_adds_nothing(world: Traced) -> None:
+def test_a_turn_that_is_captured_again_adds_nothing(world: Traced, talk: ClaudeTalk) -> None:
     """Capturing a turn again adds nothing; its new part is added."""
-    talk = ClaudeTalk(world)
     talk.ask("fix it")
     talk.run("make test", STACK, fails=True)
     talk.say("Done.")
@@ -123,9 +126,8 @@ def test_secrets_and_own_patterns_are_taken_out(world: Traced) -> None:
     assert b"otter-7" not in held
 
 
-def test_nothing_is_traced_where_that_is_switched_off_or_cannot_be(world: Traced) -> None:
+def test_nothing_is_traced_where_that_is_switched_off_or_cannot_be(world: Traced, talk: ClaudeTalk) -> None:
     """A failure of the traces does not prevent a capture."""
-    talk = ClaudeTalk(world)
     world.book = TraceStore(world.place.tenant_folder / "traces.db", TraceOptions(enabled=False))
     talk.ask("one")
     talk.run("make", STACK, fails=True)

@@ -128,69 +128,50 @@ def test_a_held_call_that_is_repeated_unchanged_shows_no_use(tmp_path: Path) -> 
         assert talk.usage() == ({MEMORY: sign} if sign else {})
 
 
-def test_a_call_that_was_changed_is_a_use(tmp_path: Path) -> None:
-    """A similar call with a word of the memory, instead of the same call again, shows that the memory was used."""
-    talk = Talk(tmp_path / "data" / "t")
-    talk.turn("Add zod", ("npm install zod", "ok", False), ("pnpm install zod", "ok", False), "Added.")
-    talk.deliver(cue="command=npm *", target=call_digest("npm install zod"))
-
-    assert talk.usage() == {MEMORY: "changed"}
-
-
-def test_a_changed_call_that_the_user_rejects_contradicts_the_memory(tmp_path: Path) -> None:
-    """The memory made the agent do what the user did not want: that is not a use."""
-    refusal = "The user doesn't want to proceed with this tool use. The tool use was rejected."
-    talk = Talk(tmp_path / "data" / "t")
-    talk.turn("Add zod", ("npm install zod", "ok", False), ("pnpm install zod", refusal, True), "Stopped.")
-    talk.deliver(cue="command=npm *", target=call_digest("npm install zod"))
-
-    assert talk.usage() == {MEMORY: "contradicted"}
-
-
-def test_a_common_word_in_another_call_is_not_a_use(tmp_path: Path) -> None:
-    """A word of the memory counts as a program, an option, a path or in code, not as a word that calls have by chance."""
-    talk = Talk(tmp_path / "data" / "t", "Before you push, test the build of `make smoke`.")
-    talk.turn("Go", ("git push", "ok", False), ("git commit -m 'test the build'", "ok", False), "Done.")
-    talk.deliver(cue="command=git push", target=call_digest("git push"))
-
-    assert talk.usage() == {}
-
-
-def test_an_edit_of_the_named_file_instead_is_a_use(tmp_path: Path) -> None:
-    """Editing the file that the memory names, after an edit of the wrong one, shows that the memory was used."""
-    talk = Talk(tmp_path / "data" / "t", "api.gen.ts is generated: change /w/templates/api.hbs and run the generator.")
-    talk.turn("Rename it", ("/w/src/api.gen.ts", "ok", False), ("/w/templates/api.hbs", "ok", False), "Renamed.")
-    talk.deliver(cue="path=**/*.gen.ts", target=call_digest("", ["/w/src/api.gen.ts"]))
-
-    assert talk.usage() == {MEMORY: "changed"}
+NPM, ADDED = ("npm install zod", "ok", False), "Added."
+REFUSAL = "The user doesn't want to proceed with this tool use. The tool use was rejected."
 
 
 @pytest.mark.parametrize(
-    "steps",
+    ("text", "target", "steps", "sign"),
     [
-        [("npm install zod", "ok", False), "Added."],
-        [("npm install zod", "ok", False), ("npm test", "ok", False), "Added."],
-        [("npm install zod", "busy", True), ("npm install zod", "ok", False), ("pnpm install", "ok", False), "Added."],
-        [("npm install zod", "ok", False), ("ls -la", "pnpm-lock.yaml", False), "Added."],
-        [("pnpm -v", "9", False), ("npm install zod", "ok", False), ("pnpm install zod", "ok", False), "Added."],
+        # A similar call with a word of the memory, instead of the same call again, shows that the memory was used.
+        (PNPM, "npm install zod", [NPM, ("pnpm install zod", "ok", False), ADDED], "changed"),
+        # So does editing the file that the memory names, after an edit of the wrong one.
+        (
+            "api.gen.ts is generated: change /w/templates/api.hbs and run the generator.",
+            "/w/src/api.gen.ts",
+            [("/w/src/api.gen.ts", "ok", False), ("/w/templates/api.hbs", "ok", False), "Renamed."],
+            "changed",
+        ),
+        # The memory made the agent do what the user did not want: that is not a use.
+        (PNPM, "npm install zod", [NPM, ("pnpm install zod", REFUSAL, True), "Stopped."], "contradicted"),
+        # A word of the memory counts as a program, an option, a path or in code, not one that calls have by chance.
+        (
+            "Before you push, test the build of `make smoke`.",
+            "git push",
+            [("git push", "ok", False), ("git commit -m 'test the build'", "ok", False), "Done."],
+            "",
+        ),
+        # Going on, repeating the call, and doing something unrelated are no signs of use.
+        (PNPM, "npm install zod", [NPM, ADDED], ""),
+        (PNPM, "npm install zod", [NPM, ("npm test", "ok", False), ADDED], ""),
+        (PNPM, "npm install zod", [("npm install zod", "busy", True), NPM, ("pnpm install", "ok", False), ADDED], ""),
+        (PNPM, "npm install zod", [NPM, ("ls -la", "pnpm-lock.yaml", False), ADDED], ""),
+        (PNPM, "npm install zod", [("pnpm -v", "9", False), NPM, ("pnpm install zod", "ok", False), ADDED], ""),
+        # What the assistant writes may have another reason.
+        (POOL, "/w/src/net.py", [("/w/src/net.py", "ok", False), "It now calls acquire_pooled() with a lease."], ""),
     ],
 )
-def test_a_call_that_went_on_as_before_is_not_a_use(tmp_path: Path, steps: list[Any]) -> None:
-    """Going on, repeating the call, and doing something unrelated are no signs of use."""
-    talk = Talk(tmp_path / "data" / "t")
-    talk.turn("Add zod", *steps)
-    talk.deliver(cue="command=npm *", target=call_digest("npm install zod"))
+def test_what_follows_the_call_shows_whether_a_memory_was_used(
+    tmp_path: Path, text: str, target: str, steps: list[Any], sign: str
+) -> None:
+    """A memory that was shown for a call was used if another call was made in its place, in the memory's own words."""
+    talk = Talk(tmp_path / "data" / "t", text)
+    talk.turn("Go", *steps)
+    talk.deliver(target=call_digest("", [target]) if target.startswith("/") else call_digest(target))
 
-    assert talk.usage() == {}
-
-
-def test_words_of_a_memory_are_not_a_use(tmp_path: Path) -> None:
-    """What the assistant writes may have another reason; only the id, a changed call and a call not made are signs."""
-    talk = Talk(tmp_path / "data" / "t", POOL)
-    talk.turn("Fix the leak", ("/w/src/net.py", "ok", False), "The client now calls acquire_pooled() with a lease.")
-    talk.deliver(cue="path=src/net.py", target=call_digest("", ["/w/src/net.py"]))
-
-    assert talk.usage() == {}
+    assert talk.usage() == ({MEMORY: sign} if sign else {})
 
 
 def test_a_use_is_noted_once(tmp_path: Path) -> None:
