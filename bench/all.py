@@ -106,11 +106,7 @@ BENCHES = (
     ),
     _bench("growth", "-m bench.growth", SEARCH + DAEMON + WRITE + MODEL, 25, quick="--quick"),
     _bench(
-        "journal",
-        "-m bench.journal",
-        WRITE + DAEMON + _paths("surfaces/cli/commands/changes.py"),
-        5,
-        quick="--quick",
+        "journal", "-m bench.journal", WRITE + DAEMON + _paths("surfaces/cli/commands/changes.py"), 5, quick="--quick"
     ),
     _bench("capture", "-m bench.capture", CAPTURE + DAEMON, 3, quick="--megabytes 1 --turns 3"),
     _bench("memory", "-m bench.memory", DAEMON + MODEL, 4, quick="--chunks 60 --questions 10 --idle 5"),
@@ -120,14 +116,7 @@ BENCHES = (
     _bench("hooks", "bench/hooks.py", HOOKS, 20, quick="--runs 3 --rival-runs 1", rival=True),
     _bench("records", "bench/records.py", RECORDS + SEARCH, 5, quick="--records 1000 --lines 500 --rounds 5"),
     _bench("words", "bench/words.py", WRITE + MODEL, 4, quick="--observe 2", data="required"),
-    _bench(
-        "code",
-        "-m bench.code --tools .bench/code",
-        CODE,
-        8,
-        quick=None,
-        before="-m bench.code.fetch .bench/code",
-    ),
+    _bench("code", "-m bench.code --tools .bench/code", CODE, 8, quick=None, before="-m bench.code.fetch .bench/code"),
     _bench("code-speed", "-m bench.code_speed", CODE, 5, quick="--files 100 --symbols 1000 --packages rich"),
     _bench("freshness", "-m bench.freshness {rich} {hypothesis}", _paths("services/freshness"), 2),
     _bench("delivery", "-m bench.delivery.cues", HOOKS + CAPTURE, 1),

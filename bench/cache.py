@@ -51,10 +51,7 @@ _LEAST_GAIN = 0.1
 _MOST_LOSS = 0.05
 """Share of time that other queries may lose."""
 
-ARRANGEMENTS = {
-    "no cache": CacheOptions(answers=False),
-    "answers": CacheOptions(answers=True),
-}
+ARRANGEMENTS = {"no cache": CacheOptions(answers=False), "answers": CacheOptions(answers=True)}
 
 
 @dataclass(frozen=True)
@@ -152,10 +149,7 @@ def measure(folder: Path, steps: Sequence[Step], model_ms: float) -> dict[str, A
 
 def tables(ways: Mapping[str, Arrangement]) -> list[str]:
     """Return the lines of the report."""
-    lines = [
-        "| arrangement | new | repeated | all, median | all, mean | from the cache |",
-        "|---|--:|--:|--:|--:|---|",
-    ]
+    lines = ["| arrangement | new | repeated | all, median | all, mean | from the cache |", "|---|--:|--:|--:|--:|---|"]
     for name, way in ways.items():
         medians = " | ".join(f"{statistics.median(way.times[kind]):.2f}" for kind in SHARES)
         every = way.all_times

@@ -150,10 +150,7 @@ def _place(made: Path) -> Place:
             "error": "Exit code 2\nKeyError: 'customer_id'",
         },
     }
-    environment = clean_environment(made) | {
-        "LORELOG_HOME": str(home),
-        "LORELOG_WATCH_ENABLED": "false",
-    }
+    environment = clean_environment(made) | {"LORELOG_HOME": str(home), "LORELOG_WATCH_ENABLED": "false"}
     place = Place(home, project, {name: json.dumps(item).encode() for name, item in payloads.items()}, environment)
     _add_rules(place)
     return place

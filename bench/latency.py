@@ -67,10 +67,7 @@ def main() -> int:
             environment = contender.environment() | {"LORELOG_DAEMON_WARM": "off"}
             require(run(contender.index_command(corpus), environment, corpus), f"{contender.name}'s index")
         print(_heading(options, contenders))
-        for title, builtin in (
-            ("the same embedding service for both", False),
-            (f"{BUILTIN}, lorelog alone", True),
-        ):
+        for title, builtin in (("the same embedding service for both", False), (f"{BUILTIN}, lorelog alone", True)):
             _warm_commands(title, contenders, corpus, options.rounds, verdicts, builtin=builtin)
         ours = contenders[0]
         for title, environment in (

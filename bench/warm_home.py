@@ -74,11 +74,7 @@ class WarmHome:
 
 def home_environment(place: Path, **settings: str) -> dict[str, str]:
     """Return the environment of a home below a folder. Settings are named as in LORELOG_NAME, without the prefix."""
-    fixed = {
-        "LORELOG_HOME": str(place / "home"),
-        "LORELOG_WATCH_ENABLED": "false",
-        "LORELOG_CACHE_ANSWERS": "false",
-    }
+    fixed = {"LORELOG_HOME": str(place / "home"), "LORELOG_WATCH_ENABLED": "false", "LORELOG_CACHE_ANSWERS": "false"}
     return clean_environment(place) | fixed | {f"LORELOG_{name}": value for name, value in settings.items()}
 
 

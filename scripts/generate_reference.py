@@ -48,10 +48,7 @@ class Part:
 
 def render_settings() -> str:
     """Render the reference table of all settings."""
-    lines = [
-        "| key | type | default | environment variable | project file | meaning |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| key | type | default | environment variable | project file | meaning |", "|---|---|---|---|---|---|"]
     lines += [_row(setting) for setting in SETTINGS]
     return "\n".join(lines)
 

@@ -145,11 +145,7 @@ def _claude_events(session: Session, records: list[tuple[int, dict[str, Any]]]) 
 
 
 def _claude_results(
-    session: Session,
-    number: int,
-    record: dict[str, Any],
-    parts: list[dict[str, Any]],
-    tools: dict[str, dict[str, Any]],
+    session: Session, number: int, record: dict[str, Any], parts: list[dict[str, Any]], tools: dict[str, dict[str, Any]]
 ) -> Iterator[Event]:
     answers = _object(_object(record.get("toolUseResult")).get("answers"))
     session.said += (("answer", f"{question} -> {answer}") for question, answer in answers.items())

@@ -27,9 +27,7 @@ class OpenedChroma:
 
     def dense(self, question: Question) -> list[int]:
         found = self._collection.query(
-            query_embeddings=[floats(question.vector)],
-            n_results=HITS,
-            include=["documents", "metadatas", "distances"],
+            query_embeddings=[floats(question.vector)], n_results=HITS, include=["documents", "metadatas", "distances"]
         )
         return [int(item) for item in found["ids"][0]]
 

@@ -68,8 +68,7 @@ class Milvus:
         count = 0
         for rows, vectors in deadline.within(material.batches(_ROWS_AN_INSERT)):
             client.insert(
-                collection_name=_NAME,
-                data=[_entity(row, vector) for row, vector in zip(rows, vectors, strict=True)],
+                collection_name=_NAME, data=[_entity(row, vector) for row, vector in zip(rows, vectors, strict=True)]
             )
             count += len(rows)
         client.flush(collection_name=_NAME)

@@ -19,7 +19,7 @@ class CopilotCli(Host):
     writer = ("create", "path", "file_text")
     mcp_prefix = "lorelog-"
     absent = (OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN) | {
-        "own installer": "its plugins come from a repository or a marketplace, not from a folder",
+        "own installer": "its plugins come from a repository or a marketplace, not from a folder"
     }
 
     def configure(self) -> None:

@@ -35,9 +35,7 @@ class GeminiCli(Host):
 
     def environment(self) -> dict[str, str]:
         return self.world.environment(
-            GEMINI_API_KEY="e2e",
-            GOOGLE_GEMINI_BASE_URL=self.world.model.address,
-            GEMINI_CLI_TRUST_WORKSPACE="true",
+            GEMINI_API_KEY="e2e", GOOGLE_GEMINI_BASE_URL=self.world.model.address, GEMINI_CLI_TRUST_WORKSPACE="true"
         )
 
     def command(self, prompt: str, session: str) -> list[str]:

@@ -50,11 +50,7 @@ class OpenClaw(Host):
             "api": "openai-completions",
             "models": [model],
         }
-        defaults = {
-            "model": {"primary": "e2e/scripted"},
-            "workspace": str(self.world.project),
-            "skipBootstrap": True,
-        }
+        defaults = {"model": {"primary": "e2e/scripted"}, "workspace": str(self.world.project), "skipBootstrap": True}
         settings = {
             "gateway": {"mode": "local"},
             "tools": {"toolSearch": False},

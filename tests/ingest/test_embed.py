@@ -108,10 +108,7 @@ def test_batches_before_a_failure_are_passed_on() -> None:
     got: dict[str, Vector] = {}
     with pytest.raises(ModelUnavailable, match="gone"):
         embed_texts(
-            ScriptedModel(each(1.0), failing),
-            {"a": "aaa", "b": "bb", "c": "c"},
-            got.update,
-            sizer=BatchSizer(1),
+            ScriptedModel(each(1.0), failing), {"a": "aaa", "b": "bb", "c": "c"}, got.update, sizer=BatchSizer(1)
         )
     assert set(got) == {"a"}
 

@@ -35,15 +35,7 @@ def test_sections_end_at_the_next_heading_of_any_level() -> None:
 def test_heading_paths_nest_by_level() -> None:
     """A path has the enclosing headings, the own one last, also across skipped levels."""
     chunks = parse("p\n# A\na\n### B\nb\n## C\nc\n### D\nd\n# E\ne\n### \nf").chunks
-    assert [c.heading_path for c in chunks] == [
-        (),
-        ("A",),
-        ("A", "B"),
-        ("A", "C"),
-        ("A", "C", "D"),
-        ("E",),
-        ("E",),
-    ]
+    assert [c.heading_path for c in chunks] == [(), ("A",), ("A", "B"), ("A", "C"), ("A", "C", "D"), ("E",), ("E",)]
     assert [c.context for c in chunks] == ["", "", "A", "A", "A > C", "", "E"]
 
 

@@ -35,10 +35,7 @@ from lorelog.ingest.metadata import (
             "session:s transcript:openclaw-session://agent/session?sessionKey=agent:main:x&store=/p",
             Anchor("s", "", "openclaw-session://agent/session?sessionKey=agent:main:x&store=/p", "transcript"),
         ),
-        (
-            "session:s turn:t db:/data/Open Code/opencode.db",
-            Anchor("s", "t", "/data/Open Code/opencode.db", "db"),
-        ),
+        ("session:s turn:t db:/data/Open Code/opencode.db", Anchor("s", "t", "/data/Open Code/opencode.db", "db")),
         (
             "memory:m1 type:decision tags:a,b supersedes:m0 expires:2026-12-31 origin:user branch:main commit:c0ffee",
             Anchor(

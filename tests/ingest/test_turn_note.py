@@ -156,10 +156,7 @@ def test_error_texts_are_not_an_outcome(text: str) -> None:
     assert make_note(TurnDigest("do it", (text,))) == "- User asked: do it\n- Ended: failed"
     assert make_note(
         TurnDigest("do it", ("I changed the parser so that it reads both forms of it.", text))
-    ).splitlines()[1:] == [
-        "- Outcome: I changed the parser so that it reads both forms of it.",
-        "- Ended: failed",
-    ]
+    ).splitlines()[1:] == ["- Outcome: I changed the parser so that it reads both forms of it.", "- Ended: failed"]
 
 
 @pytest.mark.parametrize(

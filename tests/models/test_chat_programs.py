@@ -19,13 +19,7 @@ from lorelog.core.errors import ConfigError, ModelError, ModelFault, ModelUnavai
 from lorelog.core.options import LanguageOptions, SummarizeOptions
 from lorelog.core.ports import Completion
 from lorelog.models.chat import open_language_model
-from lorelog.models.chat.programs import (
-    MAX_OUTPUT_BYTES,
-    AgentCliLanguageModel,
-    end_programs,
-    find_program,
-    run_child,
-)
+from lorelog.models.chat.programs import MAX_OUTPUT_BYTES, AgentCliLanguageModel, end_programs, find_program, run_child
 
 _RECORDS = """#!{python}
 import json, os, sys, time, subprocess
@@ -41,12 +35,7 @@ CLAUDE = {
     "subtype": "success",
     "is_error": False,
     "result": "- User asked for otters",
-    "usage": {
-        "input_tokens": 3,
-        "cache_creation_input_tokens": 20,
-        "cache_read_input_tokens": 100,
-        "output_tokens": 7,
-    },
+    "usage": {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100, "output_tokens": 7},
 }
 CODEX = [
     {"type": "thread.started", "thread_id": "t"},

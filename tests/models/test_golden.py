@@ -81,7 +81,7 @@ def write() -> None:
                     "kind": kind,
                     "text": text,
                     "vector": base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode(),
-                },
+                }
             )
     GOLDEN.write_text(json.dumps(entries, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 

@@ -55,8 +55,7 @@ def test_a_value_that_another_layer_overrides_is_said_to_have_no_effect(person: 
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "local"),
-    [("search.k", "0", False), ("no.such", "1", False), ("llm.provider", "openai", True)],
+    ("key", "value", "local"), [("search.k", "0", False), ("no.such", "1", False), ("llm.provider", "openai", True)]
 )
 def test_a_value_that_the_shell_refuses_is_refused(
     person: ClientIdentity, key: str, value: str, *, local: bool

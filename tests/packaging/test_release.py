@@ -116,8 +116,5 @@ def test_the_npm_package_runs_uvx(tmp_path: Path) -> None:
         for path in (f"{tmp_path}:/bin", str(tmp_path / "package"))
     )
 
-    assert (with_uvx.returncode, with_uvx.stdout) == (
-        7,
-        f"--from lorelog=={VERSION} lorelog search two words\n",
-    )
+    assert (with_uvx.returncode, with_uvx.stdout) == (7, f"--from lorelog=={VERSION} lorelog search two words\n")
     assert (without.returncode, "neither uvx nor pipx" in without.stderr) == (127, True)

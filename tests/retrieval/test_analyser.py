@@ -138,9 +138,7 @@ def test_long_blobs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "line",
-    ["a", "a/", "aA", "a'", "_", "1.", "--a", "漢字", "e\u0301", "\u0301", "a.é/", ".", "ab1 "],
-    ids=ascii,
+    "line", ["a", "a/", "aA", "a'", "_", "1.", "--a", "漢字", "e\u0301", "\u0301", "a.é/", ".", "ab1 "], ids=ascii
 )
 def test_one_line_of_a_megabyte(line: str) -> None:
     """A line of a megabyte gives bounded words in one pass."""

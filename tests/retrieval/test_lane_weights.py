@@ -29,12 +29,7 @@ LITERAL = [
 ]
 PROSE = ["cache", "slow", "缓存", "the", "login", "Größe", "кеш"]
 UNSURE = LaneEvidence(coverage=0.3, terms=3, lead=1.0)
-EVIDENCE = st.builds(
-    LaneEvidence,
-    coverage=st.floats(0.0, 2.0),
-    terms=st.integers(0, 2_000),
-    lead=st.floats(0.0, 5.0),
-)
+EVIDENCE = st.builds(LaneEvidence, coverage=st.floats(0.0, 2.0), terms=st.integers(0, 2_000), lead=st.floats(0.0, 5.0))
 BUILTIN = load_calibrations()["builtin/lorelog-2"].lanes
 NUMBERS = st.sampled_from([found.lanes for found in load_calibrations().values()])
 HOSTILE = {

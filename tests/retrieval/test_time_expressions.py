@@ -10,11 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.time_expressions import (
-    NEUTRAL_PREFERENCE,
-    TimeHint,
-    find_time_hint,
-)
+from lorelog.retrieval.time_expressions import NEUTRAL_PREFERENCE, TimeHint, find_time_hint
 
 TODAY = date(2026, 11, 11)  # a Wednesday
 DAYS = st.dates(date(1990, 1, 1), date(2060, 12, 31))
@@ -196,7 +192,7 @@ _PIECES = [
     in on since before after until between from to and of the a last past this next early mid late end first week
     month year day days two 3 5th 31 12 2024 9999 2024-03-05 2024-02-30 31.02.2024 March may Feb Monday summer ago
     today yesterday recently Q3 Jahr vor drei Tagen seit morgen we moved release v1.2 's ' - – , . ? ` "
-    """.split(),
+    """.split()
 ]
 QUERIES = st.one_of(
     st.text(), st.lists(st.sampled_from(_PIECES)).map(" ".join), st.lists(st.sampled_from(_PIECES)).map("".join)

@@ -111,8 +111,7 @@ def test_an_absent_server_is_reported_soon(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recreated", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "first",
-    ["search", pytest.param("write", marks=pytest.mark.slow), pytest.param("doctor", marks=pytest.mark.slow)],
+    "first", ["search", pytest.param("write", marks=pytest.mark.slow), pytest.param("doctor", marks=pytest.mark.slow)]
 )
 def test_a_lost_collection_is_filled_again(
     tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch, first: str, *, recreated: bool

@@ -38,7 +38,7 @@ _SAFE_OPTIONS = (
 _DIFF_COMMANDS = frozenset({"diff", "diff-files", "diff-index", "diff-tree", "log", "show", "whatchanged"})
 """Commands that would convert files with a program named in the repository's attributes."""
 _KEPT_VARIABLES = frozenset(
-    {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"},
+    {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"}
 )
 """Variables for the location of the user's own settings, which include `safe.directory`."""
 _SAFE_VARIABLES = {

@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from lorelog.code.languages.hooks import (
-    CALLABLES,
-    CLASSES,
-    CONTAINER,
-    VARIABLES,
-    LanguageHooks,
-    SymbolCandidate,
-)
+from lorelog.code.languages.hooks import CALLABLES, CLASSES, CONTAINER, VARIABLES, LanguageHooks, SymbolCandidate
 from lorelog.code.names import Comments, Tokens
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind

@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lorelog.code.parsing import ParsedFile
-from lorelog.code.tables import (
-    MAX_PER_FILE,
-    REBUILD_HINT,
-    delete_database,
-    open_writable,
-    pack_numbers,
-    unpack_numbers,
-)
+from lorelog.code.tables import MAX_PER_FILE, REBUILD_HINT, delete_database, open_writable, pack_numbers, unpack_numbers
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import FileLock
 from lorelog.core.sqlite_file import is_corruption, translate_error

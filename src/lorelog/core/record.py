@@ -148,9 +148,7 @@ REDACTED_TRUST = Trust(
     TrustTier.CANDIDATE, "redacted: its text was removed, and only its hash is left", requires_verification=True
 )
 DIGEST_TRUST = Trust(
-    TrustTier.DIGEST,
-    "compiled from records; check the cited records before relying on it",
-    requires_verification=True,
+    TrustTier.DIGEST, "compiled from records; check the cited records before relying on it", requires_verification=True
 )
 
 SIGNED_FIELDS = (

@@ -235,10 +235,7 @@ def _copilot_files(command: str) -> dict[str, str]:
         event: [{"type": "command", "bash": hook_command("copilot", moment, command), "timeoutSec": HOOK_TIMEOUT_S}]
         for event, moment in HOOK_EVENTS["copilot"].items()
     }
-    return {
-        "hooks/lorelog.json": _render_json({"version": 1, "hooks": hooks}),
-        **skill_files("copilot", command),
-    }
+    return {"hooks/lorelog.json": _render_json({"version": 1, "hooks": hooks}), **skill_files("copilot", command)}
 
 
 _RECALL_DESCRIPTION = "Recall decisions, fixes and lessons from earlier sessions"

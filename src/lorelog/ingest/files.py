@@ -46,13 +46,7 @@ from lorelog.core.ids import sha256
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import TEXT_SUFFIXES, ScanOptions
 from lorelog.core.paths import is_below, leads_out
-from lorelog.ingest.gitignore import (
-    MAX_IGNORE_FILE_BYTES,
-    MAX_PATTERN_CHARS,
-    BadPattern,
-    IgnorePatterns,
-    parse_pattern,
-)
+from lorelog.ingest.gitignore import MAX_IGNORE_FILE_BYTES, MAX_PATTERN_CHARS, BadPattern, IgnorePatterns, parse_pattern
 
 
 class IgnoreRules(Struct, frozen=True):

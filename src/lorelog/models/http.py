@@ -253,8 +253,7 @@ class Endpoint:
             if not (self._key.isascii() and self._key.isprintable()):
                 # http.client would reject it too, but show it.
                 raise ModelUnavailable(
-                    f"the API key for {self.host} contains invalid characters",
-                    hint=f"check {self._key_variable}",
+                    f"the API key for {self.host} contains invalid characters", hint=f"check {self._key_variable}"
                 )
             return {self._header.name: f"{self._header.scheme}{self._key}"}
         if self.is_loopback or not self._header.required:
@@ -337,12 +336,7 @@ class Endpoint:
         return connection
 
     def _send(
-        self,
-        connection: HTTPConnection,
-        path: str,
-        payload: bytes,
-        headers: Mapping[str, str],
-        deadline: float,
+        self, connection: HTTPConnection, path: str, payload: bytes, headers: Mapping[str, str], deadline: float
     ) -> HttpReply:
         from http.client import HTTPException, HTTPResponse, IncompleteRead
 

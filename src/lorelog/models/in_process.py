@@ -257,8 +257,7 @@ def _download(model: str, purpose: ModelPurpose) -> ModelFiles:
             hint=f"check the id and the network, or set {purpose.setting} to a folder that holds the model",
         ) from error
     raise ModelUnavailable(
-        f"{model} on Hugging Face has no {TOKENIZER} with {' or '.join(WEIGHTS[:2])}",
-        hint=purpose.fallback_hint,
+        f"{model} on Hugging Face has no {TOKENIZER} with {' or '.join(WEIGHTS[:2])}", hint=purpose.fallback_hint
     )
 
 

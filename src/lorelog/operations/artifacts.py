@@ -45,12 +45,7 @@ from lorelog.services.records.record_scope import (
     resolve_record,
     resolve_task_id,
 )
-from lorelog.services.records.search import (
-    RecordHit,
-    TaskHit,
-    find_records,
-    find_tasks,
-)
+from lorelog.services.records.search import RecordHit, TaskHit, find_records, find_tasks
 
 OPERATIONS = OperationFamily()
 _FILTER_NAMES = {
@@ -108,12 +103,10 @@ class _RecordSearchRequest(ScopedRequest, frozen=True):
     entity: Annotated[Name, about("Only records about the entity of this name.")] = ""
     origin: Annotated[Name, about("Only records of this origin: user, agent, tool, import.")] = ""
     supports_claim: Annotated[
-        bool | None,
-        about("Only records that support (true) or contradict (false) the record they reply to."),
+        bool | None, about("Only records that support (true) or contradict (false) the record they reply to.")
     ] = None
     since: Annotated[
-        str,
-        about("From this day on: 2026-03-05, today, yesterday, or an age: 7d, 2w, 3m, 1y.", max_length=40),
+        str, about("From this day on: 2026-03-05, today, yesterday, or an age: 7d, 2w, 3m, 1y.", max_length=40)
     ] = ""
     until: Annotated[str, about("Up to and including this day.", max_length=40)] = ""
     trust: Annotated[
@@ -128,8 +121,7 @@ class TaskSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
     """Filters of a task search."""
 
     status: Annotated[
-        Name,
-        about("Only tasks with this status: in_progress, completed, failed, …; open: all unfinished tasks."),
+        Name, about("Only tasks with this status: in_progress, completed, failed, …; open: all unfinished tasks.")
     ] = ""
 
 

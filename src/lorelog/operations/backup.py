@@ -50,8 +50,7 @@ class ExportRequest(OperationRequest, frozen=True):
     """What to export, and how."""
 
     out: Annotated[
-        FilePath | None,
-        about("File to write, or an existing directory. Without it, the reply has the text."),
+        FilePath | None, about("File to write, or an existing directory. Without it, the reply has the text.")
     ] = None
     format: Annotated[
         ExportFormat,

@@ -64,8 +64,7 @@ class SymbolRequest(CodeRequest, frozen=True):
         None
     )
     line: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        about("With path: only the symbol whose definition has this line."),
+        Annotated[int, Meta(ge=1)] | None, about("With path: only the symbol whose definition has this line.")
     ] = None
     container: Annotated[str, about("Only symbols inside this class or other symbol.", max_length=1000)] = ""
     kind: _Kind = None
@@ -188,11 +187,7 @@ class CodeSearchReply(ReplyItems[DefinitionInfo], _FoundReply, frozen=True, kw_o
 
 
 @OPERATIONS.declare(
-    "code.index",
-    ShellCommand("code index", ("path",)),
-    errors=(NotFound,),
-    writes=True,
-    needs="index_code",
+    "code.index", ShellCommand("code index", ("path",)), errors=(NotFound,), writes=True, needs="index_code"
 )
 def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) -> CodeIndexReport:
     """Index the code of a working tree; from then on the daemon keeps its index up to date.

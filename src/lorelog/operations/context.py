@@ -13,11 +13,7 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand
 from lorelog.operations.requests import ScopedRequest, Text, about
 from lorelog.services.context.collect import AgentContextReply, build_agent_context
-from lorelog.services.context.relevance import (
-    RelevantContext,
-    find_relevant,
-    hot_hits,
-)
+from lorelog.services.context.relevance import RelevantContext, find_relevant, hot_hits
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine

@@ -43,8 +43,7 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
     """The receipt to check."""
 
     receipt: Annotated[
-        str,
-        about("A receipt's id, its first characters, its path, or `last`.", min_length=1, max_length=4096),
+        str, about("A receipt's id, its first characters, its path, or `last`.", min_length=1, max_length=4096)
     ] = "last"
 
 

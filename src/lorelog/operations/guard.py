@@ -93,8 +93,7 @@ class GuardTestRequest(GuardConditionsRequest, frozen=True, kw_only=True):
     """A guard, a proposal, or conditions to replay."""
 
     id: Annotated[
-        str,
-        about("Id of a guard or of a proposal; without one, the conditions are replayed.", max_length=64),
+        str, about("Id of a guard or of a proposal; without one, the conditions are replayed.", max_length=64)
     ] = ""
     all_projects: Annotated[bool, about("Replay over the calls of all projects.")] = False
     limit: Annotated[int, about("Maximum number of calls to return, newest first.", ge=0, le=1000)] = 20

@@ -37,13 +37,11 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
     force: Annotated[bool, about("Read and chunk every file again.")] = False
     vectors: Annotated[bool, about("Compute vectors in this run.")] = True
     reembed: Annotated[
-        bool,
-        about("Embed everything again with the current model; the old vectors are used until that is done."),
+        bool, about("Embed everything again with the current model; the old vectors are used until that is done.")
     ] = False
     rollback: Annotated[bool, about("Index nothing; use the vectors from before the last reembed again.")] = False
     forget_old: Annotated[
-        bool,
-        about("Index nothing; delete the vectors that are not in use; rollback is not possible afterwards."),
+        bool, about("Index nothing; delete the vectors that are not in use; rollback is not possible afterwards.")
     ] = False
 
 
@@ -206,12 +204,7 @@ def health(engine: Engine, request: HealthRequest, call: RequestContext) -> Heal
     return replace(reply, checks=(*reply.checks, HealthCheck("judge", ok=True, message=message, hint=hint)))
 
 
-@OPERATIONS.declare(
-    "memory.reset",
-    ShellCommand("reset"),
-    writes=True,
-    needs="maintain",
-)
+@OPERATIONS.declare("memory.reset", ShellCommand("reset"), writes=True, needs="maintain")
 def reset(engine: Engine, request: EmptyRequest, call: RequestContext) -> ResetReply:
     """Delete the index. Your files stay, and `memory.index` rebuilds it."""
     engine.store.reset()
@@ -224,12 +217,7 @@ def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> R
     return RootsReply(roots=tuple(engine.maintenance().list_roots()))
 
 
-@OPERATIONS.declare(
-    "roots.add",
-    errors=(StoreUnwritable, StoreBusy),
-    warms=True,
-    needs="maintain",
-)
+@OPERATIONS.declare("roots.add", errors=(StoreUnwritable, StoreBusy), warms=True, needs="maintain")
 def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexReport:
     """Index files and directories, and let the daemon watch them from now on."""
     if not request.paths:
@@ -237,12 +225,7 @@ def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> In
     return index(engine, request, call)
 
 
-@OPERATIONS.declare(
-    "roots.remove",
-    errors=(NotFound,),
-    writes=True,
-    needs="maintain",
-)
+@OPERATIONS.declare("roots.remove", errors=(NotFound,), writes=True, needs="maintain")
 def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) -> RemovedRoots:
     """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""
     paths = tuple(resolve_path(path, call.directory) for path in request.paths)
@@ -260,12 +243,7 @@ class StoreRequest(OperationRequest, frozen=True, kw_only=True):
     ] = False
 
 
-@OPERATIONS.declare(
-    "memory.check_store",
-    errors=(StoreUnreachable,),
-    writes=True,
-    needs="maintain",
-)
+@OPERATIONS.declare("memory.check_store", errors=(StoreUnreachable,), writes=True, needs="maintain")
 def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> StoreComparison:
     """Compare the catalog with the search index: the rows in Milvus, or the local index files.
 

@@ -125,8 +125,7 @@ class CompactRequest(OperationRequest, frozen=True, kw_only=True):
     since: Since = None
     until: Until = None
     output_dir: Annotated[
-        FilePath | None,
-        about("Write to the day's file in this directory; the project's journals if not given."),
+        FilePath | None, about("Write to the day's file in this directory; the project's journals if not given.")
     ] = None
     llm: Annotated[
         str,
@@ -162,14 +161,7 @@ def supersede(engine: Engine, request: SupersedeRequest, call: RequestContext) -
     return engine.lifecycle().supersede(request.id, memory, keep_secrets=request.keep_secrets)
 
 
-@OPERATIONS.declare(
-    "memory.edit",
-    errors=(NotFound, SourceChanged),
-    writes=True,
-    once=True,
-    warms=True,
-    needs="edit",
-)
+@OPERATIONS.declare("memory.edit", errors=(NotFound, SourceChanged), writes=True, once=True, warms=True, needs="edit")
 def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditReply:
     """Edit the section of a memory in its file; its id stays.
 
@@ -182,10 +174,7 @@ def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditRepl
 @OPERATIONS.declare(
     "memory.set_expiry",
     ShellCommand(
-        "expire",
-        ("id", "expires"),
-        {"review_after": "--review"},
-        metavars={"expires": "DAY", "review_after": "DAY"},
+        "expire", ("id", "expires"), {"review_after": "--review"}, metavars={"expires": "DAY", "review_after": "DAY"}
     ),
     errors=(NotFound,),
     writes=True,

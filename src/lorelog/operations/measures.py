@@ -209,8 +209,7 @@ class CostRequest(OperationRequest, frozen=True):
 
     since: _Since = "7d"
     by: Annotated[
-        CostGroups,
-        about("Group calls by these; by day, purpose and project if none are given.", max_length=4),
+        CostGroups, about("Group calls by these; by day, purpose and project if none are given.", max_length=4)
     ] = []
 
 

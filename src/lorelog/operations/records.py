@@ -117,8 +117,7 @@ class RunFinishRequest(_TaskRecordRequest, frozen=True, kw_only=True):
     status: Annotated[Name, about("completed, failed, cancelled, …", min_length=1)]
     notes: Annotated[Text, about("The result; stored as summary.")]
     run_id: Annotated[
-        Name,
-        about("The artifact of the run's start; the last matching open run of the task and writer if not given."),
+        Name, about("The artifact of the run's start; the last matching open run of the task and writer if not given.")
     ] = ""
     tool_name: Annotated[Text, _field_description("tool_name")] = ""
     command: Annotated[Text, _field_description("command")] = ""
@@ -159,8 +158,7 @@ class TaskFinishRequest(_OutcomeRequest, frozen=True):
 
 class _ArtifactRequest(_OutcomeRequest, frozen=True, kw_only=True):
     task_id: Annotated[
-        Name,
-        about("The task; that of the record it replies to if not given. A decision needs none." + ID_PREFIX_HINT),
+        Name, about("The task; that of the record it replies to if not given. A decision needs none." + ID_PREFIX_HINT)
     ] = ""
     thread_id: Annotated[
         Name, about("The thread; that of the record it replies to, or the task's own, if not given.")

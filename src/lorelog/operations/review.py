@@ -24,14 +24,7 @@ from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.light.delivery_files import DeliveryFiles, text_key
-from lorelog.operations.guard import (
-    RESTING,
-    GuardEnableRequest,
-    enable_guard,
-    guard_items,
-    refuse_guard,
-    resting_items,
-)
+from lorelog.operations.guard import RESTING, GuardEnableRequest, enable_guard, guard_items, refuse_guard, resting_items
 from lorelog.operations.operation import Operation, OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
 from lorelog.services.cues.cue import parse_cues
@@ -207,12 +200,7 @@ def decide_items(engine: Engine, request: ReviewDecideRequest, call: RequestCont
 
 
 @OPERATIONS.declare(
-    "review.run",
-    ShellCommand("review run"),
-    errors=(ModelUnavailable,),
-    writes=True,
-    once=True,
-    needs="file",
+    "review.run", ShellCommand("review run"), errors=(ModelUnavailable,), writes=True, once=True, needs="file"
 )
 def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) -> ReviewReport:
     """Ask the judge to file what you said: the language model that you allowed by `review.judge`.

@@ -59,8 +59,7 @@ class SearchRequest(FilteredRequest, frozen=True):
         about("Search by keywords (lexical), by meaning (dense), or both (hybrid); search.lane if not given."),
     ] = None
     fusion: Annotated[
-        FusionName | None,
-        about("How the scores of both lanes are combined; search.fusion if not given."),
+        FusionName | None, about("How the scores of both lanes are combined; search.fusion if not given.")
     ] = None
     token_budget: Annotated[
         Annotated[int, Meta(ge=0, le=10_000_000)] | None,
@@ -76,8 +75,7 @@ class SearchRequest(FilteredRequest, frozen=True):
     include_superseded: Annotated[bool, about("Include superseded memories.")] = False
     include_expired: Annotated[bool, about("Include expired memories.")] = False
     trust: Annotated[
-        TrustName,
-        about("Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer."),
+        TrustName, about("Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer.")
     ] = "any"
     one_per_memory: Annotated[
         bool, about("Return only the best chunk of each memory, or of each section of other text.")

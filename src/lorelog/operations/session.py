@@ -65,8 +65,7 @@ class RecallRequest(OperationRequest, frozen=True):
         about("Maximum number of hits of the search; session.hits if not given."),
     ] = None
     min_relevance: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None,
-        about("Minimum relevance; session.hits_relevance if not given."),
+        Annotated[float, Meta(ge=0, le=1)] | None, about("Minimum relevance; session.hits_relevance if not given.")
     ] = None
 
 
@@ -172,8 +171,7 @@ class HandoffRequest(OperationRequest, frozen=True):
         str, about("Id of the session, or its beginning; the newest one if not given.", max_length=500)
     ] = ""
     inject: Annotated[
-        bool,
-        about("Also show it at the start of the next session of that host in this project, once, until tomorrow."),
+        bool, about("Also show it at the start of the next session of that host in this project, once, until tomorrow.")
     ] = False
 
 

@@ -220,8 +220,7 @@ def encode_line(draft: RecordDraft, seq: int, prev: str, more: int = 0) -> bytes
         ) from error
     if (size := len(line) - _BODY_OFFSET) > MAX_RECORD_BYTES:
         raise UsageError(
-            f"this {draft.kind} is too long ({size} bytes)",
-            hint=f"the limit is {MAX_RECORD_BYTES} bytes per record",
+            f"this {draft.kind} is too long ({size} bytes)", hint=f"the limit is {MAX_RECORD_BYTES} bytes per record"
         )
     return line
 

@@ -313,10 +313,7 @@ _PROVENANCE_KEYS = ("uri", "repo", "commit", "path", "tool_name", "tool_version"
 _TYPES: Mapping[FieldType, tuple[str, Any]] = {
     FieldType.TEXT: ("a text", str),
     FieldType.TEXTS: ("a list of texts", list[str]),
-    FieldType.IDS: (
-        "a list of ids of records",
-        list[Annotated[str, Meta(pattern=rf"\A{_IDENTIFIER.pattern}\Z")]],
-    ),
+    FieldType.IDS: ("a list of ids of records", list[Annotated[str, Meta(pattern=rf"\A{_IDENTIFIER.pattern}\Z")]]),
     FieldType.NUMBER: ("a number", int | float),
     FieldType.SHARE: ("a number from 0 to 1", Annotated[float, Meta(ge=0, le=1)]),
     FieldType.OBJECT: ("an object", dict),

@@ -423,8 +423,7 @@ def test_sources_keep_their_promise(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
-    [("claude-mem", make_fixture("claude-mem.db")), ("mem0", make_fixture("mem0-history.db"))],
+    ("name", "make"), [("claude-mem", make_fixture("claude-mem.db")), ("mem0", make_fixture("mem0-history.db"))]
 )
 def test_databases_are_recognized(name: str, make: Callable[[Path], Path], tmp_path: Path) -> None:
     """A database is recognized by its tables, whatever its name is."""

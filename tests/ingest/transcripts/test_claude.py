@@ -39,10 +39,7 @@ def test_a_message_split_over_lines_is_one_answer(tmp_path: Path) -> None:
 
     assert (turn.id, turn.number, turn.time) == ("u1", 1, "2026-03-05T14:30:00Z")
     assert (turn.user, turn.assistant) == ("Why is it slow?", "I look.\n\nThe load is 9.")
-    assert turn.tools == (
-        ToolCall("Bash", "top -b", "load 9"),
-        ToolCall("Read", "/etc/x", "no such file", failed=True),
-    )
+    assert turn.tools == (ToolCall("Bash", "top -b", "load 9"), ToolCall("Read", "/etc/x", "no such file", failed=True))
     assert (stats.session, stats.skipped, stats.broken) == ("session-1", 0, 0)
     assert names(path) == [{"u1", "p1", "a1", "a2", "a3", "r1", "a4", "r2", "a5", "m1", "m2", "m3"}]
 

@@ -21,12 +21,7 @@ RESOLVED: dict[str, tuple[dict[str, str], dict[tuple[Any, ...], dict[str, str]]]
             "pkg/b.py": "from pkg.a import Box, limit\n\ndef f(x: Box) -> None:\n    Box()\n    print(limit)\n    y = Box\n",
         },
         {
-            ("Box",): {
-                "pkg/b.py:1": "import",
-                "pkg/b.py:3": "type",
-                "pkg/b.py:4": "call",
-                "pkg/b.py:6": "read",
-            },
+            ("Box",): {"pkg/b.py:1": "import", "pkg/b.py:3": "type", "pkg/b.py:4": "call", "pkg/b.py:6": "read"},
             ("limit",): {"pkg/a.py:5": "write", "pkg/b.py:1": "import", "pkg/b.py:5": "read"},
         },
     ),
@@ -117,11 +112,7 @@ RESOLVED: dict[str, tuple[dict[str, str], dict[tuple[Any, ...], dict[str, str]]]
         },
         {
             ("json.loads",): {"a.py:2": "import", "a.py:4": "call"},
-            ("loads", Certainty.NAME): {
-                "a.py:2": "import name",
-                "a.py:4": "call name",
-                "b.py:3": "call name",
-            },
+            ("loads", Certainty.NAME): {"a.py:2": "import name", "a.py:4": "call name", "b.py:3": "call name"},
         },
     ),
     "Relative imports, aliases, `this` and class names are resolved; the type of a variable is not inferred": (

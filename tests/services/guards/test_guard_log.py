@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lorelog.core.errors import NotFound, StoreDamaged, UsageError
-from lorelog.light.guard_check import (
-    MAX_DISMISSALS,
-    effective_action,
-    fold_events,
-    parse_events,
-    split_by_state,
-)
+from lorelog.light.guard_check import MAX_DISMISSALS, effective_action, fold_events, parse_events, split_by_state
 from lorelog.services.guards.guard_log import Guard, GuardConditions, GuardDraft, GuardLog
 
 

@@ -87,10 +87,7 @@ def test_the_rest_of_each_daily_limit_is_shown(receipts: Receipts) -> None:
     """Each limit with its setting; vectors are under none, and what goes on counts with what it may cost."""
     bill = report_cost(receipts, SpendOptions(notes=1000, others=250), "2026-03-05")
 
-    assert bill.today == (
-        DayLimit("summarize.daily_tokens", 1000, 0, 1000),
-        DayLimit("llm.daily_tokens", 250, 300, 0),
-    )
+    assert bill.today == (DayLimit("summarize.daily_tokens", 1000, 0, 1000), DayLimit("llm.daily_tokens", 250, 300, 0))
 
 
 @given(by=st.sampled_from([combination for size in range(5) for combination in combinations(COST_KEYS, size)]))

@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from lorelog.core.errors import (
-    ConfigError,
-    ModelFault,
-    ModelUnavailable,
-    StoreError,
-)
+from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable, StoreError
 from lorelog.core.ports import Completion
 from lorelog.services.llm.metered import LlmBudget, MeteredLlm
 from lorelog.services.llm.receipts import Receipts

@@ -94,8 +94,7 @@ def test_what_was_said_of_it_goes_with_it(engine: Engine) -> None:
     """A review of a superseded record is hidden with it, unless requested."""
     (first,) = record(engine, draft("decision", {"summary": "use redis"}))
     (check,) = record(
-        engine,
-        draft("verification", {"summary": "redis it is"}, agent="otto", reply_to=first.id, supports_claim=True),
+        engine, draft("verification", {"summary": "redis it is"}, agent="otto", reply_to=first.id, supports_claim=True)
     )
     (second,) = record(engine, draft("decision", {"summary": "use redis cluster"}, supersedes=first.id))
 

@@ -22,12 +22,7 @@ from lorelog.ingest.metadata import parse_anchor
 from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.language.analyser import WordAnalyser
 from lorelog.records.ledger import Ledger
-from lorelog.services.records.projection import (
-    _RecordPage,
-    decode_anchor_id,
-    records_folder,
-    render_page,
-)
+from lorelog.services.records.projection import _RecordPage, decode_anchor_id, records_folder, render_page
 
 HOSTILE = st.lists(
     st.sampled_from(

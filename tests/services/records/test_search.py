@@ -145,11 +145,7 @@ def test_verified_is_what_a_second_writer_stands_by(desk: OperationCaller) -> No
     task = desk.start("the walrus cache")
     claim, other = desk.say(task, "walrus holds"), desk.say(task, "walrus is large")
     by = desk(
-        "artifact.verification",
-        reply_to_artifact_id=claim,
-        supports_claim=True,
-        writer="otto",
-        summary="walrus, seen",
+        "artifact.verification", reply_to_artifact_id=claim, supports_claim=True, writer="otto", summary="walrus, seen"
     )
 
     hits = {hit["artifact_id"]: hit for hit in desk("artifact.search", query="walrus", trust="verified")["hits"]}

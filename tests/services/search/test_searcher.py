@@ -154,8 +154,7 @@ def test_words_answer_when_the_model_fails(embedder: DirectedEmbedder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("embedder", "error"),
-    [(SilentEmbedder(), ModelUnavailable), (ConfusedEmbedder(), ModelFault), (None, UsageError)],
+    ("embedder", "error"), [(SilentEmbedder(), ModelUnavailable), (ConfusedEmbedder(), ModelFault), (None, UsageError)]
 )
 def test_the_dense_lane_alone_raises_when_the_model_fails(
     embedder: DirectedEmbedder | None, error: type[Exception]

@@ -99,10 +99,7 @@ def test_tomorrow_it_is_another_question() -> None:
 
 @pytest.mark.parametrize(
     ("part", "note"),
-    [
-        ("model", "showing keyword matches only: no server at localhost:1"),
-        ("judge", "not reranked: no such file"),
-    ],
+    [("model", "showing keyword matches only: no server at localhost:1"), ("judge", "not reranked: no such file")],
 )
 def test_the_answer_of_a_model_that_failed_is_not_kept(part: str, note: str) -> None:
     """As soon as the model or the cross-encoder is back, it is asked, though nothing was written."""

@@ -16,12 +16,7 @@ from tests.services.sessions.own_journals import start_session
 
 from lorelog.core.paths import cache_folder
 from lorelog.light.delivery_log import estimate_tokens
-from lorelog.light.session_start import (
-    MAX_OPEN_TASKS_BYTES,
-    OPEN_TASKS_FILE,
-    merge_task_lines,
-    read_open_tasks,
-)
+from lorelog.light.session_start import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines, read_open_tasks
 from lorelog.services.records.store import RecordStore
 
 

@@ -336,10 +336,7 @@ def test_what_was_cut_or_broken_is_told(tmp_path: Path) -> None:
     reply = read_transcript(str(path), empty_store(), directory="/")
 
     assert (reply.broken, reply.turns[0].truncated) == (1, True)
-    assert [note.split(":")[0] for note in reply.notes] == [
-        "1 of its lines are malformed",
-        "long texts are truncated",
-    ]
+    assert [note.split(":")[0] for note in reply.notes] == ["1 of its lines are malformed", "long texts are truncated"]
 
 
 def test_a_conversation_without_turns_is_empty(tmp_path: Path) -> None:

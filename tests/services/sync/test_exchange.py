@@ -9,14 +9,7 @@ import pytest
 from tests.services.sync.machines import SyncMachine, exchange_text, git
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, UsageError
-from lorelog.services.sync.exchange import (
-    BRANCH,
-    Exchange,
-    PushRefused,
-    SyncFolder,
-    absolute_remote,
-    project_name,
-)
+from lorelog.services.sync.exchange import BRANCH, Exchange, PushRefused, SyncFolder, absolute_remote, project_name
 
 AUTHOR = {"user": "mara", "machine": "a1"}
 MARK = {"lorelog-sync.json": b'{"version": 1}\n'}

@@ -93,12 +93,7 @@ def test_a_turn_that_is_captured_again_adds_nothing(world: Traced, talk: ClaudeT
     ],
 )  # fmt: skip
 def test_only_errors_of_the_call_itself_count(
-    world: Traced,
-    command: str,
-    result: str,
-    *,
-    fails: bool,
-    types: list[str],
+    world: Traced, command: str, result: str, *, fails: bool, types: list[str]
 ) -> None:
     """A stack in a file that was read is not an error; a failing command in a pipe may exit with success."""
     talk = ClaudeTalk(world)

@@ -230,12 +230,7 @@ def test_a_root_inside_another_keeps_its_exclusions(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("paths", "kept"),
-    [
-        (["/a", "/a/b", "/ab"], ["/a", "/ab"]),
-        (["/a/b", "/a/b/c", "/a/b"], ["/a/b"]),
-        (["/"], ["/"]),
-    ],
+    ("paths", "kept"), [(["/a", "/a/b", "/ab"], ["/a", "/ab"]), (["/a/b", "/a/b/c", "/a/b"], ["/a/b"]), (["/"], ["/"])]
 )
 def test_a_tree_inside_another_is_heard_with_it(paths: list[str], kept: list[str]) -> None:
     """Nothing is watched twice, and a namesake is not taken for something inside."""

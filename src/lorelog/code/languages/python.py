@@ -547,12 +547,7 @@ class PythonVisitor:
         self._queue([*visits, *parts, (node.child_by_field_name("body"), READ, inner)])
 
     def _define(
-        self,
-        node: Node,
-        statement: Node | None,
-        scope: PythonScope,
-        kind: SymbolKind,
-        bases: tuple[str, ...] = (),
+        self, node: Node, statement: Node | None, scope: PythonScope, kind: SymbolKind, bases: tuple[str, ...] = ()
     ) -> tuple[PythonScope, list[tuple[Node, int, PythonScope]]]:
         """Add a definition; return the scope of its head, the parent of its body's, and the beginning of the head."""
         whole = statement if statement is not None and statement.type == "decorated_definition" else node

@@ -150,10 +150,7 @@ def _read_text(path: Path) -> str:
 
 
 _QWEN_TYPES = frozenset({"user", "assistant", "tool_result", "system"})
-_QWEN_INJECTED = re.compile(
-    r"<(qwen:user-prompt-submit-context|system-reminder)>.*?(?:</\1>|\Z)\s*",
-    re.DOTALL,
-)
+_QWEN_INJECTED = re.compile(r"<(qwen:user-prompt-submit-context|system-reminder)>.*?(?:</\1>|\Z)\s*", re.DOTALL)
 
 
 def is_qwen(record: JsonObject) -> bool:

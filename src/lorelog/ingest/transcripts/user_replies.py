@@ -43,10 +43,7 @@ _REJECTED = re.compile(
 )
 _INTERRUPTIONS = ("[Request interrupted by user", "aborted by user", "Tool execution aborted")
 _HOST_ADVICE = "Note: The user's next message may contain a correction or preference"
-_CLARIFY = (
-    "The user wants to clarify these questions.",
-    "The user has indicated they have provided enough answers",
-)
+_CLARIFY = ("The user wants to clarify these questions.", "The user has indicated they have provided enough answers")
 """Text of the host for a user who would rather talk about the questions. Answers given so far follow it."""
 _APPROVED_PLAN = re.compile(r"^## Approved Plan([^:\n]*):\n(.*)", re.DOTALL | re.MULTILINE)
 _NO_ANSWERS = frozenset({"", "unanswered", "(notes only)", "(no answer)", "(no option selected)", "none of the above"})

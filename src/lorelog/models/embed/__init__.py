@@ -102,8 +102,7 @@ def open_embedder(options: EmbedOptions) -> Embedder:
     provider = PROVIDERS.get(options.provider)
     if provider is None:
         raise ConfigError(
-            f"unknown embedding provider {options.provider!r}",
-            hint=_suggest(options.provider, list(PROVIDERS)),
+            f"unknown embedding provider {options.provider!r}", hint=_suggest(options.provider, list(PROVIDERS))
         )
     is_own = options.model in {"", provider.default_model} or (
         provider.accepts_folder and Path(options.model).is_absolute()

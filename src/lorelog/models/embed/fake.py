@@ -26,8 +26,7 @@ class FakeEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
         return EmbeddedTexts(
-            vectors=tuple(_hash_vector(text) for text in texts),
-            tokens=sum(len(_words(text)) for text in texts),
+            vectors=tuple(_hash_vector(text) for text in texts), tokens=sum(len(_words(text)) for text in texts)
         )
 
     def embed_query(self, text: str) -> Vector:

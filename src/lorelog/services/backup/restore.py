@@ -210,11 +210,7 @@ class Restorer(Struct):
             self._notes.append("'lorelog index' in each project, or the daemon, makes the restored memories searchable")
         undo = str(self._undo.finish()) if self._undo is not None and self._undo.changes else ""
         return RestoreReport(
-            created_at=manifest.created_at,
-            dry_run=self.dry_run,
-            undo=undo,
-            files=tuple(done),
-            notes=tuple(self._notes),
+            created_at=manifest.created_at, dry_run=self.dry_run, undo=undo, files=tuple(done), notes=tuple(self._notes)
         )
 
     def _restore_file(self, entry: archive.BackupFile, staged: Path) -> RestoredFile:

@@ -184,8 +184,7 @@ class CodeView:
     def is_module_file(self, importer: str, module: str, file: str, language: str) -> bool:
         """Return True if a module, imported by a file, is another file."""
         return self.cached(
-            ("denotes", importer, module, file),
-            lambda: is_module_file(importer, module, file, language, self.exists),
+            ("denotes", importer, module, file), lambda: is_module_file(importer, module, file, language, self.exists)
         )
 
     def is_exported_by(

@@ -100,12 +100,7 @@ class Compactor(Struct, frozen=True):
         return self._write_summary(plan, identity, options, reply, progress)
 
     def _write_summary(
-        self,
-        plan: SummaryPlan,
-        identity: str,
-        options: CompactOptions,
-        reply: CompactReply,
-        progress: Progress | None,
+        self, plan: SummaryPlan, identity: str, options: CompactOptions, reply: CompactReply, progress: Progress | None
     ) -> CompactReply:
         draft = self._drafts / f"{identity}.json"
         memory = _read_draft(draft)

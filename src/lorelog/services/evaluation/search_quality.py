@@ -438,9 +438,7 @@ class _QuestionRunner(Struct):
                 yield from names or ["\n" + (location[0] if by_file else "{}:{}-{}".format(*location))]
 
         return measure_ranking(
-            list(rank_documents(search, documents_of, relevant, self.request.k))[:RANKING_DEPTH],
-            gains,
-            self.request.k,
+            list(rank_documents(search, documents_of, relevant, self.request.k))[:RANKING_DEPTH], gains, self.request.k
         )
 
 

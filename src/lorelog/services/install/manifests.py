@@ -18,14 +18,7 @@ from typing import Any
 
 from lorelog.core.errors import ConfigError
 from lorelog.hosts import host_data_folder
-from lorelog.hosts.bundles import (
-    COMMAND,
-    HOOK_EVENTS,
-    NAME,
-    bundle_files,
-    hook_groups,
-    mcp_server,
-)
+from lorelog.hosts.bundles import COMMAND, HOOK_EVENTS, NAME, bundle_files, hook_groups, mcp_server
 from lorelog.services.install import config_edit
 from lorelog.services.install.plan import HostManifest, InstallContext, OwnFile, SharedFile, read_file, read_receipt
 

@@ -35,14 +35,7 @@ from lorelog.services.review.filing import (
     ReviewEntry,
     ReviewLog,
 )
-from lorelog.services.review.judge import (
-    BATCH,
-    PURPOSE_REVIEW,
-    STEERING_LABELS,
-    Judge,
-    Verdict,
-    nearest_earlier,
-)
+from lorelog.services.review.judge import BATCH, PURPOSE_REVIEW, STEERING_LABELS, Judge, Verdict, nearest_earlier
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories

@@ -25,25 +25,13 @@ from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError, plural
 from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
-from lorelog.core.query import (
-    NO_LIFECYCLE_STATE,
-    Fusion,
-    Hit,
-    Lane,
-    SearchReply,
-    VectorCoverage,
-)
+from lorelog.core.query import NO_LIFECYCLE_STATE, Fusion, Hit, Lane, SearchReply, VectorCoverage
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerCache, AnswerKey, ProcessCache, normalize_spaces
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, keyword_likeness, unread_share
-from lorelog.retrieval.relevance import (
-    QueryFeatures,
-    calibration_of,
-    never_rising,
-    relevance_probability,
-)
+from lorelog.retrieval.relevance import QueryFeatures, calibration_of, never_rising, relevance_probability
 from lorelog.retrieval.score_features import (
     COMMANDS_WEIGHT,
     NAME_WEIGHT,
@@ -101,11 +89,7 @@ class HitBuilder:
     """Builds the hits of one search from the fused candidates."""
 
     def __init__(
-        self,
-        context: RankingContext,
-        question: SearchQuestion,
-        options: SearchOptions,
-        candidates: CandidateSet,
+        self, context: RankingContext, question: SearchQuestion, options: SearchOptions, candidates: CandidateSet
     ) -> None:
         self.notes: list[str] = []
         self.transient_notes: list[str] = []

@@ -23,23 +23,8 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
-from lorelog.core.query import (
-    UNCHECKED_VERDICT,
-    Filters,
-    FreshnessVerdict,
-    Hit,
-    SearchReply,
-    SupportingRecord,
-    Term,
-)
-from lorelog.core.record import (
-    CANDIDATE_TRUST,
-    FOREIGN_ORIGINS,
-    UNTRUSTED_ORIGINS,
-    Trust,
-    TrustTier,
-    VerificationHint,
-)
+from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, Hit, SearchReply, SupportingRecord, Term
+from lorelog.core.record import CANDIDATE_TRUST, FOREIGN_ORIGINS, UNTRUSTED_ORIGINS, Trust, TrustTier, VerificationHint
 from lorelog.core.serializable import Serializable
 from lorelog.language.analyser import WordAnalyser
 from lorelog.light.delivery_files import MAX_LATE_S, late_answer

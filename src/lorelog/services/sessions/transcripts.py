@@ -195,8 +195,7 @@ def _locate_address(address: str, session: str) -> TranscriptLocation:
         return TranscriptLocation(os.path.normpath(unquote(parts.path)), session or parts.fragment)
     if parts.scheme != _OPENCLAW:
         raise SourceError(
-            f"{printable_path(address)} has an unknown scheme",
-            hint=f"use a path, file:// or {_OPENCLAW}://",
+            f"{printable_path(address)} has an unknown scheme", hint=f"use a path, file:// or {_OPENCLAW}://"
         )
     query = parse_qs(parts.query)
     key = query.get("sessionKey", [""])[0]
@@ -445,7 +444,7 @@ class HostSession(Struct, frozen=True, kw_only=True):
 
 
 _HOST_FILES = {host: (files,) for host, files in TRANSCRIPT_FILES.items()} | {
-    "codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*"),
+    "codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*")
 }
 _HOST_DATABASES = {"opencode": ("opencode*.db",), "openclaw": ("agents/*/agent/openclaw-agent.sqlite",)}
 """Conversations below a host's folder; Codex has more of them than `TRANSCRIPT_FILES` names for a running session."""

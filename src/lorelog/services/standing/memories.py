@@ -44,14 +44,7 @@ from lorelog.light.delivery_files import (
 from lorelog.light.prompt_match import stands_in
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
-from lorelog.services.standing.ownership import (
-    HEADING,
-    OwnClaim,
-    Ownership,
-    find_writers,
-    is_confirmed,
-    memory_body,
-)
+from lorelog.services.standing.ownership import HEADING, OwnClaim, Ownership, find_writers, is_confirmed, memory_body
 from lorelog.services.standing.source import MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.usage.history import unused_counts
 

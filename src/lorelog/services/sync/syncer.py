@@ -333,9 +333,7 @@ class Syncer:
         """The chosen projects that are there. One that was moved or deleted is not created again."""
         self._folder = exchange.SyncFolder(deps.workspace.tenant_folder)
         self._exchange = exchange.Exchange(
-            deps.workspace.cache_folder / SYNC_COPIES / f"{settings.name}.git",
-            settings.url,
-            settings.branch,
+            deps.workspace.cache_folder / SYNC_COPIES / f"{settings.name}.git", settings.url, settings.branch
         )
         self._problems: list[str] = []
         self._accepted: list[str] = []

@@ -115,12 +115,7 @@ def _judge(failures: list[_Failure], passed: Counter[str]) -> Remedy | None:
         return None
     command = next(failure.command for failure in reversed(failures) if failure.remedy == remedy)
     return Remedy(
-        shape=shape,
-        command=command,
-        sessions=sessions,
-        remedied=count,
-        error=failures[-1].error,
-        last=failures[-1].at,
+        shape=shape, command=command, sessions=sessions, remedied=count, error=failures[-1].error, last=failures[-1].at
     )
 
 

@@ -382,8 +382,7 @@ class CatalogWriter:
             document_values = (*rows.document_values(document, 0), 0)
             marks = ", ".join("?" * len(document_values))
             inserted = self._database.execute(
-                f"INSERT INTO documents ({rows.DOCUMENT_COLUMNS}, live) VALUES ({marks})",
-                document_values,
+                f"INSERT INTO documents ({rows.DOCUMENT_COLUMNS}, live) VALUES ({marks})", document_values
             )
             plan = _DocumentPlan(update, int(inserted.lastrowid or 0))
             old: dict[str, deque[_OldRow]] = {}

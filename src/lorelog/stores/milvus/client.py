@@ -65,12 +65,7 @@ _ERROR_KINDS: tuple[tuple[type[StoreError], set[str | int], str, str], ...] = (
         "{place} rejects the token",
         _TOKEN_HINT,
     ),
-    (
-        StoreError,
-        {101, "not loaded", "call load()"},
-        "{place} has not loaded a collection: {text}",
-        _NOT_LOADED_HINT,
-    ),
+    (StoreError, {101, "not loaded", "call load()"}, "{place} has not loaded a collection: {text}", _NOT_LOADED_HINT),
     (
         CollectionMissing,
         {100, "can't find collection", "collection not found"},

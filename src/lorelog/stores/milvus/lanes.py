@@ -171,10 +171,7 @@ class RowDifferences(Struct, frozen=True, kw_only=True):
 
 
 def compare_rows(
-    database: sqlite3.Connection,
-    state: MilvusState,
-    applied: int,
-    rows_in: Callable[[str], Iterable[tuple[int, bool]]],
+    database: sqlite3.Connection, state: MilvusState, applied: int, rows_in: Callable[[str], Iterable[tuple[int, bool]]]
 ) -> RowDifferences:
     """Return how the rows of the collections differ, apart from changes that the log has not applied yet."""
     chunks = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()

@@ -326,11 +326,7 @@ class PeerRegistry:
         parts = [description[start : start + _PART_LETTERS] for start in range(0, len(description), _PART_LETTERS)]
         revision = urandom(8).hex()
         rows = [
-            {
-                **text_row(index.home, number, text, UNKNOWN_WIDTH),
-                "heading": revision,
-                "heading_level": len(parts),
-            }
+            {**text_row(index.home, number, text, UNKNOWN_WIDTH), "heading": revision, "heading_level": len(parts)}
             for number, text in enumerate(parts)
         ]
         self.collections.send(self.name, rows)

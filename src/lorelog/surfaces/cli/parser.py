@@ -106,8 +106,7 @@ class CommandParser(argparse.ArgumentParser):
         options = [name for action in parser._actions for name in action.option_strings if action.dest != "help"]
         near = _suggest(option, options)
         return UsageError(
-            f"'{parser.prog}' has no option {option}",
-            hint=f"did you mean {near}?" if near else f"{parser.prog} --help",
+            f"'{parser.prog}' has no option {option}", hint=f"did you mean {near}?" if near else f"{parser.prog} --help"
         )
 
     def innermost(self, words: Sequence[str]) -> CommandParser:

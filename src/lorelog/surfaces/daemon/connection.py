@@ -24,11 +24,7 @@ from msgspec import Struct, ValidationError, convert, field
 
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
-from lorelog.light.daemon_connection import (
-    MAX_REQUEST_BYTES,
-    PACKAGE_FOLDER,
-    PROTOCOL,
-)
+from lorelog.light.daemon_connection import MAX_REQUEST_BYTES, PACKAGE_FOLDER, PROTOCOL
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
@@ -361,9 +357,7 @@ class OperationRunner:
     """Runs operations for all surfaces of the daemon, counts them, and remembers the last failure. Thread-safe."""
 
     def __init__(
-        self,
-        call: Callable[[str, Any, ClientIdentity, Progress | None], dict[str, Any]],
-        log: Callable[[str], None],
+        self, call: Callable[[str, Any, ClientIdentity, Progress | None], dict[str, Any]], log: Callable[[str], None]
     ) -> None:
         self._call = call
         self._log = log

@@ -124,11 +124,7 @@ def feedback(query: str, id: Identity, *, relevant: bool) -> Fields:  # noqa: A0
 
 
 def evaluate(
-    queries: PathArgument | None = None,
-    qrels: PathArgument | None = None,
-    *,
-    k: int = 10,
-    all_projects: bool = False,
+    queries: PathArgument | None = None, qrels: PathArgument | None = None, *, k: int = 10, all_projects: bool = False
 ) -> Fields:
     """Measure search with judged questions: from two files, or from `feedback` if no files are given."""
     files = {"queries": queries, "qrels": qrels}

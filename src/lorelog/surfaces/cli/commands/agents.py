@@ -83,7 +83,7 @@ examples:
   lorelog guard add --path 'migrations/**' --message "do not edit" --block
   lorelog guard enable g1a2b3c4 --block
   lorelog guard dismiss g1a2b3c4         it was wrong; the third time retires it
-""",
+"""
 }
 """Help of commands with verbs."""
 _DELIVERY_FILTERS = ("session", "since", "kind", "memory")

@@ -25,10 +25,7 @@ from lorelog.surfaces.cli.parser import command_parser
 from lorelog.surfaces.text import printable, short_path, stylize
 
 _KEY = {"key KEY": "name of the setting, such as search.k"}
-_LOCAL = {
-    "--local": "use this project's .lorelog.toml instead of ~/.lorelog/config.toml",
-    "shared": "json project",
-}
+_LOCAL = {"--local": "use this project's .lorelog.toml instead of ~/.lorelog/config.toml", "shared": "json project"}
 ARGUMENTS = {
     "docs": {
         "page PAGE?": "name of a page, such as quickstart or search.md",

@@ -102,7 +102,7 @@ examples:
   lorelog hosts install claude --dry-run    show what would change
   lorelog hosts status                      check the installation
   lorelog hosts uninstall openclaw
-""",
+"""
 }
 """Help of commands with verbs."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -297,13 +297,7 @@ def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
         }
         for file in plan.effective_changes(changes)
     ]
-    return {
-        "host": host,
-        "dry_run": args.dry_run,
-        "files": files,
-        "approve": approvals,
-        "backups": backups,
-    }
+    return {"host": host, "dry_run": args.dry_run, "files": files, "approve": approvals, "backups": backups}
 
 
 def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, several: bool = False) -> int:

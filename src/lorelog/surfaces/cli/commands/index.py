@@ -87,18 +87,9 @@ def run_index(args: argparse.Namespace) -> int:
     return print_reply(args, reply, _show_report)
 
 
-_MODES = {
-    "--list": "",
-    "--remove": "paths",
-    "--rollback": "--reembed",
-    "--drop-old": "--reembed",
-}
+_MODES = {"--list": "", "--remove": "paths", "--rollback": "--reembed", "--drop-old": "--reembed"}
 """Options that replace or change the index run, and what each must be given with."""
-_DESTINATIONS = {
-    "--global": "to_global",
-    "--drop-old": "forget_old",
-    "--ignore-file": "ignore_files",
-}
+_DESTINATIONS = {"--global": "to_global", "--drop-old": "forget_old", "--ignore-file": "ignore_files"}
 _OPTIONS = ("paths", "--global", "--exclude", "--ignore-file", "--force", "--reembed", *_MODES)
 
 

@@ -7,13 +7,7 @@ import sys
 
 from lorelog.core.errors import NotFound, UsageError, plural
 from lorelog.surfaces.cli.arguments import expand_path
-from lorelog.surfaces.cli.client import (
-    call_command,
-    call_operation,
-    open_own_engine,
-    print_note,
-    print_reply,
-)
+from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_note, print_reply
 from lorelog.surfaces.cli.record_text import (
     format_badge,
     format_status,

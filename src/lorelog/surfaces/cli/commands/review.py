@@ -34,12 +34,9 @@ examples:
   lorelog review list --kind statement
   lorelog review run
   lorelog review decide < verdicts.json
-""",
+"""
 }
-_KEYS = {
-    "statement": {"r": "rule", "d": "decision", "n": "other"},
-    "": {"a": "approve", "x": "refuse"},
-}
+_KEYS = {"statement": {"r": "rule", "d": "decision", "n": "other"}, "": {"a": "approve", "x": "refuse"}}
 _WORDS = {"r": "rule", "d": "decision", "n": "nothing to keep", "a": "approve", "x": "refuse"}
 _TEXT_CHARS, _ABOUT_CHARS = 90, 200
 

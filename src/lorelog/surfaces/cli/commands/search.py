@@ -42,7 +42,7 @@ ARGUMENTS = {
         "--format {text,tsv}": "tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
         "--short": "print one short entry per memory, as plain text: for agents",
         "settings": "",
-    },
+    }
 }
 """Arguments of the shell alone: see `arguments.add_options`."""
 INDENT = "   "

@@ -6,14 +6,7 @@ import os
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
 from lorelog.surfaces.cli.arguments import add_options, expand_path
-from lorelog.surfaces.cli.client import (
-    call_command,
-    call_operation,
-    print_json,
-    print_note,
-    print_notes,
-    print_reply,
-)
+from lorelog.surfaces.cli.client import call_command, call_operation, print_json, print_note, print_notes, print_reply
 from lorelog.surfaces.cli.record_text import (
     format_location,
     format_trust,

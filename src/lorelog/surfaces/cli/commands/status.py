@@ -52,7 +52,7 @@ examples:
   lorelog status index
   lorelog status cost --since 30d --by model
   lorelog status --json
-""",
+"""
 }
 """Help of commands with verbs."""
 _MAX_DAYS = 7
