@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
+FOLDER = Path(__file__).parent
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
 URL_SAFE = LETTERS + "_-"
@@ -89,87 +91,13 @@ def pem(label: str, *, end: bool = True, newline: str = "\n") -> Callable[[Rando
     return make
 
 
-def _prefixed() -> list[Kind]:
-    rows = [
-        ("aws-access-key-id", "AKIA", BASE32, 16),
-        ("aws-access-key-id", "ASIA", BASE32, 16),
-        ("google-api-key", "AIza", URL_SAFE, 35),
-        ("google-oauth-token", "ya29.a0", URL_SAFE, 60),
-        ("google-oauth-secret", "GOCSPX-", URL_SAFE, 28),
-        ("google-refresh-token", "1//0", URL_SAFE, 50),
-        ("azure-storage-key", "AccountKey=", BASE64, 86),
-        ("azure-storage-key", "SharedAccessKey=", BASE64, 43),
-        ("alibaba-key", "LTAI", LETTERS, 20),
-        ("tencent-key", "AKID", LETTERS, 32),
-        ("digitalocean-token", "dop_v1_", HEX, 64),
-        ("heroku-token", "HRKU-", URL_SAFE, 60),
-        ("fly-token", "fo1_", URL_SAFE, 43),
-        ("vercel-token", "vcp_", LETTERS, 56),
-        ("netlify-token", "nfp_", LETTERS, 36),
-        ("render-token", "rnd_", LETTERS, 28),
-        ("anthropic-key", "sk-ant-api03-", URL_SAFE, 93),
-        ("openai-key", "sk-", LETTERS, 48),
-        ("openai-key", "sk-proj-", URL_SAFE, 120),
-        ("openrouter-key", "sk-or-v1-", HEX, 64),
-        ("huggingface-token", "hf_", LETTERS, 34),
-        ("replicate-token", "r8_", LETTERS, 37),
-        ("groq-key", "gsk_", LETTERS, 52),
-        ("xai-key", "xai-", LETTERS, 80),
-        ("perplexity-key", "pplx-", LETTERS, 48),
-        ("nvidia-key", "nvapi-", URL_SAFE, 64),
-        ("pinecone-key", "pcsk_", LETTERS, 60),
-        ("langsmith-key", "lsv2_pt_", HEX, 42),
-        ("github-token", "ghp_", LETTERS, 36),
-        ("github-token", "gho_", LETTERS, 36),
-        ("github-token", "ghu_", LETTERS, 36),
-        ("github-token", "ghs_", LETTERS, 36),
-        ("github-token", "ghr_", LETTERS, 36),
-        ("github-token", "github_pat_", LETTERS, 82),
-        ("gitlab-token", "glpat-", URL_SAFE, 20),
-        ("gitlab-token", "glrt-", URL_SAFE, 20),
-        ("bitbucket-token", "ATBB", LETTERS, 32),
-        ("atlassian-token", "ATATT3xFfGF0", URL_SAFE, 170),
-        ("npm-token", "npm_", LETTERS, 36),
-        ("pypi-token", "pypi-AgEIcHlwaS5vcmc", URL_SAFE, 140),
-        ("rubygems-token", "rubygems_", HEX, 48),
-        ("docker-token", "dckr_pat_", URL_SAFE, 27),
-        ("circleci-token", "CCIPAT_", LETTERS, 60),
-        ("sonar-token", "squ_", HEX, 40),
-        ("pulumi-token", "pul-", HEX, 40),
-        ("postman-key", "PMAK-", HEX, 58),
-        ("slack-token", "xoxb-", LETTERS, 50),
-        ("slack-token", "xoxp-", LETTERS, 70),
-        ("slack-token", "xapp-1-", LETTERS, 70),
-        ("stripe-key", "sk_live_", LETTERS, 24),
-        ("stripe-key", "rk_live_", LETTERS, 99),
-        ("webhook-secret", "whsec_", LETTERS, 32),
-        ("twilio-key", "SK", HEX, 32),
-        ("brevo-key", "xkeysib-", HEX, 64),
-        ("mailgun-key", "key-", HEX, 32),
-        ("resend-key", "re_", LETTERS, 32),
-        ("databricks-token", "dapi", HEX, 32),
-        ("shopify-token", "shpat_", HEX, 32),
-        ("square-token", "sq0atp-", URL_SAFE, 22),
-        ("linear-key", "lin_api_", LETTERS, 40),
-        ("notion-token", "ntn_", LETTERS, 46),
-        ("notion-token", "secret_", LETTERS, 43),
-        ("figma-token", "figd_", URL_SAFE, 40),
-        ("vault-token", "hvs.", URL_SAFE, 90),
-        ("doppler-token", "dp.pt.", LETTERS, 43),
-        ("newrelic-key", "NRAK-", LARGE, 27),
-        ("sentry-token", "sntrys_", LETTERS, 120),
-        ("grafana-token", "glsa_", LETTERS, 41),
-        ("grafana-token", "glc_", LETTERS, 80),
-        ("supabase-key", "sbp_", HEX, 40),
-        ("planetscale-token", "pscale_tkn_", URL_SAFE, 43),
-        ("neon-key", "napi_", SMALL, 64),
-        ("tailscale-key", "tskey-auth-", LETTERS, 40),
-        ("dropbox-token", "sl.B", URL_SAFE, 130),
-        ("adafruit-key", "aio_", LETTERS, 28),
-        ("age-key", "AGE-SECRET-KEY-1", BASE32, 58),
-        ("private-key", base64.b64encode(b"-----BEGIN PRIVATE KEY-----").decode()[:34], LETTERS, 300),
-    ]
-    return [Kind(kind, begun(*rest), note=rest[0]) for kind, *rest in rows]  # type: ignore[arg-type]  # a row is a row
+def _prefixed() -> Iterator[Kind]:
+    """Yield what `prefixes.txt` has: kind, prefix, letters and how many of them."""
+    for line in (FOLDER / "prefixes.txt").read_text("utf-8").splitlines():
+        kind, prefix, letters, size = line.split()
+        yield Kind(kind, begun(prefix, globals()[letters], int(size)), note=prefix)
+    prefix = base64.b64encode(b"-----BEGIN PRIVATE KEY-----").decode()[:34]
+    yield Kind("private-key", begun(prefix, LETTERS, 300), note=prefix)
 
 
 def _shaped() -> list[Kind]:
@@ -227,241 +155,27 @@ def word(random: Random) -> str:
     return "".join(random.choices("bcdfghjklmnpqrstvwz", k=9))
 
 
-def _placed() -> list[Kind]:
-    key32, key40 = begun("", LETTERS, 32), begun("", LETTERS, 40)
-    return [
-        Kind(
-            "url-password",
-            begun("", LETTERS, 12),
-            (
-                "git clone https://mara:{}@git.host.test/a/b.git",
-                "DATABASE_URL=postgres://app:{}@db.host.test:5432/app?sslmode=require",
-                "redis://:{}@cache:6379/0",
-                "mongodb+srv://app:{}@cluster0.host.test/x",
-                "ssh://deploy:{}@10.0.0.4",
-                '"amqp://svc:{}@mq/"',
-            ),
-        ),
-        Kind("url-token", key40, ("git remote set-url origin https://{}@git.host.test/a/b.git",)),
-        Kind(
-            "token",
-            key32,
-            (
-                "GET /v1/x?token={} HTTP/1.1",
-                "https://h.test/cb?state=1&access_token={}&scope=read#frag",
-                "https://h.test/?a=1&amp;refresh_token={}",
-            ),
-            note="query",
-        ),
-        Kind(
-            "api-key", key32, ("https://h.test/v1?api_key={}", "fetch('https://h.test/?apikey={}&q=1')"), note="query"
-        ),
-        Kind(
-            "signature",
-            begun("", HEX, 64),
-            (
-                "https://b.s3.host.test/o?X-Amz-Algorithm=AWS4&X-Amz-Signature={}",
-                "https://acc.blob.core.windows.net/c/b?sv=2024-01-01&sp=r&sig={}",
-                "https://storage.host.test/o?X-Goog-Signature={}&x=1",
-            ),
-        ),
-        Kind(
-            "authorization",
-            key40,
-            (
-                "Authorization: Bearer {}",
-                "curl -H 'Authorization: Bearer {}' https://h.test",
-                'curl -H "authorization: token {}" https://h.test',
-                '{{"Authorization": "Bearer {}"}}',
-                '{{\\"Authorization\\": \\"Basic {}\\"}}',
-                "headers['Authorization'] = 'Bearer {}'",
-                "Proxy-Authorization: Basic {}",
-                "the answer was: Bearer {} expired",
-                "Authorization: {}",
-            ),
-        ),
-        Kind(
-            "cookie",
-            key32,
-            (
-                "Cookie: theme=dark; sid={}; lang=en",
-                "Set-Cookie: session={}; Path=/; HttpOnly; SameSite=Lax",
-                "curl -H 'Cookie: a=b; sessionid={}' https://h.test",
-            ),
-        ),
-        Kind(
-            "api-key", key32, ("X-Api-Key: {}", "curl -H 'X-API-Key: {}' https://h.test", "api-key: {}"), note="header"
-        ),
-        Kind(
-            "command-password",
-            key32,
-            (
-                'gh secret set DEPLOY_KEY -b"{}"',
-                "gh secret set DEPLOY_KEY --repo a/b --body '{}'",
-                "echo {} | docker login -u mara --password-stdin",
-                "printf '%s' \"{}\" | docker login ghcr.io -u mara --password-stdin",
-                'docker login -u mara --password-stdin <<< "{}"',
-                "echo '{}' | gh auth login --with-token",
-                "echo {} | wrangler secret put API",
-                "echo {} | sudo -S apt update",
-                "echo 'mara:{}' | chpasswd",
-                "redis-cli -h cache -a {} ping",
-                "mongosh -u root -p {} --host db",
-                "unzip -P {} a.zip",
-                "7z x -p{} a.7z",
-                "openssl enc -aes-256-cbc -k {} -in a",
-                "openssl rsa -passin pass:{} -in a",
-                "ssh-keygen -t ed25519 -N '{}' -f a",
-                "doctl auth init -t {}",
-                "htpasswd -b .htpasswd mara {}",
-            ),
-            note="given",
-        ),
-        Kind(
-            "secret",
-            key32,
-            (
-                "kubectl create secret generic db --from-literal DB={}",
-                "vault kv put kv/app db={} size=3",
-                "fly secrets set API={} MODE=production",
-                "heroku config:set THING={}",
-            ),
-            note="stored",
-        ),
-        Kind(
-            "api-key",
-            key32,
-            (
-                "api_key: >-\n  {}\nother: x",
-                "api_key: |\n    {}\n",
-                "Your API key:\n\n    {}\n\nKeep it.",
-                "**API key:**\n{}\n",
-                '<add key="ApiKey" value="{}" />',
-                "| API key | {} |",
-                "| `API_KEY` | `{}` |",
-            ),
-            note="apart",
-        ),
-        Kind(
-            "token",
-            key32,
-            (
-                '{{"name": "API_TOKEN", "value": "{}"}}',
-                "- name: API_TOKEN\n  value: {}\n",
-                "- name: API_TOKEN\n  value: '{}'\n",
-                'The token is "{}".',
-            ),
-            note="apart",
-        ),
-        Kind(
-            "password",
-            lambda random: f"hunter{random.randint(10, 99)}!{some(random, SMALL, 4)}",
-            (
-                "the password is {} for now",
-                'The password was "{}".',
-                "- name: DB_PASSWORD\n  value: {}\n",
-                "password: |-\n  {}\nuser: x",
-            ),
-            note="apart",
-        ),
-        Kind(
-            "command-password",
-            password,
-            (
-                "curl -u mara:{} https://h.test",
-                "curl https://h.test --user 'mara:{}'",
-                "curl \\\n  -u mara:{} \\\n  https://h.test",
-                "sshpass -p {} ssh root@host",
-                "mysql -u root -p{} app",
-                "docker login -u mara -p {} registry.host.test",
-            ),
-        ),
-        Kind(
-            "netrc-password",
-            password,
-            ("machine h.test login mara password {}", "machine h.test\nlogin mara\npassword {}\n"),
-        ),
-        Kind("pgpass-password", password, ("db.host.test:5432:app:mara:{}", "# pgpass\n*:*:*:mara:{}\n")),
-        Kind(
-            "password",
-            password,
-            (
-                "DB_PASSWORD={}",
-                'export DB_PASSWORD="{}"',
-                "password: {}",
-                "password = '{}'",
-                '{{"password": "{}", "user": "mara"}}',
-                '{{\\"password\\": \\"{}\\"}}',
-                "psql --password={}",
-                "tool --password {} run",
-                "spring.datasource.password={}",
-                "Server=db;Database=app;User Id=sa;Password={};Encrypt=true",
-                "Server=db;Uid=sa;Pwd={};",
-                "<password>{}</password>",
-                'password: str = "{}"',
-                'const dbPassword: string = "{}";',
-                'os.environ["DB_PASSWORD"] = "{}"',
-                'PGPASSWORD={} psql -h db -c "select 1"',
-                "-e MYSQL_ROOT_PASSWORD={} mysql:8",
-                'passphrase = "{}"',
-                "line\\nDB_PASSWORD={}\\nDB_USER=mara",
-            ),
-        ),
-        Kind(
-            "password",
-            word,
-            ('password = "{}"', "DB_PASSWORD={}", '{{"passwd": "{}"}}', "<password>{}</password>"),
-            note="word",
-        ),
-        Kind(
-            "secret",
-            key32,
-            (
-                "CLIENT_SECRET={}",
-                "client_secret: {}",
-                '{{"clientSecret": "{}"}}',
-                "SECRET_KEY_BASE_SECRET='{}'",
-                "secret => '{}',",
-                "terraform apply -var client_secret={}",
-            ),
-        ),
-        Kind(
-            "token",
-            key32,
-            (
-                "AUTH_TOKEN={}",
-                'auth_token = "{}"',
-                "//registry.host.test/:_authToken={}",
-                "token: {}",
-                "const accessToken = '{}'",
-                "tool --token {} deploy",
-                "ENV AUTH_TOKEN {}",
-                "The token is {} and works.",
-                "set AUTH_TOKEN to {}.",
-                'refreshToken := "{}"',
-                'request.set("token", "{}")',
-            ),
-        ),
-        Kind(
-            "api-key",
-            key32,
-            (
-                "API_KEY={}",
-                "apiKey: '{}'",
-                '"api_key": "{}"',
-                "SIGNING_KEY={}",
-                'private_key = "{}"',
-                "config['api_key'] = \"{}\"",
-            ),
-        ),
-        Kind("credential", key40, ("CREDENTIALS={}", "credential: '{}'")),
-        Kind("key", begun("", BASE64.replace("/", ""), 44), ('key = "{}"', "KEY={}", '{{"auth": "{}"}}')),
-        Kind("aws-secret", key40, ("AWS_SECRET_ACCESS_KEY={}", "aws_secret_access_key = {}", 'awsSecretKey: "{}"')),
-        Kind("twilio-secret", begun("", HEX, 32), ("TWILIO_AUTH_TOKEN={}", 'twilio_auth_token: "{}"')),
-        Kind("heroku-secret", uuid, ("HEROKU_API_KEY={}",)),
-        Kind("cloudflare-secret", begun("", URL_SAFE, 40), ("CLOUDFLARE_API_TOKEN={}", 'cloudflare_api_token = "{}"')),
-        Kind("datadog-secret", begun("", HEX, 32), ("DATADOG_API_KEY={}",)),
-    ]
+MAKERS = {
+    "letters12": begun("", LETTERS, 12),
+    "key32": begun("", LETTERS, 32),
+    "key40": begun("", LETTERS, 40),
+    "hex32": begun("", HEX, 32),
+    "hex64": begun("", HEX, 64),
+    "url40": begun("", URL_SAFE, 40),
+    "base44": begun("", BASE64.replace("/", ""), 44),
+    "hunter": lambda random: f"hunter{random.randint(10, 99)}!{some(random, SMALL, 4)}",
+    "password": password,
+    "word": word,
+    "uuid": uuid,
+}
+
+
+def _placed() -> Iterator[Kind]:
+    """Yield what `places.txt` has: a line `= kind maker note`, then the contexts of that kind, as JSON."""
+    for part in (FOLDER / "places.txt").read_text("utf-8").removeprefix("= ").split("\n= "):
+        head, *places = part.splitlines()
+        kind, maker, *note = head.split()
+        yield Kind(kind, MAKERS[maker], tuple(map(json.loads, places)), note=" ".join(note))
 
 
 KINDS: tuple[Kind, ...] = (*_prefixed(), *_shaped(), *_placed())
