@@ -39,6 +39,7 @@ from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_u
 from lorelog.core.code import FileExtract, NameUse
 from lorelog.core.document import FileStamp
 from lorelog.core.ports import batches_of
+from lorelog.core.processes import usable_cores
 
 RECIPE = "1"
 """Version of the extraction: raise it when the same bytes would give other symbols, uses or imports."""
@@ -243,7 +244,7 @@ class ParserPool:
         self, root: str, *, processes: int = 0, nice: int = 5, file_timeout_s: float = _FILE_TIMEOUT_S
     ) -> None:
         self._root = root
-        self._count = processes or min(_cpu_count(), _MAX_PROCESSES)
+        self._count = processes or min(usable_cores(), _MAX_PROCESSES)
         self._nice = nice
         self._file_timeout_s = file_timeout_s
         self._requests: Queue[list[ParseRequest] | None] = Queue()
@@ -384,10 +385,3 @@ class _ParserProcess:
             process.kill()
             with suppress(OSError), process:  # closes the pipes, and waits
                 pass
-
-
-def _cpu_count() -> int:
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    else:  # noqa: RET505  (type checkers pass over a branch of another system)
-        return os.cpu_count() or 1

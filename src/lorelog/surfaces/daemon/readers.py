@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, error_from_code
-from lorelog.core.processes import limit_arenas, resident_bytes
+from lorelog.core.processes import limit_arenas, resident_bytes, usable_cores
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.dispatch import Dispatcher
 from lorelog.retrieval.cache import register_cache
@@ -80,8 +80,7 @@ class ReaderPool:
     ) -> None:
         register_cache(self)
         self._dispatcher, self._home, self._log, self._note_place = dispatcher, home, log, note_place
-        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-        self._most = min(cores - 1, _MAX_READERS)
+        self._most = min(usable_cores() - 1, _MAX_READERS)
         self._lock = threading.Lock()
         self._readers: list[Reader] = []
         self._here = self._queued = self._busy_s = 0
@@ -132,8 +131,7 @@ class ReaderPool:
             self._end(reader)
 
     def status(self) -> list[dict[str, int]]:
-        readers = list(self._readers)
-        return [{"pid": item.process.pid, "calls": item.calls, "rss_bytes": item.rss_bytes} for item in readers]
+        return [{"pid": it.process.pid, "calls": it.calls, "rss_bytes": it.rss_bytes} for it in tuple(self._readers)]
 
     def _ask(self, reader: Reader, channel: Connection, request: tuple[str, Any, ClientIdentity]) -> Any:
         """Return a reader's reply or raise its error. Return None if the daemon has to answer."""
