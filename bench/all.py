@@ -126,7 +126,7 @@ BENCHES = (
     ),
     _bench(
         "scale-rivals",
-        "-m bench.scale --rivals milvus,lancedb,lancedb-hnsw,chroma",
+        "-m bench.scale --rivals milvus,lancedb,lancedb-hnsw,chroma,bare-hnsw,bare-bits",
         SEARCH,
         40,
         quick=None,

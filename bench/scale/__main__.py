@@ -3,7 +3,7 @@
 Responsible for the command; `rounds.py` does the work, `report.py` judges it. Exits with 0 whether targets are met or
 missed, as the numbers are the result; with 1 when it could not be run.
 
-    python -m bench.scale [--size 100000 | --sizes 20000,100000] [--rivals milvus,lancedb,chroma,qdrant | --only lorelog]
+    python -m bench.scale [--size 100000 | --sizes 20000,100000] [--rivals NAME,… | --only lorelog]
 """
 
 from __future__ import annotations

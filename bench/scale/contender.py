@@ -75,6 +75,8 @@ class Entry:
     does: str = ""
     store: str = "STORE"
     """The name in its module."""
+    is_floor: bool = False
+    """Bare libraries, which no target compares with: they show what is left to gain."""
 
 
 CONTENDERS = {
@@ -111,6 +113,24 @@ CONTENDERS = {
     ),
     "qdrant": Entry(
         "Qdrant local", "with_qdrant", "qdrant", ("qdrant-client",), "exact vectors and sparse words, 10 of each, RRF"
+    ),
+    "bare-hnsw": Entry(
+        "bare tantivy + usearch",
+        "with_tantivy",
+        "tantivy",
+        ("tantivy", "usearch"),
+        "BM25 and HNSW of int8 values, 200 of each, RRF; the rows' numbers only, no text, catalog, updates or filters",
+        "HNSW",
+        is_floor=True,
+    ),
+    "bare-bits": Entry(
+        "bare tantivy + faiss",
+        "with_tantivy",
+        "tantivy",
+        ("tantivy", "faiss-cpu"),
+        "the same with sign bits, 2,000 of them rescored with float16 vectors",
+        "BITS",
+        is_floor=True,
     ),
 }
 

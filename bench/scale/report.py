@@ -107,7 +107,7 @@ def judge(outcome: Outcome, size: int) -> list[Judged]:
         return []
     lines = _limits(ours, size)
     for name, seen in outcome.seen.items():
-        if name != OURS:
+        if name != OURS and not CONTENDERS[name].is_floor:
             lines += _beside(CONTENDERS[name].title, seen, ours)
     return lines
 
