@@ -9,9 +9,8 @@ A generated part stands between two comments in a page that is otherwise written
     <!-- end bench: latency -->
 
 `bench/results/latency.json` is shown there. Three names are special: `summary` repeats the rows of `SUMMARY` from the tables of the
-results, `state` lists all results, `targets` the headline figures. A
-result is stale if a commit after its own touched a module that the processes of its run loaded (`Result.modules`), or data that they
-read. The mark names the first such commit, so that it does not change with each further one.
+results, `state` lists all results, `targets` the headline figures. `stale.py` tells which results are older than their code; the mark
+names the first commit that made one so, and does not change with each further one.
 """
 
 import argparse
@@ -19,10 +18,10 @@ import difflib
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from bench.result import REPOSITORY, Result, git, read_results
+from bench.result import REPOSITORY, Result, read_results
+from bench.stale import Change, find_change
 
 PAGE = Path("docs") / "benchmarks.md"
 COMPARISON = Path("docs") / "comparison.md"
@@ -57,40 +56,6 @@ SUMMARY = (
 """Results, the rows of their tables that compare lorelog with something else, and what the summary calls them."""
 _LEVEL = 3
 """The highest heading of a section in the page."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """The first commit that made a result stale."""
-
-    commit: str
-    date: str
-
-    def __str__(self) -> str:
-        return f"**stale**: the code it measures has changed since, first in `{self.commit}` ({self.date})"
-
-
-def find_change(result: Result, repository: Path = REPOSITORY) -> Change | None:
-    """Return the first commit after a result that touched what it measures. Without a Git history nothing is stale.
-
-    A result without a commit, or with one that is not in this history, is compared by its day.
-    """
-    paths = [path for path in result.measures if path]
-    if result.modules:
-        data = (f":(glob){path}/**/*.{suffix}" for path in paths for suffix in ("scm", "toml", "txt"))
-        paths = [*result.modules, *(path for path in paths if not path.startswith("src/")), *data]
-    if not paths:
-        return None
-    known = (
-        result.commit and git("merge-base", "--is-ancestor", result.commit, "HEAD", repository=repository) is not None
-    )
-    since = [f"{result.commit}..HEAD"] if known else [f"--since={result.date}T23:59:59Z", "HEAD"]
-    words = ["log", "--reverse", "--no-merges", "--format=%h %cs", *since, "--", *paths]
-    lines = (git(*words, repository=repository) or "").splitlines()
-    if not lines:
-        return None
-    commit, _, date = lines[0].partition(" ")
-    return Change(commit[:7], date)
 
 
 def render_page(text: str, results: Mapping[str, Result], repository: Path = REPOSITORY) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.all import BENCHES
-from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page, repeat_summary
+from bench.page import MARKER, PAGE, SUMMARY, render_page, repeat_summary
 from bench.result import (
     REPOSITORY,
     Figure,
@@ -19,6 +19,7 @@ from bench.result import (
     read_results,
     reset_loaded_modules,
 )
+from bench.stale import find_change
 
 from bench import trend
 
@@ -26,11 +27,11 @@ DAY = "2026-03-05"
 PAGE_TEXT = "# B\n\n## Search speed\n\n<!-- bench: speed -->\n<!-- end bench: speed -->\n\nBy hand.\n"
 
 
-def commit(repository: Path, name: str, day: str = DAY) -> str:
+def commit(repository: Path, name: str, day: str = DAY, text: str = "") -> str:
     """Write a file and commit it on a day; return the commit."""
     path = repository / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{len(list(repository.rglob('*')))} {day}", "utf-8")
+    path.write_text(text or f"{len(list(repository.rglob('*')))} {day}", "utf-8")
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
     when = {"GIT_COMMITTER_DATE": f"{day}T12:00:00Z", "GIT_AUTHOR_DATE": f"{day}T12:00:00Z", "PATH": "/usr/bin:/bin"}
     for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", name], ["rev-parse", "HEAD"]):
@@ -76,6 +77,21 @@ def test_a_module_that_the_run_did_not_load_does_not_make_it_stale(tmp_path: Pat
     change = find_change(measured, tmp_path)
     assert change is not None
     assert change.date == "2026-03-07"
+
+
+def test_prose_and_what_was_taken_back_make_nothing_stale(tmp_path: Path) -> None:
+    """Comments, docstrings and layout may change; of commits with code, the first is named while one of them is in effect."""
+    before = 'def index() -> int:\n    """Count."""\n    return 1\n'
+    measured = result(commit(tmp_path, "src/index.py", text=before))
+    commit(tmp_path, "src/index.py", "2026-03-06", '"""A module."""\n\ndef index() -> int:\n    return 1  # one\n')
+    assert find_change(measured, tmp_path) is None
+    commit(tmp_path, "src/index.py", "2026-03-07", before.replace("1", "2"))
+    commit(tmp_path, "src/index.py", "2026-03-08", before.replace("1", "3"))
+    change = find_change(measured, tmp_path)
+    assert change is not None
+    assert change.date == "2026-03-07"
+    commit(tmp_path, "src/index.py", "2026-03-09", before)
+    assert find_change(measured, tmp_path) is None
 
 
 def test_the_modules_of_a_run_are_those_that_its_processes_load(tmp_path: Path) -> None:
