@@ -191,6 +191,23 @@ def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page() -> 
     assert set(read_results()) <= places
 
 
+def test_counts_are_compared_with_the_best_of_the_same_build() -> None:
+    """Counts of another interpreter do not count, nor do those before an accepted line."""
+    lines = [
+        {"build": build, "instructions": {"python -c pass": bare, "search": search}, "accepted": accepted}
+        for build, bare, search, accepted in (
+            ("a", 1_000, 10, ""),
+            ("a", 1_000, 50, "a check for each hit"),
+            ("a", 1_001, 40, ""),
+            ("a", 2_000, 20, ""),
+            ("b", 1_000, 20, ""),
+            ("a", 1_000, 45, ""),
+        )
+    ]
+    assert trend.least_counts(trend.comparable(lines, "a", {"python -c pass": 1_000})) == {"search": 40}
+    assert trend.comparable(lines, "c", {"python -c pass": 1_000}) == []
+
+
 def test_a_slower_command_is_reported() -> None:
     """More than 5 % of CPU time beyond a millisecond of noise is slower, and so is a command that no longer runs."""
     before = {"python -c pass": 10.0, "search": 100.0, "add": 4.0, "index": 50.0}
