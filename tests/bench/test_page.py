@@ -191,6 +191,11 @@ def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page() -> 
     assert set(read_results()) <= places
 
 
+def test_the_default_form_takes_an_hour() -> None:
+    """The minutes of all benches add up to at most 60."""
+    assert sum(bench.minutes for bench in BENCHES) <= 60
+
+
 def test_counts_are_compared_with_the_best_of_the_same_build() -> None:
     """Counts of another interpreter do not count, nor do those before an accepted line."""
     lines = [
