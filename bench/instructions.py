@@ -1,6 +1,6 @@
 """Instructions of common commands, counted by valgrind: the same in each run whatever else the machine does, so that a landing can be held to them.
 
-CPU time differs by a tenth between runs on a shared machine. The instructions of one command differ by much less than half a percent
+CPU time differs by a tenth between runs on a shared machine. The instructions of one command differ by less than half a percent
 with the same interpreter, packages and seed of hashes (`PYTHONHASHSEED=0`), also between checkouts in different folders. What they
 leave out: waiting, syncs, the kernel, and the daemon's side. The built-in model is left out: its library picks its code by the processor.
 

@@ -25,6 +25,7 @@ import datetime as dt
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,7 @@ for module in pkgutil.walk_packages(package.__path__, "{package}."):
 
 def main() -> int:
     options = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the daemon and removes the worktree
     if options.do in ("guard", "check", "commits"):
         return {"guard": _guard, "check": _check, "commits": _commits}[options.do](options)
     if options.do == "record":
