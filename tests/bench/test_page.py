@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.all import BENCHES
-from bench.page import MARKER, PAGE, SUMMARY, render_page, repeat_summary
+from bench.page import MARKER, PAGE, SUMMARY, render_page, repeat_parts
 from bench.result import (
     REPOSITORY,
     Figure,
@@ -157,7 +157,7 @@ def test_the_summary_repeats_the_results(tmp_path: Path) -> None:
     text = PAGE_TEXT + "\n<!-- bench: summary -->\nold\n<!-- end bench: summary -->\n"
     rows = render_page(text, {"speed": stored}, tmp_path).partition("<!-- bench: summary -->\n")[2].splitlines()[2:-1]
     assert rows == [f"| unchanged re-index, wall | 0.2 s | memsearch 5 s | [speed](#search-speed), {DAY}, **stale** |"]
-    other = repeat_summary(render_page(text, {"speed": stored}, tmp_path), text)
+    other = repeat_parts(render_page(text, {"speed": stored}, tmp_path), text)
     assert rows[0].replace("(#", "(benchmarks.md#").replace(", **stale**", "") in other
 
 
