@@ -117,7 +117,7 @@ def _record(options: argparse.Namespace) -> None:
         cases = _measure(checkout, Path(made) / "timed", options.rounds)
         counts, uncounted = count_instructions(checkout, Path(made) / "counted") if can_count() else ({}, {})
     modified = options.commit is None and has_changes(["src"])
-    line = {
+    line: dict[str, Any] = {
         "commit": (git("rev-parse", "--short=10", revision) or "") + ("+" if modified else ""),
         "committed": git("show", "-s", "--format=%cI", revision),
         "subject": git("show", "-s", "--format=%s", revision),
