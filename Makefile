@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety release-dry-run lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-commits bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety release-dry-run lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,7 +79,7 @@ plugins-check: $(VENV)/.ready  ## check the plugins' TypeScript against the host
 bench: $(VENV)/.ready  ## speed and size beside memsearch (installs it into .bench)
 	$(BIN)/python bench/speed.py
 
-bench-all: $(VENV)/.ready  ## every benchmark, about 4 hours; writes docs/benchmarks.md (make bench-all DATA=DIR VECTORS=DIR ARGS='--only speed,latency' or ARGS=--quick)
+bench-all: $(VENV)/.ready  ## every benchmark, about an hour; writes docs/benchmarks.md (make bench-all DATA=DIR VECTORS=DIR ARGS='--only speed,latency', ARGS=--full or ARGS=--quick)
 	$(BIN)/python -m bench.all $(if $(DATA),--data $(DATA)) $(if $(VECTORS),--vectors $(VECTORS)) $(ARGS)
 
 bench-page: $(VENV)/.ready  ## write docs/benchmarks.md from stored results, and mark those that are older than their code
@@ -88,8 +88,11 @@ bench-page: $(VENV)/.ready  ## write docs/benchmarks.md from stored results, and
 bench-check: $(VENV)/.ready  ## report a docs/benchmarks.md whose results or stale marks are out of date
 	$(BIN)/python -m bench.page --check
 
-bench-guard: $(VENV)/.ready  ## fail if a common command takes 5 % more CPU time than at a commit (make bench-guard ARGS="--commit REV")
-	$(BIN)/python -m bench.trend check $(ARGS)
+bench-guard: $(VENV)/.ready  ## fail if a common command has 5 % more instructions than bench/history.jsonl's best (needs valgrind; one minute)
+	$(BIN)/python -m bench.trend guard
+
+bench-commits: $(VENV)/.ready  ## fail if a commit of a series does not import or search (make bench-commits ARGS='--since REV'; default: origin/main)
+	$(BIN)/python -m bench.trend commits $(ARGS)
 
 bench-trend: $(VENV)/.ready  ## CPU time of common commands by commit, as docs/assets/bench_trend.svg (add a line: python -m bench.trend record)
 	$(BIN)/python -m bench.trend draw

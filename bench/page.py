@@ -1,6 +1,6 @@
 """Writes the generated parts of docs/benchmarks.md from stored results, and marks figures that are older than their code.
 
-    python -m bench.page            write the page, and its summary on docs/comparison.md
+    python -m bench.page            write the page, and those of its parts that docs/comparison.md repeats
     python -m bench.page --check    exit with 1 if the page is not what would be written, or a mark is missing or wrong
 
 A generated part stands between two comments in a page that is otherwise written by hand:
@@ -9,9 +9,8 @@ A generated part stands between two comments in a page that is otherwise written
     <!-- end bench: latency -->
 
 `bench/results/latency.json` is shown there. Three names are special: `summary` repeats the rows of `SUMMARY` from the tables of the
-results, `state` lists all results, `targets` the headline figures. A
-result is stale if a commit after its own touched a module that the processes of its run loaded (`Result.modules`), or data that they
-read. The mark names the first such commit, so that it does not change with each further one.
+results, `state` lists all results, `targets` the headline figures. `stale.py` tells which results are older than their code; the mark
+names the first commit that made one so, and does not change with each further one.
 """
 
 import argparse
@@ -19,14 +18,14 @@ import difflib
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from bench.result import REPOSITORY, Result, git, read_results
+from bench.result import REPOSITORY, Result, read_results
+from bench.stale import Change, find_change
 
 PAGE = Path("docs") / "benchmarks.md"
 COMPARISON = Path("docs") / "comparison.md"
-"""A page that repeats the summary."""
+"""A page that repeats parts of it."""
 MARKER = re.compile(
     r"^<!-- bench: (?P<name>[\w-]+) -->\n(?P<body>.*?)^<!-- end bench: (?P=name) -->\n", re.MULTILINE | re.DOTALL
 )
@@ -55,42 +54,10 @@ SUMMARY = (
     ("quality", "average of sets", "nDCG@10, average of the judged sets"),
 )
 """Results, the rows of their tables that compare lorelog with something else, and what the summary calls them."""
+_NOT_MEASURED = "Not measured yet"
+_STALE = re.compile(r",? \*\*[Ss]tale\*\*(:[^*|\n]*)?")
 _LEVEL = 3
 """The highest heading of a section in the page."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """The first commit that made a result stale."""
-
-    commit: str
-    date: str
-
-    def __str__(self) -> str:
-        return f"**stale**: the code it measures has changed since, first in `{self.commit}` ({self.date})"
-
-
-def find_change(result: Result, repository: Path = REPOSITORY) -> Change | None:
-    """Return the first commit after a result that touched what it measures. Without a Git history nothing is stale.
-
-    A result without a commit, or with one that is not in this history, is compared by its day.
-    """
-    paths = [path for path in result.measures if path]
-    if result.modules:
-        data = (f":(glob){path}/**/*.{suffix}" for path in paths for suffix in ("scm", "toml", "txt"))
-        paths = [*result.modules, *(path for path in paths if not path.startswith("src/")), *data]
-    if not paths:
-        return None
-    known = (
-        result.commit and git("merge-base", "--is-ancestor", result.commit, "HEAD", repository=repository) is not None
-    )
-    since = [f"{result.commit}..HEAD"] if known else [f"--since={result.date}T23:59:59Z", "HEAD"]
-    words = ["log", "--reverse", "--no-merges", "--format=%h %cs", *since, "--", *paths]
-    lines = (git(*words, repository=repository) or "").splitlines()
-    if not lines:
-        return None
-    commit, _, date = lines[0].partition(" ")
-    return Change(commit[:7], date)
 
 
 def render_page(text: str, results: Mapping[str, Result], repository: Path = REPOSITORY) -> str:
@@ -113,7 +80,7 @@ def render_page(text: str, results: Mapping[str, Result], repository: Path = REP
         elif name in results:
             body = _section(results[name], changes[name])
         else:
-            body = f"Not measured yet: `python -m bench.all --only {name}`."
+            body = f"{_NOT_MEASURED}: `python -m bench.all --only {name}`."
         return f"<!-- bench: {name} -->\n{body}\n<!-- end bench: {name} -->\n"
 
     return MARKER.sub(part, text)
@@ -212,7 +179,7 @@ def _find_anchors(text: str) -> dict[str, str]:
 
 
 def write_page(repository: Path = REPOSITORY) -> bool:
-    """Write the page and the summary on the other one; return whether something changed."""
+    """Write the page and what the other one repeats; return whether something changed."""
     before, after = _read_pages(repository), _render_pages(repository)
     for path, text in after.items():
         (repository / path).write_text(text, encoding="utf-8", newline="\n")
@@ -227,15 +194,22 @@ def _render_pages(repository: Path = REPOSITORY) -> dict[Path, str]:
     pages = _read_pages(repository)
     pages[PAGE] = render_page(pages[PAGE], read_results(repository / "bench" / "results"), repository)
     if COMPARISON in pages:
-        pages[COMPARISON] = repeat_summary(pages[PAGE], pages[COMPARISON])
+        pages[COMPARISON] = repeat_parts(pages[PAGE], pages[COMPARISON])
     return pages
 
 
-def repeat_summary(page: str, other: str) -> str:
-    """Return another page with the summary of the first one, whose links lead there; readers who choose get the day, not our mark."""
-    found = next((found[0] for found in MARKER.finditer(page) if found["name"] == "summary"), "")
-    linked = found.replace("](#", f"]({PAGE.name}#").replace(", **stale**", "")
-    return MARKER.sub(lambda part: linked if part["name"] == "summary" else part[0], other)
+def repeat_parts(page: str, other: str) -> str:
+    """Return another page with the parts of the first one that it has; readers who choose get the day of a figure, not our mark.
+
+    Links lead to the first page. What was never run keeps what was written there by hand.
+    """
+    parts = {found["name"]: found[0] for found in MARKER.finditer(page) if not found["body"].startswith(_NOT_MEASURED)}
+
+    def part(found: re.Match[str]) -> str:
+        linked = parts.get(found["name"], found[0]).replace("](#", f"]({PAGE.name}#")
+        return _STALE.sub("", linked)
+
+    return MARKER.sub(part, other)
 
 
 def main() -> int:

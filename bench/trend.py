@@ -1,17 +1,23 @@
-"""CPU time of common commands by commit, so that a regression is seen when it comes, and found when it was not.
+"""CPU time and instructions of common commands by commit, so that a regression is seen when it comes, and found when it was not.
 
-    python -m bench.trend record                  measure this checkout, and add one line to bench/history.jsonl (about a minute)
+    python -m bench.trend record                  measure this checkout, and add one line to bench/history.jsonl (two minutes)
     python -m bench.trend record --commit REV     measure an older commit from a temporary worktree, with the packages of this environment
-    python -m bench.trend check --commit REV      compare this checkout with a commit; exit with 1 if a command takes 5 % more CPU time
+    python -m bench.trend guard                   count instructions, and exit with 1 if a command has 5 % more than the history's best
+    python -m bench.trend check --commit REV      compare CPU time with a commit's; exit with 1 if a command takes 5 % more
+    python -m bench.trend commits --since REV     exit with 1 if a later commit does not import, or does not find what it indexed
     python -m bench.trend draw                    draw bench/history.jsonl as docs/assets/bench_trend.svg
     python -m bench.trend show                    print it as a table
 
 Commands run in turn, `python -c pass` among them. Of each command the minimum and the median of the CPU time are kept; the ratio to
 the minimum of `python -c pass` is what to compare between machines and between noisy minutes. A command that a commit does not
 know, or that fails there, is left out of its line. A commit that is measured again replaces its line. Lines are in the order of the commits.
+If valgrind is installed, a line also has the instructions of each command (`instructions.py`), which do not depend on the load.
 
-The work of each command: 200 journal entries are indexed by keywords; each round asks another question; `add` appends to a journal of 1,000 entries
-without the daemon; `hook` is a prompt with the daemon alive. CPU time is that of the command and of children that it waited for, not the daemon's.
+`guard` compares with the least count of each command in the lines of the same processor architecture and Python, so that ten landings of 1 % each
+do not pass unseen. `record --accept REASON` begins anew: lines before one with a reason no longer count. Exits with 0 and says
+so where there is nothing to compare with.
+
+`common_commands.py` has the work of each command. CPU time is that of the command and of children that it waited for, not the daemon's.
 """
 
 import argparse
@@ -19,78 +25,52 @@ import datetime as dt
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.corpus import SEED, Writer, journal_entry, questions, write_journals
-from bench.measure import Measured, clean_environment, median
+from bench.common_commands import BARE, Case, Checkout, checked_out, make_project, prepared_cases, run_quietly, take
+from bench.corpus import SEED, questions
+from bench.instructions import MAX_MORE, SAME_INTERPRETER, can_count, count_instructions, describe_build
+from bench.measure import median
 from bench.result import REPOSITORY, describe_machine, git, has_changes
 from bench.trend_chart import draw_chart
 
 HISTORY = REPOSITORY / "bench" / "history.jsonl"
 PICTURE = REPOSITORY / "docs" / "assets" / "bench_trend.svg"
-BARE = "python -c pass"
-ENTRIES, JOURNAL_ENTRIES, ROUNDS = 200, 1_000, 7
+ROUNDS = 7
 PASSES, MAX_SLOWER, NOISE_MS = 3, 1.05, 1.0
 """Of `check`: how often both checkouts are measured in turn, and what is slower: by this factor and by more than so much."""
-_START = "import sys; from {module} import {function}; sys.exit({function}())"
-_NONE = {"EMBEDDING_PROVIDER": "none"}
-
-
-@dataclass(frozen=True)
-class Checkout:
-    """Code to measure: a folder with `src/PACKAGE`, and the interpreter that has its dependencies."""
-
-    source: Path
-    package: str
-    start: str
-    """Python that starts the program as its entry script does."""
-
-    @classmethod
-    def at(cls, folder: Path) -> "Checkout":
-        scripts: dict[str, str] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
-        module, _, function = next(iter(scripts.values())).partition(":")
-        package = module.partition(".")[0]  # it had another name before the first version
-        return cls(folder / "src", package, _START.format(module=module, function=function))
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-c", self.start, *words]
-
-    def environment(self, place: Path, settings: Mapping[str, str]) -> dict[str, str]:
-        prefix = self.package.upper()
-        named = {"HOME": str(place / "home"), "DAEMON_WARM": "off", "WATCH_ENABLED": "false", **settings}
-        given = {f"{prefix}_{name}": value for name, value in named.items()}
-        # The sources come first on the path, whatever is installed in the environment.
-        return clean_environment(place) | {"PYTHONPATH": str(self.source)} | given
-
-
-@dataclass
-class Case:
-    """A command and its runs."""
-
-    words: tuple[str, ...]
-    place: Path
-    settings: Mapping[str, str] = field(default_factory=dict)
-    payload: bytes = b""
-    runs: list[Measured] = field(default_factory=list)
-    failure: str = ""
+MAX_COMMITS = 200
+"""Of `commits`: how many are tried at most."""
+NO_VALGRIND = 3
+"""Exit status of `guard` without valgrind."""
+_IMPORT_ALL = """
+import importlib, pkgutil, {package} as package
+for module in pkgutil.walk_packages(package.__path__, "{package}."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] == "{package}":
+                raise
+"""
+"""Imports every module; one that lacks an optional package of others is no fault."""
 
 
 def main() -> int:
     options = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the daemon and removes the worktree
+    if options.do in ("guard", "check", "commits"):
+        return {"guard": _guard, "check": _check, "commits": _commits}[options.do](options)
     if options.do == "record":
         _record(options)
-    elif options.do == "check":
-        return _check(options)
     elif options.do == "draw":
         lines = read_history()
         PICTURE.write_text(draw_chart(lines, BARE), encoding="utf-8", newline="\n")
@@ -102,11 +82,13 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("do", choices=("record", "check", "draw", "show"))
+    parser.add_argument("do", choices=("record", "guard", "check", "commits", "draw", "show"))
     parser.add_argument(
         "--commit", metavar="REV", help="with record: an older commit; with check: the one to compare with"
     )
+    parser.add_argument("--since", metavar="REV", default="origin/main", help="with commits (origin/main)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help=f"runs of each command ({ROUNDS})")
+    parser.add_argument("--accept", metavar="REASON", help="with record: what is slower now is meant to be")
     parser.add_argument("--dry", action="store_true", help="with record: print the line, and do not keep it")
     return parser.parse_args()
 
@@ -129,11 +111,13 @@ def keep(line: dict[str, Any], path: Path = HISTORY) -> None:
 
 
 def _record(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="trend-") as made, _checkout(options.commit, Path(made)) as folder:
+    with tempfile.TemporaryDirectory(prefix="trend-") as made, checked_out(options.commit, Path(made)) as folder:
         revision = options.commit or "HEAD"
-        cases = _measure(Checkout.at(folder), Path(made), options.rounds)
+        checkout = Checkout.at(folder)
+        cases = _measure(checkout, Path(made) / "timed", options.rounds)
+        counts, uncounted = count_instructions(checkout, Path(made) / "counted") if can_count() else ({}, {})
     modified = options.commit is None and has_changes(["src"])
-    line = {
+    line: dict[str, Any] = {
         "commit": (git("rev-parse", "--short=10", revision) or "") + ("+" if modified else ""),
         "committed": git("show", "-s", "--format=%cI", revision),
         "subject": git("show", "-s", "--format=%s", revision),
@@ -142,18 +126,73 @@ def _record(options: argparse.Namespace) -> None:
         "load": round(os.getloadavg()[0], 1),
         "cpu_ms": {name: _figures(case, cases[BARE]) for name, case in cases.items() if case.runs},
     }
-    for name, case in cases.items():
-        if not case.runs:
-            print(f"left out: {name}: {case.failure}", file=sys.stderr)
+    if counts:
+        line |= {"build": describe_build(), "instructions": counts}
+    if options.accept:
+        line["accepted"] = options.accept
+    for name, reason in {
+        name: case.failure for name, case in cases.items() if not case.runs
+    }.items() | uncounted.items():
+        print(f"left out: {name}: {reason}", file=sys.stderr)
     _show([line])
     if not options.dry:
         keep(line)
 
 
+def _guard(_options: argparse.Namespace) -> int:
+    """Count this checkout's instructions, and print them beside the history's best; return 1 if a command has too many."""
+    if not can_count():
+        print("bench: there is no valgrind here, so instructions cannot be counted", file=sys.stderr)
+        return NO_VALGRIND
+    with tempfile.TemporaryDirectory(prefix="trend-") as made:
+        now, uncounted = count_instructions(Checkout.at(REPOSITORY), Path(made))
+    lines = comparable(read_history(), describe_build(), now)
+    if not lines:
+        print(
+            f"bench: nothing to compare with: no line of bench/history.jsonl has counts of {describe_build()}, this build"
+        )
+        return 0
+    before = least_counts(lines)
+    found = [name for name, count in before.items() if now.get(name, math.inf) > count * MAX_MORE]
+    print("| command | instructions, best | now | | |\n|---|--:|--:|--:|---|")
+    for name, count in before.items():
+        new = now.get(name, 0)
+        print(f"| {name} | {count:,} | {new:,} | {new / count - 1:+.1%} | {'SLOWER' if name in found else ''} |")
+    for name, reason in uncounted.items():
+        print(f"not counted: {name}: {reason}", file=sys.stderr)
+    newest = str(lines[-1]["commit"])
+    later = (git("rev-list", "--count", f"{newest}..HEAD", "--", "src") or "").strip()
+    if later not in ("", "0"):
+        print(
+            f"\nThe newest line of bench/history.jsonl is of {newest}; {later} later commits changed src/ (`bench.trend record`)."
+        )
+    return int(bool(found))
+
+
+def comparable(lines: Sequence[dict[str, Any]], build: str, now: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the lines whose counts depend on the same build of Python, from the last accepted one on."""
+    bare = now.get(BARE, 0)
+    kept: list[dict[str, Any]] = []
+    for line in lines:
+        counts = line.get("instructions", {})
+        if line.get("build") == build and abs(counts.get(BARE, 0) - bare) <= SAME_INTERPRETER * bare:
+            kept = [line] if line.get("accepted") else [*kept, line]
+    return kept
+
+
+def least_counts(lines: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the least count of each command that the newest line has, but the bare interpreter."""
+    names = [name for name in lines[-1]["instructions"] if name != BARE]
+    return {name: min(line["instructions"].get(name, math.inf) for line in lines) for name in names}
+
+
 def _check(options: argparse.Namespace) -> int:
     """Measure a commit and this checkout in turn, and print the least CPU time of each command; return 1 if one is slower."""
     least: list[dict[str, float]] = [{}, {}]
-    with tempfile.TemporaryDirectory(prefix="trend-") as made, _checkout(options.commit or "HEAD~1", Path(made)) as old:
+    with (
+        tempfile.TemporaryDirectory(prefix="trend-") as made,
+        checked_out(options.commit or "HEAD~1", Path(made)) as old,
+    ):
         for number in range(PASSES):
             for side, folder in enumerate((old, REPOSITORY)):
                 cases = _measure(Checkout.at(folder), Path(made) / f"{number}-{side}", options.rounds)
@@ -182,110 +221,56 @@ def _figures(case: Case, bare: Case) -> dict[str, float]:
     return {"min": round(min(cpu) * 1e3, 1), "median": round(median(cpu) * 1e3, 1), "ratio": round(min(cpu) / least, 2)}
 
 
-@contextmanager
-def _checkout(revision: str | None, made: Path) -> Iterator[Path]:
-    """The tree of this file, or a worktree of an older commit that is removed afterwards."""
-    if revision is None:
-        yield REPOSITORY
-        return
-    folder = made / "worktree"
-    if git("worktree", "add", "--detach", str(folder), revision) is None:
-        raise SystemExit(f"bench: no such commit: {revision}")
-    try:
-        yield folder
-    finally:
-        git("worktree", "remove", "--force", str(folder))
-
-
 def _measure(checkout: Checkout, made: Path, rounds: int) -> dict[str, Case]:
     """Prepare the homes, then run all commands in turn; the first round is not counted."""
-    cases = _cases(checkout, made)
-    warm = next(case for name, case in cases.items() if name.startswith("warm"))
-    daemon = checkout.environment(warm.place, {**warm.settings, "DAEMON_WARM": "auto"})
-    no_daemon = _run_quietly(checkout.command("daemon", "start"), daemon, warm.place)
-    for case in cases.values():
-        if case.settings.get("DAEMON_WARM"):
-            case.failure = case.failure or no_daemon
     asked = questions(rounds + 1, seed=SEED)
-    try:
+    with prepared_cases(checkout, made) as cases:
         for number in range(rounds + 1):
-            for name, case in cases.items():
+            for case in cases.values():
                 if not case.failure:
-                    words = [word.format(question=asked[number], number=number) for word in case.words]
-                    command = [sys.executable, "-c", "pass"] if name == BARE else checkout.command(*words)
-                    _take(case, command, checkout.environment(case.place, case.settings), counted=number > 0)
-    finally:
-        _run_quietly(checkout.command("daemon", "stop"), daemon, warm.place)
+                    command = case.command(checkout, asked[number], number)
+                    take(case, command, checkout.environment(case.place, case.settings), counted=number > 0)
     return cases
 
 
-def _cases(checkout: Checkout, made: Path) -> dict[str, Case]:
-    small, large, vectors = made / "small", made / "large", made / "vectors"
-    failed = {
-        place: _fill(checkout, place, entries, settings)
-        for place, entries, settings in ((small, ENTRIES, _NONE), (large, JOURNAL_ENTRIES, _NONE), (vectors, 4, {}))
-    }
-    payload = {
-        "session_id": "s",
-        "cwd": str(small),
-        "prompt_id": "p",
-        "prompt": "why this cache?",
-        "transcript_path": "",
-    }
-    search = ("search", "{question}", "--json")
-    return {
-        BARE: Case((), small),
-        "--help": Case(("--help",), small),
-        "hook": Case(
-            ("hook", "claude", "prompt"), small, _NONE | {"DAEMON_WARM": "auto"}, json.dumps(payload).encode()
-        ),
-        "warm search": Case(search, small, _NONE | {"DAEMON_WARM": "required"}),
-        "cold search, lexical": Case((*search, "--lane", "lexical"), small, _NONE),
-        "cold search, built-in model": Case(search, vectors, failure=failed[vectors]),
-        "unchanged index": Case(("index", "--json"), small, _NONE),
-        f"add, journal of {JOURNAL_ENTRIES:,}": Case(("add", "{question} {number}"), large, _NONE),
-    }
+# -- commits -------------------------------------------------------------------------------------------------------------
 
 
-def _fill(checkout: Checkout, place: Path, entries: int, settings: Mapping[str, str]) -> str:
-    """Make a project with journals, indexed: many files, or one of today for `add`. Return why it could not be indexed."""
-    (place / ".git" / "objects").mkdir(parents=True)
-    (place / ".git" / "refs").mkdir()
-    (place / ".git" / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
-    journals = place / f".{checkout.package}" / "memory"
-    if entries == JOURNAL_ENTRIES:
-        journals.mkdir(parents=True)
-        writer = Writer(SEED)
-        text = "".join(journal_entry(writer, number, 0) for number in range(entries))
-        (journals / f"{dt.date.today().isoformat()}.md").write_text(text, "utf-8")
-    else:
-        write_journals(journals, entries)
-    return _run_quietly(checkout.command("index"), checkout.environment(place, settings), place)
-
-
-def _run_quietly(command: Sequence[str], environment: Mapping[str, str], place: Path) -> str:
-    """Run a command that is not measured; return why it failed, or nothing."""
-    done = subprocess.run(command, env=dict(environment), cwd=place, capture_output=True, text=True, check=False)
-    said = " ".join((done.stderr or done.stdout).split())[-200:]
-    return (said or f"status {done.returncode}") if done.returncode else ""
-
-
-def _take(case: Case, command: Sequence[str], environment: Mapping[str, str], *, counted: bool) -> None:
-    """Run a command with its input and measure it; a failure leaves the case out."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
-        given.write(case.payload)
-        given.seek(0)
-        process = subprocess.Popen(
-            command, env=dict(environment), cwd=case.place, stdin=given, stdout=subprocess.DEVNULL, stderr=errors
+def _commits(options: argparse.Namespace) -> int:
+    """Try each commit since a revision; print those that cannot be used, and return 1 if there are any."""
+    listed = git("rev-list", "--reverse", f"{options.since}..HEAD")
+    if listed is None:
+        raise SystemExit(f"bench: no such commit: {options.since}")
+    commits = listed.split()
+    if len(commits) > MAX_COMMITS:
+        raise SystemExit(f"bench: {len(commits)} commits since {options.since}; at most {MAX_COMMITS} are tried")
+    broken = 0
+    for commit in commits:
+        with tempfile.TemporaryDirectory(prefix="commit-") as made, checked_out(commit, Path(made)) as folder:
+            reason = _unusable(Checkout.at(folder), Path(made) / "app")
+        broken += bool(reason)
+        print(
+            f"{'BROKEN' if reason else 'ok':6} {git('show', '-s', '--format=%h %s', commit)} {reason}".rstrip(),
+            flush=True,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            errors.seek(0)
-            case.failure = errors.read().decode("utf-8", "replace").strip()[-200:] or f"status {process.returncode}"
-            case.runs.clear()
-        elif counted:
-            case.runs.append(Measured(0.0, usage.ru_utime + usage.ru_stime, 0, 0, "", ""))
+    print(f"{broken} of {len(commits)} commits cannot be used")
+    return int(bool(broken))
+
+
+def _unusable(checkout: Checkout, project: Path) -> str:
+    """Return why a module of a checkout cannot be imported, or why a search does not find the file that was indexed."""
+    make_project(project)
+    (project / "notes.md").write_text("# Cache\n\nThe cache is Redis.\n", "utf-8")
+    environment = checkout.environment(project, {"EMBEDDING_PROVIDER": "none"})
+    script = _IMPORT_ALL.format(package=checkout.package)
+    for command in ([sys.executable, "-c", script], checkout.command("index", "notes.md")):
+        if reason := run_quietly(command, environment, project):
+            return reason
+    search = checkout.command("search", "redis", "--json")
+    done = subprocess.run(search, env=environment, cwd=project, capture_output=True, text=True, check=False)
+    if done.returncode or "notes.md" not in done.stdout:
+        return " ".join((done.stderr or done.stdout).split())[-200:] or "the search found nothing"
+    return ""
 
 
 # -- showing -------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ COLORS = (
     ("#c2558f", "#ff8ab7"),
     ("#7a44c9", "#a463f2"),
     ("#7d5a3c", "#c39b7b"),
+    ("#57606a", "#9198a1"),
+    ("#0b7285", "#4dd0e1"),
 )
 """Colors of the lines, on a light and on a dark ground."""
 _STYLE = """text { font: 12px system-ui, sans-serif; fill: #24292f } .soft { fill: #57606a } .title { font-size: 15px; font-weight: 600 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.all import BENCHES
-from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page, repeat_summary
+from bench.page import MARKER, PAGE, SUMMARY, render_page, repeat_parts
 from bench.result import (
     REPOSITORY,
     Figure,
@@ -19,6 +19,7 @@ from bench.result import (
     read_results,
     reset_loaded_modules,
 )
+from bench.stale import Change, find_change
 
 from bench import trend
 
@@ -26,30 +27,21 @@ DAY = "2026-03-05"
 PAGE_TEXT = "# B\n\n## Search speed\n\n<!-- bench: speed -->\n<!-- end bench: speed -->\n\nBy hand.\n"
 
 
-def commit(repository: Path, name: str, day: str = DAY) -> str:
+def commit(repository: Path, name: str, day: str = DAY, text: str = "") -> str:
     """Write a file and commit it on a day; return the commit."""
     path = repository / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{len(list(repository.rglob('*')))} {day}", "utf-8")
+    path.write_text(text or f"{len(list(repository.rglob('*')))} {day}", "utf-8")
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
     when = {"GIT_COMMITTER_DATE": f"{day}T12:00:00Z", "GIT_AUTHOR_DATE": f"{day}T12:00:00Z", "PATH": "/usr/bin:/bin"}
     for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", name], ["rev-parse", "HEAD"]):
-        done = subprocess.run(
-            ["git", "-C", str(repository), *words], env=when, check=True, capture_output=True, text=True
-        )
-    return done.stdout.strip()
+        said = subprocess.check_output(["git", "-C", str(repository), *words], env=when, text=True)
+    return said.strip()
 
 
 def result(commit: str, *figures: Figure) -> Result:
-    return Result(
-        name="speed",
-        date=DAY,
-        commit=commit,
-        machine="a machine",
-        measures=("src/search", "src/index.py"),
-        figures=figures,
-        section=("## Table", "| a |"),
-    )
+    measures = ("src/search", "src/index.py")
+    return Result("speed", DAY, commit, "a machine", measures, figures=figures, section=("## Table", "| a |"))
 
 
 def test_a_result_is_stale_when_the_code_it_measures_has_changed(tmp_path: Path) -> None:
@@ -60,10 +52,7 @@ def test_a_result_is_stale_when_the_code_it_measures_has_changed(tmp_path: Path)
 
     first = commit(tmp_path, "src/index.py", "2026-03-07")
     commit(tmp_path, "src/search/rank.py", "2026-03-08")
-    change = find_change(result(measured), tmp_path)
-    assert change is not None
-    assert first.startswith(change.commit)
-    assert change.date == "2026-03-07"
+    assert find_change(result(measured), tmp_path) == Change(first[:7], "2026-03-07")
     assert find_change(result(commit(tmp_path, "docs/page.md")), tmp_path) is None
 
 
@@ -72,10 +61,20 @@ def test_a_module_that_the_run_did_not_load_does_not_make_it_stale(tmp_path: Pat
     measured = replace(result(commit(tmp_path, "src/index.py")), modules=("src/index.py",))
     commit(tmp_path, "src/search/rank.py", "2026-03-06")
     assert find_change(measured, tmp_path) is None
-    commit(tmp_path, "src/search/words.txt", "2026-03-07")
-    change = find_change(measured, tmp_path)
-    assert change is not None
-    assert change.date == "2026-03-07"
+    data = commit(tmp_path, "src/search/words.txt", "2026-03-07")
+    assert find_change(measured, tmp_path) == Change(data[:7], "2026-03-07")
+
+
+def test_prose_and_what_was_taken_back_make_nothing_stale(tmp_path: Path) -> None:
+    """Comments, docstrings and layout may change, and code that is again as it was."""
+    before = 'def index() -> int:\n    """Count."""\n    return 1\n'
+    measured = result(commit(tmp_path, "src/index.py", text=before))
+    commit(tmp_path, "src/index.py", "2026-03-06", '"""A module."""\n\ndef index() -> int:\n    return 1  # one\n')
+    assert find_change(measured, tmp_path) is None
+    changed = commit(tmp_path, "src/index.py", "2026-03-07", before.replace("1", "2"))
+    assert find_change(measured, tmp_path) == Change(changed[:7], "2026-03-07")
+    commit(tmp_path, "src/index.py", "2026-03-08", before)
+    assert find_change(measured, tmp_path) is None
 
 
 def test_the_modules_of_a_run_are_those_that_its_processes_load(tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ def test_the_summary_repeats_the_results(tmp_path: Path) -> None:
     text = PAGE_TEXT + "\n<!-- bench: summary -->\nold\n<!-- end bench: summary -->\n"
     rows = render_page(text, {"speed": stored}, tmp_path).partition("<!-- bench: summary -->\n")[2].splitlines()[2:-1]
     assert rows == [f"| unchanged re-index, wall | 0.2 s | memsearch 5 s | [speed](#search-speed), {DAY}, **stale** |"]
-    other = repeat_summary(render_page(text, {"speed": stored}, tmp_path), text)
+    other = repeat_parts(render_page(text, {"speed": stored}, tmp_path), text)
     assert rows[0].replace("(#", "(benchmarks.md#").replace(", **stale**", "") in other
 
 
@@ -167,12 +166,21 @@ def test_figures_reach_the_file_that_the_runner_names(tmp_path: Path, monkeypatc
     assert read_results(tmp_path) == {"speed": stored}
 
 
-def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page() -> None:
-    """A path that was renamed would never make a result stale."""
+def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page_and_all_take_an_hour() -> None:
+    """A path that was renamed would never make a result stale; the minutes of the default form add up to at most 60."""
+    assert sum(bench.minutes for bench in BENCHES) <= 60
     assert [path for bench in BENCHES for path in bench.measures if not (REPOSITORY / path).exists()] == []
     places = {found["name"] for found in MARKER.finditer((REPOSITORY / PAGE).read_text("utf-8"))}
     assert {bench.name for bench in BENCHES} | {"state", "targets"} <= places
     assert set(read_results()) <= places
+
+
+def test_counts_are_compared_with_the_best_of_the_same_build() -> None:
+    """Counts of another interpreter do not count, nor do those before an accepted line."""
+    made = (("a", 9, 100), ("a", 50, 100), ("a", 40, 100), ("a", 20, 200), ("b", 20, 100))
+    counts = [(build, {"python -c pass": bare, "search": number}) for build, number, bare in made]
+    lines = [{"build": build, "instructions": of, "accepted": of["search"] == 50} for build, of in counts]
+    assert trend.least_counts(trend.comparable(lines, "a", {"python -c pass": 100})) == {"search": 40}
 
 
 def test_a_slower_command_is_reported() -> None:

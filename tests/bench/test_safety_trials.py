@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,30 +50,21 @@ def test_an_error_of_a_child_is_reported() -> None:
     assert done.reported == ({"error": "ValueError: no walrus"},)
 
 
-class LosingTrial(AddTrial):
-    """Acknowledges a memory that it takes out of the journal again."""
+class HarmingTrial(AddTrial):
+    """Acknowledges a memory, and changes its file or deletes the registry of own memories."""
+
+    def __init__(self, harm: Callable[[Path], object], pattern: str = "*.md") -> None:
+        self._harm, self._pattern = harm, pattern
 
     def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
         super().act(place, word, given, report)
-        for path in place.project.rglob("*.md"):
-            path.write_text("# nothing\n", "utf-8")
+        for path in [*place.project.rglob(self._pattern), *place.home.rglob(self._pattern)]:
+            self._harm(path)
 
 
-class DoublingTrial(AddTrial):
-    """Writes each memory twice."""
-
-    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
-        super().act(place, word, given, report)
-        for path in place.project.rglob("*.md"):
-            path.write_text(path.read_text("utf-8") * 2, "utf-8")
-
-
-class ForeignTrial(AddTrial):
-    """Loses the registry of own memories."""
-
-    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
-        super().act(place, word, given, report)
-        (place.home / "data" / "default" / "authored.jsonl").unlink()
+LOSING = HarmingTrial(lambda path: path.write_text("# nothing\n", "utf-8"))
+DOUBLING = HarmingTrial(lambda path: path.write_text(path.read_text("utf-8") * 2, "utf-8"))
+FOREIGN = HarmingTrial(Path.unlink, "authored.jsonl")
 
 
 class ResidueTrial(KillTrial):
@@ -93,8 +84,7 @@ class ResidueTrial(KillTrial):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("trial", "count"),
-    [(ForeignTrial(), "foreign"), (LosingTrial(), "lost"), (DoublingTrial(), "twice"), (ResidueTrial(), "residues")],
+    ("trial", "count"), [(FOREIGN, "foreign"), (LOSING, "lost"), (DOUBLING, "twice"), (ResidueTrial(), "residues")]
 )
 def test_a_broken_promise_is_noticed(trial: KillTrial, count: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verb that loses, doubles, disowns or leaves text behind fails its trial, with the promise named."""
