@@ -13,18 +13,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from tree_sitter import Node, Query
 
 from lorelog.code.languages.hooks import CALLABLES, CLASSES, CONTAINER, VARIABLES, LanguageHooks, SymbolCandidate
 from lorelog.code.names import Comments, Tokens
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
-
-if TYPE_CHECKING:
-    from tree_sitter import Node, Query
-
 
 MAX_NAME = 200
 MAX_NESTING = 40

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, ValidationError, json
 from msgspec.structs import replace
@@ -51,10 +51,8 @@ from lorelog.operations.requests import (
     resolve_path,
 )
 from lorelog.services.memories.edit import EditReply
+from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import FILED, REFUSED, UNDECIDED, WAITING, ReviewLog
-
-if TYPE_CHECKING:
-    from lorelog.services.places.workspace import Workspace
 
 OPERATIONS = OperationFamily()
 _Day = Annotated[Day, Meta(max_length=40)] | UnsetType | None

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelUnavailable, NotFound, Proposed, StoreBusy, UsageError
 from lorelog.core.ids import blake2b
 from lorelog.core.memory import NewMemory
@@ -32,13 +33,10 @@ from lorelog.services.places.workspace import visible_projects
 from lorelog.services.review.filing import CLOSED, FILED, PERSON, REFUSED, WAITING, ReviewEntry, ReviewLog
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
+from lorelog.services.review.statements import Statement
 from lorelog.services.standing.inbox import Inbox, InboxItem
 from lorelog.services.standing.memories import plain_text, read_words, replace_if_changed
 from lorelog.services.standing.rules import read_standing_memories
-
-if TYPE_CHECKING:
-    from lorelog.core.document import StoredChunk
-    from lorelog.services.review.statements import Statement
 
 OPERATIONS = OperationFamily()
 STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"

@@ -17,7 +17,6 @@ import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +32,7 @@ from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun, index_written
 from lorelog.services.memories.journal import OwnEntries, has_closed_fences, is_same_file, read_bytes
 from lorelog.services.memories.listing import find_chunk, find_chunk_anywhere
+from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import SummaryLinks
 from lorelog.services.memory_state.tombstones import (
     Tombstone,
@@ -44,9 +44,6 @@ from lorelog.services.memory_state.tombstones import (
     omitted_keys,
 )
 from lorelog.services.places.roots import Root
-
-if TYPE_CHECKING:
-    from lorelog.services.memory_state.authored import AuthoredMemories
 
 EditBytes = Callable[[bytes], bytes]
 _LOCK_WAIT_S = 10.0

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lorelog.core import VERSION
 from lorelog.surfaces.mcp.tools import INSTRUCTIONS, TITLE, TOOLS
-
-if TYPE_CHECKING:
-    from typing import Any
-
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Maximum size of one message in bytes."""
