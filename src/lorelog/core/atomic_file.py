@@ -2,13 +2,15 @@
 
 The content goes to a hidden file beside the target, is flushed, and is renamed over it; then the folder is flushed. A link at the
 target is replaced, never followed: a caller that wants to write through a link passes its real path. OSError is for the caller,
-who knows the thing that the file is. A log is a file of lines: a line counts when it is complete. Hooks import this module, so it imports nothing that Python has not loaded by itself.
+who knows the thing that the file is; `Writing` makes it an error with a hint. A log is a file of lines: a line counts when it is complete. Hooks import this module, so it imports nothing that Python has not loaded by itself.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+
+from lorelog.core.errors import StoreUnwritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,21 @@ if TYPE_CHECKING:
 PRIVATE_MODE = 0o600
 TEMPORARY_SUFFIX = ".tmp"
 _MAX_NAME_BYTES = 200
+
+
+class Writing:
+    """A block that writes to a path: an OSError in it becomes StoreUnwritable. With `names_file` the message names the error's own file."""
+
+    def __init__(self, path: str | os.PathLike[str], *, hint: str, names_file: bool = False) -> None:
+        self._path, self._hint, self._names_file = path, hint, names_file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            name = (self._names_file and error.filename) or self._path
+            raise StoreUnwritable(f"{name} cannot be written: {error.strerror or error}", hint=self._hint) from error
 
 
 class AtomicFile:

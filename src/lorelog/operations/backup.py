@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+from lorelog.core.atomic_file import Writing
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
@@ -204,12 +205,8 @@ def _write_export(path: Path, request: ExportRequest, text: str) -> str:
         raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
     if not path.parent.is_dir():
         raise StoreUnwritable(f"there is no directory {path.parent}", hint="create it, or choose another file")
-    try:
+    with Writing(path, hint="choose another file"):
         write_whole_file(path, text.encode("utf-8", "replace"), replaces=False)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror or error}", hint="choose another file"
-        ) from error
     return str(path)
 
 

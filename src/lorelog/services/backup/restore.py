@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import append_line, write_atomic
-from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
+from lorelog.core.atomic_file import Writing, append_line, write_atomic
+from lorelog.core.errors import LorelogError, NotFound, StoreBusy
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.core.processes import FileLock, acquire_file_lock
@@ -182,18 +182,17 @@ class Restorer(Struct):
 
     def run(self, file: Path) -> RestoreReport:
         """Restore a backup. Raise an error of `read_backup`, or StoreUnwritable; run it again after that."""
-        try:
+        with Writing(
+            self.home,
+            hint="files restored so far are complete; free some space or make it writable, and restore again",
+            names_file=True,
+        ):
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _restore_lock(self.home):
                 for left in (self.home / "run").glob("restore-*"):
                     shutil.rmtree(left, ignore_errors=True)  # of a restore that was killed
                 with TemporaryDirectory(prefix="restore-", dir=self.home / "run") as staged:
                     return self._restore(file, Path(staged))
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{error.filename or self.home} cannot be written: {error.strerror or error}",
-                hint="files restored so far are complete; free some space or make it writable, and restore again",
-            ) from error
 
     def _restore(self, file: Path, staged: Path) -> RestoreReport:
         manifest = archive.read_backup(file, staged)

@@ -20,8 +20,8 @@ from typing import Literal
 from msgspec import Struct, field, json
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import open_to_append, write_atomic
-from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError, plural
+from lorelog.core.atomic_file import Writing, open_to_append, write_atomic
+from lorelog.core.errors import NotFound, StoreDamaged, UsageError, plural
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget.residues import Canaries, Quotes, ResidueReport
@@ -109,12 +109,9 @@ class ForgetPlan(Struct, frozen=True, kw_only=True):
 def _writable_folder(tenant_folder: Path, hint: str) -> Iterator[Path]:
     """Yield the folder of plans and receipts. Raise StoreUnwritable if the block cannot write there."""
     folder = tenant_folder / RECEIPT_FOLDER
-    try:
+    with Writing(folder, hint=hint, names_file=True):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield folder
-    except OSError as error:
-        name = error.filename or folder
-        raise StoreUnwritable(f"{name} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 def write_plan(tenant_folder: Path, plan: ForgetPlan) -> Path:

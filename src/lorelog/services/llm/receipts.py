@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.atomic_file import append_lines, open_to_append
+from lorelog.core.atomic_file import Writing, append_lines, open_to_append
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable, plural
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
@@ -176,7 +176,7 @@ class Receipts:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        try:
+        with Writing(self._path, hint="make it writable"):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = open_to_append(self._path)
             try:
@@ -185,10 +185,6 @@ class Receipts:
                 yield descriptor
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self._path} cannot be written: {error.strerror}", hint="make it writable"
-            ) from error
 
 
 def limit_key(purpose: str) -> str:

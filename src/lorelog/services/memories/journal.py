@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from lorelog.core.atomic_file import open_to_append, sync_folder, write_all
+from lorelog.core.atomic_file import Writing, open_to_append, sync_folder, write_all
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
@@ -123,18 +123,13 @@ def append_entries(
         for memory, identity in zip(memories, identities, strict=True)
     }
     path = journal_path(directory, now)
-    try:
+    with Writing(path, hint="nothing was added; make it a writable file, free some space, or use --global"):
         mode = 0o700 if private else _folder_mode(directory)
         _create_folder(directory, mode)
         for _ in range(_MAX_TRIES):
             placed = _append_missing(path, entries, now, mode & 0o666, session)
             if placed is not None:
                 return [placed[identity] for identity in identities]
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror or error}",
-            hint="nothing was added; make it a writable file, free some space, or use --global",
-        ) from error
     raise StoreBusy(f"{path} is replaced repeatedly by another program", hint="nothing was added; try again")
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.errors import StoreUnwritable, plural
 from lorelog.core.paths import is_below
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Json, Record, Trust, TrustTier
@@ -400,15 +400,10 @@ def _refuse_links_out(path: Path, folder: Path | str, hint: str) -> None:
 def write_pages(pages: Mapping[str, str], folder: Path) -> WikiBuildReport:
     """Update a folder with the pages. Raise StoreUnwritable."""
     report = WikiBuildReport(str(folder))
-    try:
+    with Writing(folder, hint="make it writable, or choose another folder: --output DIR", names_file=True):
         existing = {page.name: page for page in read_pages(folder)}
         for name in (*pages, *(name for name in existing if name not in pages)):
             _update_page(folder / name, pages.get(name), existing.get(name), report)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{error.filename or folder} cannot be written: {error.strerror or error}",
-            hint="make it writable, or choose another folder: --output DIR",
-        ) from error
     return report
 
 

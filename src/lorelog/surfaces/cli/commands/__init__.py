@@ -3,7 +3,7 @@
 A command `x` is a function `run_x(args)` of its module, or `show_x(reply, args)` if it only shows the reply of its operation. A verb
 is named like its words: `show_task_start`. The docstring of the first of these functions is the help text; that of a command
 with verbs is in `HELP` of its module, if no function of it has one. `ARGUMENTS` of the module has options that no field
-of the request has, `configure_x(parser)` those that a table cannot say. The reply of a command without any of them is
+of the request has (`arguments.add_options`), `configure_x(parser)` those that a table cannot say. The reply of a command without any of them is
 printed field by field.
 """
 

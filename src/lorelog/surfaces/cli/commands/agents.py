@@ -65,7 +65,6 @@ ARGUMENTS = {
         "shared": "json project tenant daemon",
     },
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "guard": """\
 Check the tool calls of agents against your corrections: warn, or block.
@@ -85,7 +84,6 @@ examples:
   lorelog guard dismiss g1a2b3c4         it was wrong; the third time retires it
 """
 }
-"""Help of commands with verbs."""
 _DELIVERY_FILTERS = ("session", "since", "kind", "memory")
 _ID_CHARS = 8
 _TEXT_CHARS = 48

@@ -84,7 +84,6 @@ ARGUMENTS = {
         "shared": "json",
     },
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "hosts": """\
 Install lorelog into coding agents, check the installation, or remove it.
@@ -104,7 +103,6 @@ examples:
   lorelog hosts uninstall openclaw
 """
 }
-"""Help of commands with verbs."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _STATE_COLOURS = {"current": "green", "native": "green", "stale": "yellow", "missing": "dim"}
 _FLUSH_WAIT_S = 70.0

@@ -65,7 +65,6 @@ ARGUMENTS = {
         "shared": "port daemon",
     },
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_call(args: argparse.Namespace) -> int:
