@@ -36,6 +36,7 @@ from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.names import module_tail
 from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
 from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
+from lorelog.core.atomic_file import OpenDescriptor
 from lorelog.core.code import FileExtract, NameUse
 from lorelog.core.document import FileStamp
 from lorelog.core.ports import batches_of
@@ -135,8 +136,7 @@ def _pack_by_name(extract: FileExtract) -> tuple[tuple[str, bytes], ...]:
 def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
     """Return a file's stamp and bytes; no bytes if it is too large or not a regular file. Links are not followed."""
     # O_NONBLOCK: opening a pipe would wait for its writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with OpenDescriptor(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
         status = os.fstat(descriptor)
         file_stamp = FileStamp.from_stat(status)
         stamp = (file_stamp.size, file_stamp.mtime_ns, file_stamp.inode)
@@ -146,8 +146,6 @@ def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
         while len(content) <= MAX_SOURCE_BYTES and (piece := os.read(descriptor, 1 << 20)):
             content += piece
         return stamp, bytes(content[: MAX_SOURCE_BYTES + 1])
-    finally:
-        os.close(descriptor)
 
 
 _LENGTH = struct.Struct("<I")

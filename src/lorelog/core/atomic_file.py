@@ -37,6 +37,19 @@ class Writing:
             raise StoreUnwritable(f"{name} cannot be written: {error.strerror or error}", hint=self._hint) from error
 
 
+class OpenDescriptor:
+    """The descriptor of an open file, which is closed at the end of the block."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
 class AtomicFile:
     """A file that is replaced when the block ends, and left as it is if the block raises.
 
@@ -178,11 +191,8 @@ def _byte_at(descriptor: int, position: int) -> bytes:
 
 def append_line(path: str | os.PathLike[str], line: bytes, *, durable: bool = False) -> None:
     """Append one line to a log that several processes write without a lock."""
-    descriptor = open_to_append(path)
-    try:
+    with OpenDescriptor(open_to_append(path)) as descriptor:
         append_lines(descriptor, line + b"\n", durable=durable)
-    finally:
-        os.close(descriptor)
 
 
 def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None:
@@ -191,11 +201,9 @@ def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None
     A folder that its user may not read, or whose file system cannot flush folders, is left as it is.
     """
     try:
-        descriptor = os.open(path if folder is None else ".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-        try:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        with OpenDescriptor(os.open(path if folder is None else ".", flags, dir_fd=folder)) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         import errno
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import AtomicFile, write_atomic
+from lorelog.core.atomic_file import AtomicFile, OpenDescriptor, write_atomic
 from lorelog.core.document import Document, FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreError, StoreUnwritable, UsageError
 from lorelog.core.memory import DeleteReply, GetReply, NewMemory
@@ -375,8 +375,7 @@ class _ChangedMeanwhileError(Exception):
 
 def _edit_locked(path: Path, edit: EditBytes) -> bool:
     """Replace a file once. Raise _ChangedMeanwhileError if another program changed it meanwhile."""
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with OpenDescriptor(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "it is not a regular file")
         if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
@@ -395,5 +394,3 @@ def _edit_locked(path: Path, edit: EditBytes) -> bool:
         if late != before:  # a program without the lock wrote to the old file in the last moment
             write_atomic(path, edit(late), keep_mode=True)
         return True
-    finally:
-        os.close(descriptor)

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from lorelog.core.atomic_file import Writing, open_to_append, sync_folder, write_all
+from lorelog.core.atomic_file import OpenDescriptor, Writing, open_to_append, sync_folder, write_all
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
@@ -212,8 +212,7 @@ def _append_missing(
     path: Path, entries: Mapping[str, str], now: datetime, mode: int, session: str
 ) -> dict[str, JournalEntry] | None:
     """Append the missing entries and return the positions of all, or None if the file was replaced meanwhile."""
-    descriptor = open_to_append(path, mode)
-    try:
+    with OpenDescriptor(open_to_append(path, mode)) as descriptor:
         if not acquire_file_lock(descriptor, _WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
         if not is_same_file(path, descriptor):
@@ -243,8 +242,6 @@ def _append_missing(
             sync_folder(path.parent)
         if not is_same_file(path, descriptor):
             return None
-    finally:
-        os.close(descriptor)
     return placed
 
 

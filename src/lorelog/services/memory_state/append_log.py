@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from lorelog.core.atomic_file import Writing, append_lines, open_to_append
+from lorelog.core.atomic_file import OpenDescriptor, Writing, append_lines, open_to_append
 from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.core.processes import acquire_file_lock
 
@@ -119,14 +119,11 @@ class AppendLog(Generic[LineT]):
 
     def _append(self, data: bytes) -> bool:
         """Append to the file; return False if another process replaced it while we waited for the lock."""
-        descriptor = open_to_append(self.path)
-        try:
+        with OpenDescriptor(open_to_append(self.path)) as descriptor:
             acquire_file_lock(descriptor)
             if not os.fstat(descriptor).st_nlink:
                 return False
             append_lines(descriptor, data, is_exclusive=True)
-        finally:
-            os.close(descriptor)
         return True
 
     def _read(self) -> tuple[LineT, ...]:
