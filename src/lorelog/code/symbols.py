@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
 from msgspec import Struct, field
-from tree_sitter import Node, Query
+from tree_sitter import Node, Query, QueryCursor
 
 from lorelog.code.languages.hooks import CALLABLES, CLASSES, CONTAINER, VARIABLES, LanguageHooks, SymbolCandidate
 from lorelog.code.names import Comments, Tokens
@@ -56,8 +56,6 @@ class QueryMatches(Struct):
 
 
 def run_query(query: Query, root: Node, source: SourceText, hooks: LanguageHooks) -> QueryMatches:
-    from tree_sitter import QueryCursor
-
     matches = QueryMatches()
     for start, end in _code_ranges(root):
         cursor = QueryCursor(query, match_limit=_MAX_QUERY_STATES)

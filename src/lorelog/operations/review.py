@@ -24,6 +24,7 @@ from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.ingest.redaction.redact import redact
 from lorelog.light.delivery_files import DeliveryFiles, text_key
 from lorelog.operations.guard import RESTING, GuardEnableRequest, enable_guard, guard_items, refuse_guard, resting_items
 from lorelog.operations.operation import Operation, OperationFamily, OperationReply, RequestContext, ShellCommand
@@ -374,8 +375,6 @@ def propose_change(
     of_users = memory is not None and _is_users(engine, memory)
     if operation.right.permission(call.caller, of_users=of_users) is Permission.YES:
         return
-    from lorelog.ingest.redaction.redact import redact
-
     given = {
         name: redact(value, engine.defaults.capture.patterns).text if isinstance(value, str) else value
         for name, value in to_builtins(request).items()

@@ -119,8 +119,6 @@ class TaskScores(Struct, frozen=True):
 
 @cache
 def word_analyser() -> WordAnalyser:
-    from lorelog.language.analyser import WordAnalyser
-
     return WordAnalyser()
 
 

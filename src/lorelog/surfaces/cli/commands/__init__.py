@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import UsageError, nearest_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,8 +182,6 @@ _OTHER_NAMES = {
 
 def unknown_command(word: str) -> UsageError:
     """Return the error for a word that is neither a command nor an option that may precede one."""
-    from lorelog.core.errors import nearest_name
-
     if word.startswith("-"):
         near = nearest_name(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"))
         hint = f"did you mean {near}?" if near else "the options of a command follow it: lorelog COMMAND --help"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from lorelog.core.errors import LorelogError, UsageError, plural
+from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, plural
+from lorelog.core.paths import is_below, tenant_folder
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import find_address
 from lorelog.surfaces.cli.arguments import expand_path, parse_host, request_of
@@ -318,8 +319,6 @@ def _write_context(directory: str, reply: Json) -> None:
 
     An empty context does not create a project folder, and the user's home directory is not a project.
     """
-    from lorelog.core.errors import StoreUnwritable
-    from lorelog.core.paths import is_below
     from lorelog.services.context.init import write_output
     from lorelog.services.places import workspace
 
@@ -543,7 +542,6 @@ def _captures_mark(directory: str, tenant: str) -> str:
 
 @lru_cache(maxsize=64)
 def _captures_file(directory: str, tenant: str) -> str:
-    from lorelog.core.paths import tenant_folder
     from lorelog.wiring import resolve_location, settings_at
 
     location = resolve_location(directory=directory, tenant=tenant)

@@ -20,7 +20,7 @@ from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError,
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOST_TITLES, HOSTS
-from lorelog.light.daemon_connection import DaemonAddress, find_address
+from lorelog.light.daemon_connection import DaemonAddress, find_address, read_lock_holder
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest, resolve_command
@@ -552,7 +552,6 @@ def _known_projects(home: str) -> list[str]:
 
 
 def _plan_home(address: DaemonAddress, *, with_data: bool) -> Iterator[_Removal]:
-    from lorelog.light.daemon_connection import read_lock_holder
     from lorelog.light.daemon_control import stop
 
     def delete(path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 
 from lorelog.core.caller import detect_agent
 from lorelog.core.errors import UsageError, plural
+from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import request_of
 from lorelog.surfaces.cli.client import call_command, call_operation, print_note, print_reply, print_table
 from lorelog.surfaces.text import one_line, short_path, stylize, truncate
@@ -150,8 +151,6 @@ def show_review_run(reply: Json, args: argparse.Namespace) -> None:
 
 
 def run_review_decide(args: argparse.Namespace) -> int:
-    from lorelog.light.quick_json import loads
-
     try:
         given = loads(sys.stdin.read())
         verdicts = given["verdicts"] if isinstance(given, dict) else given
