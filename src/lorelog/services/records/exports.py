@@ -93,7 +93,7 @@ def draft_from_json(values: object) -> RecordDraft:
     return RecordDraft(**{name: values[name] for name in (*_TEXT_FIELDS, "supports_claim", "fields") if name in values})
 
 
-def write_jsonl(records: Iterator[Record]) -> Iterator[str]:
+def write_jsonl(records: Iterable[Record]) -> Iterator[str]:
     """Yield records as JSON lines."""
     return (encode_compact_json(record_to_json(record)) + "\n" for record in records)
 
@@ -154,7 +154,7 @@ EXTENSION_KEY = "lorelog"
 _EXTENSION_VERSION = 1
 
 
-def write_omf(records: Iterator[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
+def write_omf(records: Iterable[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
     """Yield an OMF document, one item per line."""
     source = encode_compact_json({"app": EXTENSION_KEY, "version": VERSION})
     yield f'{{"omf":"{OMF_VERSION}","exported_at":"{utc_time("seconds")}","source":{source},"memories":['
@@ -287,9 +287,6 @@ def read_memories(memories: Iterable[StoredChunk], read_text: Callable[[str], st
             yield memory, text
 
 
-def iter_journal_memories(
-    memories: Iterable[StoredChunk], read_text: Callable[[str], str], pages: Path
-) -> Iterator[ExportedMemory]:
-    """Yield the whole memories of journals, without record pages."""
-    in_journals = (each for each in memories if each.chunk.memory and not is_below(each.chunk.source, str(pages)))
-    return read_memories(in_journals, read_text)
+def journal_memories(memories: Iterable[StoredChunk], pages: Path) -> tuple[StoredChunk, ...]:
+    """Return the memories of journals, without record pages."""
+    return tuple(each for each in memories if each.chunk.memory and not is_below(each.chunk.source, str(pages)))

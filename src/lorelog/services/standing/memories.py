@@ -312,7 +312,7 @@ def may_stand(chunk: Chunk) -> bool:
         return True
     if not is_captured(chunk.anchor):
         return chunk.type in STANDING_TYPES
-    from lorelog.ingest.transcripts.certain_forms import certain_rules
+    from lorelog.ingest.transcripts.statements import certain_rules
 
     return chunk.type == "preference" and bool(certain_rules(read_words(chunk)[0]))
 
