@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import Writing, append_line, write_atomic
+from lorelog.core.atomic_file import OpenDescriptor, Writing, append_line, write_atomic
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, tenant_folder
@@ -33,7 +33,7 @@ from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.records.chain import Segments
 from lorelog.services.backup import archive
-from lorelog.services.memories.journal import JournalPart, entry_digest, split_journal
+from lorelog.services.memories.journal import JournalPart, entry_digest, read_bytes, split_journal
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.memory_state.authored import AUTHORED_FILE
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
@@ -470,16 +470,12 @@ def open_locked(path: Path) -> Iterator[bytes | None]:
         except FileNotFoundError:
             yield None
             return
-        try:
+        with OpenDescriptor(descriptor):
             if not acquire_file_lock(descriptor, _LOCK_S):
                 raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment")
             if os.fstat(descriptor).st_nlink:  # else it was replaced while we waited
-                with os.fdopen(os.dup(descriptor), "rb") as stream:
-                    content = stream.read()
-                yield content
+                yield read_bytes(descriptor)
                 return
-        finally:
-            os.close(descriptor)
 
 
 def _restore_lock(home: Path) -> FileLock:

@@ -11,7 +11,6 @@ verified either.
 from __future__ import annotations
 
 import hmac
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Literal
 from msgspec import Struct, field, json
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import Writing, open_to_append, write_atomic
+from lorelog.core.atomic_file import OpenDescriptor, Writing, open_to_append, write_atomic
 from lorelog.core.errors import NotFound, StoreDamaged, UsageError, plural
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
@@ -145,10 +144,8 @@ def plan_lock(folder: Path, wait_s: float) -> Iterator[bool]:
     """Yield True while holding the lock of a tenant's plans; False if another thread or process holds it for too long."""
     with _writable_folder(folder, _UNCHANGED_HINT) as plans:
         descriptor = open_to_append(plans / "lock")
-    try:
+    with OpenDescriptor(descriptor):
         yield acquire_file_lock(descriptor, wait_s)
-    finally:
-        os.close(descriptor)
 
 
 class Receipt(ResidueReport, frozen=True, kw_only=True):

@@ -169,10 +169,8 @@ def has_entry(path: Path, memory: str) -> bool:
         return False
     except OSError as error:
         raise StoreUnwritable(f"{path} cannot be read: {error.strerror}", hint="make it a readable file") from error
-    try:
+    with OpenDescriptor(descriptor):
         return stat.S_ISREG(os.fstat(descriptor).st_mode) and _id_marker(memory) in read_bytes(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_memory(memory: NewMemory) -> None:

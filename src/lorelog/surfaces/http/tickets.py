@@ -91,13 +91,10 @@ def find_server(home: str) -> tuple[str, int] | None:
         descriptor = os.open(f"{DaemonAddress(home).run}/{_RECORD}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
+    with OpenDescriptor(descriptor), suppress(ValueError, KeyError, TypeError):
         if not try_file_lock(descriptor, shared=True):
-            with suppress(ValueError, KeyError, TypeError):
-                record: dict[str, Any] = json.loads(os.read(descriptor, 4096))
-                return str(record["url"]), int(record["port"])
-    finally:
-        os.close(descriptor)
+            record: dict[str, Any] = json.loads(os.read(descriptor, 4096))
+            return str(record["url"]), int(record["port"])
     return None
 
 
@@ -140,12 +137,10 @@ def _read(path: str) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
-    try:
+    with OpenDescriptor(descriptor):
         status = os.fstat(descriptor)
         private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
         text = os.read(descriptor, _MAX_FILE_BYTES).decode("ascii", "replace").strip() if private else ""
-    finally:
-        os.close(descriptor)
     return text if all("!" <= letter <= "~" for letter in text) else ""
 
 
