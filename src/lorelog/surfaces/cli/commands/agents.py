@@ -130,9 +130,8 @@ def _show_deliveries(reply: Json, args: argparse.Namespace) -> None:
         return
     rows: list[tuple[str, ...]] = [("when", "host", "session", "moment", "memory", "cue", "tokens", "used")]
     short = short_record_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
-    for delivery in reply[
-        "deliveries"
-    ]:  # a row per memory; the first has the time, the session and the tokens of them all
+    # A row per memory; the first has the time, the session and the tokens of them all.
+    for delivery in reply["deliveries"]:
         cue = delivery["cue"] or (f"guard {delivery['guard'][:_ID_CHARS]}" if delivery["guard"] else "")
         where = (delivery["host"], delivery["session"][:_ID_CHARS], delivery["moment"])
         head = (format_time(delivery["at"]), *map(one_line, where))

@@ -133,13 +133,8 @@ def run_hosts_flush(args: argparse.Namespace) -> int:
     with closing(OperationClient(args.warm, shared=True)) as client:
 
         def capture(event: dict[str, Any]) -> dict[str, Any]:
-            directory, environment = (
-                event_directory(event, home),
-                hook_environment(os.environ, event.get("environment")),
-            )
-            return client.call(
-                "session.capture", capture_arguments(event), directory=directory, environment=environment
-            )
+            where, environment = event_directory(event, home), hook_environment(os.environ, event.get("environment"))
+            return client.call("session.capture", capture_arguments(event), directory=where, environment=environment)
 
         drained = _drain_spool(Drainer(home, capture), _FLUSH_WAIT_S if args.wait is None else args.wait)
     reply = to_builtins(drained)
