@@ -14,7 +14,9 @@ from lorelog.core.errors import StoreUnwritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from io import BufferedWriter
+    from typing import IO
 
 
 PRIVATE_MODE = 0o600
@@ -193,6 +195,17 @@ def append_line(path: str | os.PathLike[str], line: bytes, *, durable: bool = Fa
     """Append one line to a log that several processes write without a lock."""
     with OpenDescriptor(open_to_append(path)) as descriptor:
         append_lines(descriptor, line + b"\n", durable=durable)
+
+
+def read_bounded_lines(stream: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield lines that are not blank, numbered; an overlong one is cut just above the limit, so that the caller rejects it."""
+    number = 0
+    while line := stream.readline(max_bytes + 1):
+        number += 1
+        if line.strip():
+            yield number, line
+        while not line.endswith(b"\n") and (line := stream.readline(max_bytes + 1)):
+            pass
 
 
 def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None:

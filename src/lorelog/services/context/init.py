@@ -171,12 +171,8 @@ def plan_init(directory: str, *, tenant: str = "", agent_files: bool = True) -> 
 
 def plan_removal(directory: str) -> list[InitChange]:
     """Return the changes that remove the block from a project's files."""
-    changes = []
-    for path in _resolve_agent_files(directory, AGENT_FILES):
-        before = read_file(path)
-        if before is not None:
-            changes.append(InitChange(path, before, remove_block(before, path.name)))
-    return changes
+    files = ((path, read_file(path)) for path in _resolve_agent_files(directory, AGENT_FILES))
+    return [InitChange(path, text, remove_block(text, path.name)) for path, text in files if text is not None]
 
 
 def apply_changes(directory: str, changes: list[InitChange]) -> None:

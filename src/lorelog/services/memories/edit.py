@@ -239,14 +239,8 @@ class SectionEdit(Struct, frozen=True):
 
 
 def _find_lines(text: str, part: str) -> list[int]:
-    """Return where a text consists of whole lines of another."""
-    places, at = [], text.find(part) if part else -1
-    while at >= 0:
-        end = at + len(part)
-        if (at == 0 or text[at - 1] == "\n") and (end == len(text) or text[end] == "\n"):
-            places.append(at)
-        at = text.find(part, at + 1)
-    return places
+    """Return where a text consists of whole lines of another; places may overlap."""
+    return [match.start() for match in re.finditer(rf"(?m)^(?={re.escape(part)}$)", text)] if part else []
 
 
 class EditReply(Serializable, Struct, frozen=True):

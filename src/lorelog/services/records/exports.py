@@ -22,9 +22,11 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from lorelog.core import VERSION
+from lorelog.core.atomic_file import read_bounded_lines
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.core.paths import is_below
+from lorelog.core.ports import group_by
 from lorelog.core.record import Record, RecordDraft
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
@@ -100,7 +102,7 @@ def write_jsonl(records: Iterable[Record]) -> Iterator[str]:
 
 def read_jsonl(stream: IO[bytes]) -> Iterator[ImportItem]:
     """Yield the records of a file of JSON lines, including the unreadable ones."""
-    return (parse_import_line(place, line) for place, line in read_bounded_lines(stream) if line.strip())
+    return (parse_import_line(place, line) for place, line in read_bounded_lines(stream, MAX_LINE_BYTES))
 
 
 def parse_import_line(place: int, text: bytes) -> ImportItem:
@@ -132,16 +134,6 @@ def _parse_item(place: int, values: Any) -> ImportItem:
         return ImportItem(place=place, problem=error.message)
     unverified, redacted = values.get(UNVERIFIED_FIELD) is True, REDACTED_KEY in values
     return ImportItem(place=place, draft=draft, unverified=unverified, redacted=redacted)
-
-
-def read_bounded_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their numbers; an overlong line is cut just above the limit, so that the caller rejects it."""
-    place = 0
-    while line := stream.readline(MAX_LINE_BYTES + 1):
-        place += 1
-        yield place, line
-        while not line.endswith(b"\n") and (line := stream.readline(MAX_LINE_BYTES + 1)):
-            pass
 
 
 def encode_compact_json(values: Mapping[str, Any]) -> str:
@@ -259,9 +251,7 @@ def export_jsonl(memories: Iterable[ExportedMemory], records: Iterable[Record]) 
 
 def export_markdown(memories: Iterable[ExportedMemory]) -> Iterator[str]:
     """Yield the memories of each project, newest first and undated ones last, under headings for project, day and time."""
-    by_project: dict[str, list[ExportedMemory]] = {}
-    for memory, text in memories:
-        by_project.setdefault(memory.project, []).append((memory, text))
+    by_project = group_by(memories, lambda exported: exported[0].project)
     for project in sorted(by_project):
         yield f"# {project if project != GLOBAL_PROJECT else 'Global'}\n\n"
         last = "none yet"

@@ -27,6 +27,7 @@ from msgspec import Struct, field
 from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.errors import StoreUnwritable, plural
 from lorelog.core.paths import is_below
+from lorelog.core.ports import group_by
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Json, Record, Trust, TrustTier
 from lorelog.records import digests
 from lorelog.records.tables import RecordTables, Task
@@ -223,11 +224,8 @@ def _render_pages(tables: RecordTables, view: digests.DigestScope, wiki: Wiki) -
     def trust_of(ids: Iterable[str]) -> Mapping[str, Trust]:
         return {id_: wiki.trust[id_] for id_ in ids if id_ in wiki.trust}
 
-    by_page: dict[str, list[Record]] = defaultdict(list)
-    for record in wiki.page_records:
-        by_page[_page_path(record)].append(record)
     tasks: dict[str, Task] = {}
-    for name, records in by_page.items():
+    for name, records in group_by(wiki.page_records, _page_path).items():
         first = records[0]
         task = tables.task(first.task) if first.task and first.kind != "wiki_page" else None
         if first.kind == "wiki_page":  # its text as a quotation, or as a fenced block if it is tainted

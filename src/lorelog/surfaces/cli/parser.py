@@ -116,10 +116,7 @@ class CommandParser(argparse.ArgumentParser):
         return self if verb is None else verbs[verb].innermost(words[words.index(verb) + 1 :])
 
     def _verbs(self) -> dict[str, CommandParser] | None:
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                return action.choices
-        return None
+        return next((each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)), None)
 
     def _reword(self, message: str) -> str:
         """Return an error of argparse in our words: `-k must be a whole number (got 'x')`."""
