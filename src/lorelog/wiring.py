@@ -19,7 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
-from lorelog.config.settings import environment_digest, settings_stamp
+from lorelog.config.schema import SETTINGS
+from lorelog.config.settings import coerce_value, environment_digest, find_setting, format_toml, settings_stamp
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
@@ -37,7 +38,14 @@ from lorelog.core.paths import home_folder, join_path, model_cache_folder
 from lorelog.core.policy import check_shell
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store
 from lorelog.engine import Engine
-from lorelog.models.embed import SharedEmbedder
+from lorelog.models.embed import (
+    SharedEmbedder,
+    check_ready,
+    is_remote,
+    max_texts_in_flight,
+    open_embedder,
+    resolve_embed_options,
+)
 from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
 from lorelog.services.places.workspace import (
     Project,
@@ -46,6 +54,7 @@ from lorelog.services.places.workspace import (
     apply_scope_file,
     find_project,
     find_scope_file,
+    shared_name,
 )
 
 if TYPE_CHECKING:
@@ -142,8 +151,6 @@ def meter_embedder(embedder: Embedder | None, options: EmbedOptions, workspace: 
     """Return the embedder, wrapped to record its token usage if it is remote."""
     if embedder is None:
         return None
-    from lorelog.models.embed import is_remote
-
     if not is_remote(options):
         return embedder
     from lorelog.services.llm.metered import MeteredEmbedder
@@ -472,8 +479,6 @@ def _make_workspace(location: Location, settings: Settings) -> Workspace:
 def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:
     batch_size = 0
     if embedding.provider != "none":
-        from lorelog.models.embed import max_texts_in_flight
-
         batch_size = max_texts_in_flight(embedding)
     return EngineDefaults(
         scan=settings.scan_options(),
@@ -502,7 +507,6 @@ def _open_store(
     model = embedder.model if embedder else "none"
     folder = workspace.cache_folder
     if options.uri:
-        from lorelog.services.places.workspace import shared_name
         from lorelog.stores.milvus import MilvusStore
 
         return MilvusStore(
@@ -515,7 +519,6 @@ def _open_store(
 
 def delete_remote_index(location: Location, flags: Mapping[str, object], uri: str) -> str:
     """Delete the index's rows from a Milvus that is no longer in use; return its address. The catalog is not changed."""
-    from lorelog.config.settings import coerce_value, find_setting
     from lorelog.language.analyser import WordAnalyser
     from lorelog.stores.milvus import MilvusStore
 
@@ -543,8 +546,6 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
     options = settings.embed_options(location.environment)
     if options.provider == "none":
         return options
-    from lorelog.models.embed import resolve_embed_options
-
     shared = replace(options.ollama, folder=str(location.home / "ollama"))
     options = replace(options, ollama=shared, cache_folder=model_cache_folder(location.home))
     return resolve_embed_options(options, location.environment)
@@ -553,8 +554,6 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
 def _open_embedder(options: EmbedOptions) -> Embedder | None:
     if options.provider == "none":
         return None
-    from lorelog.models.embed import open_embedder
-
     return open_embedder(options)
 
 
@@ -566,8 +565,6 @@ def check_embedder(location: Location, settings: Settings) -> str:
     options = _embed_options(settings, location)
     if options.provider == "none":
         return "none: keyword search only"
-    from lorelog.models.embed import check_ready
-
     return check_ready(options)
 
 
@@ -646,13 +643,9 @@ def create_settings_file(location: Location, *, of_project: bool) -> Path:
 
 
 def setting_declarations() -> tuple[Setting, ...]:
-    from lorelog.config.schema import SETTINGS
-
     return SETTINGS
 
 
 def format_setting(value: object) -> str:
     """Format a setting's value as in a settings file."""
-    from lorelog.config.settings import format_toml
-
     return format_toml(value)  # type: ignore[arg-type]

@@ -95,9 +95,8 @@ def test_search_is_documented(shell: Shell, journal: Path) -> None:
 
 def test_expand_is_documented(shell: Shell, journal: Path) -> None:
     """Every field of an expanded section is documented, and no other."""
-    found = {
-        name for name in documented("show") if name.startswith("freshness.findings[]")
-    }  # as of a hit, tested there
+    # As of a hit, tested there.
+    found = {name for name in documented("show") if name.startswith("freshness.findings[]")}
     assert set(fields(shell("show", "01a1dd23", "--json").json)) | found == documented("show")
 
 

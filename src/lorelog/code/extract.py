@@ -178,10 +178,7 @@ def _parse_limit(source: bytes) -> int:
 
 def _first_error_line(root: Node) -> int:
     node = root
-    while True:
-        wrong = next((child for child in node.children if child.has_error or child.is_missing), None)
-        if wrong is None:
-            break
+    while wrong := next((child for child in node.children if child.has_error or child.is_missing), None):
         node = wrong
     if node is not root or not node.children:
         return node.start_point[0] + 1

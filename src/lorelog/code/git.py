@@ -440,16 +440,9 @@ def _object_ids(entries: bytes, field: int) -> set[bytes]:
 
 def _rename_pairs(output: bytes | None) -> list[tuple[str, str]]:
     """Parse old and new names from the output of `--name-status -z`."""
-    parts = [os.fsdecode(part.lstrip(b"\n")) for part in (output or b"").split(b"\0")]
-    pairs = []
-    index = 0
-    while index + 2 < len(parts):
-        if parts[index].startswith("R"):
-            pairs.append((parts[index + 1], parts[index + 2]))
-            index += 3
-        else:
-            index += 1
-    return pairs
+    parts = (os.fsdecode(part.lstrip(b"\n")) for part in (output or b"").split(b"\0"))
+    pairs = [(next(parts, ""), next(parts, "")) for part in parts if part.startswith("R")]
+    return [pair for pair in pairs if all(pair)]
 
 
 def _parse_batch(output: bytes) -> dict[str, bytes]:

@@ -166,13 +166,8 @@ def _matches_word_starts(letters: str, words: list[str]) -> bool:
     """Return True if letters consist of starts of words, in order; words may be skipped."""
     reached = {0}
     for word in words:
-        extended = set(reached)
-        for start in reached:
-            length = 0
-            while length < len(word) and start + length < len(letters) and word[length] == letters[start + length]:
-                length += 1
-                extended.add(start + length)
-        reached = extended
+        prefixes = [word[:length] for length in range(1, len(word) + 1)]
+        reached |= {at + len(part) for at in reached for part in prefixes if letters.startswith(part, at)}
     return len(letters) in reached
 
 
@@ -210,9 +205,8 @@ class Tokens:
         """Merge the tokens of several trees of one file."""
         merged = cls()
         by_start = {start: text for part in parts for start, text in zip(part.starts, part.texts, strict=True)}
-        for start in sorted(by_start):
-            merged.starts.append(start)
-            merged.texts.append(by_start[start])
+        merged.starts = sorted(by_start)
+        merged.texts = [by_start[start] for start in merged.starts]
         return merged
 
     def digest(self, start: int, end: int, name: str) -> str:

@@ -24,9 +24,9 @@ import struct
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from operator import attrgetter
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Lock, Thread
@@ -36,9 +36,10 @@ from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.names import module_tail
 from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
 from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
-from lorelog.core.code import FileExtract, NameUse
+from lorelog.core.atomic_file import OpenDescriptor, write_all
+from lorelog.core.code import FileExtract
 from lorelog.core.document import FileStamp
-from lorelog.core.ports import batches_of
+from lorelog.core.ports import batches_of, group_by
 from lorelog.core.processes import usable_cores
 
 RECIPE = "1"
@@ -125,18 +126,14 @@ def _pack_by_name(extract: FileExtract) -> tuple[tuple[str, bytes], ...]:
     for statement in extract.imports:
         module = statement.module
         visible_names.update((statement.name, statement.alias, module_tail(module), module.partition(".")[0]))
-    by_name: dict[str, list[NameUse]] = defaultdict(list)
-    for use in extract.uses:
-        if not use.local or use.name in visible_names:
-            by_name[use.name].append(use)
+    by_name = group_by((use for use in extract.uses if not use.local or use.name in visible_names), attrgetter("name"))
     return tuple((name, pack_uses(uses)) for name, uses in by_name.items() if name)
 
 
 def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
     """Return a file's stamp and bytes; no bytes if it is too large or not a regular file. Links are not followed."""
     # O_NONBLOCK: opening a pipe would wait for its writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with OpenDescriptor(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
         status = os.fstat(descriptor)
         file_stamp = FileStamp.from_stat(status)
         stamp = (file_stamp.size, file_stamp.mtime_ns, file_stamp.inode)
@@ -146,8 +143,6 @@ def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
         while len(content) <= MAX_SOURCE_BYTES and (piece := os.read(descriptor, 1 << 20)):
             content += piece
         return stamp, bytes(content[: MAX_SOURCE_BYTES + 1])
-    finally:
-        os.close(descriptor)
 
 
 _LENGTH = struct.Struct("<I")
@@ -192,9 +187,7 @@ def main(words: list[str]) -> None:
 
 def send(descriptor: int, message: Any) -> None:
     body = marshal.dumps(message)
-    rest = memoryview(_LENGTH.pack(len(body)) + body)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    write_all(descriptor, _LENGTH.pack(len(body)) + body, durable=False)
 
 
 def receive(read: Callable[[int], bytes]) -> Any:
@@ -209,8 +202,7 @@ def receive(read: Callable[[int], bytes]) -> Any:
 def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
     data = bytearray()
     while len(data) < size:
-        piece = read(min(size - len(data), 1 << 20))
-        if not piece:
+        if not (piece := read(min(size - len(data), 1 << 20))):
             return None
         data += piece
     return bytes(data)

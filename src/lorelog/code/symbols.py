@@ -13,18 +13,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from tree_sitter import Node, Query, QueryCursor
 
 from lorelog.code.languages.hooks import CALLABLES, CLASSES, CONTAINER, VARIABLES, LanguageHooks, SymbolCandidate
 from lorelog.code.names import Comments, Tokens
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
-
-if TYPE_CHECKING:
-    from tree_sitter import Node, Query
-
 
 MAX_NAME = 200
 MAX_NESTING = 40
@@ -60,8 +56,6 @@ class QueryMatches(Struct):
 
 
 def run_query(query: Query, root: Node, source: SourceText, hooks: LanguageHooks) -> QueryMatches:
-    from tree_sitter import QueryCursor
-
     matches = QueryMatches()
     for start, end in _code_ranges(root):
         cursor = QueryCursor(query, match_limit=_MAX_QUERY_STATES)

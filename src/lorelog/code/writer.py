@@ -89,10 +89,7 @@ class CodeWriter:
         """Insert or replace files."""
         with self._transaction():
             name_ids = self._name_ids(files)
-            uses: list[tuple[int, int, int, bytes]] = []
-            for file in files:
-                uses += self._put(root, file, recipe, name_ids)
-            uses.sort()
+            uses = sorted(use for file in files for use in self._put(root, file, recipe, name_ids))
             self._db.executemany("INSERT INTO uses VALUES (?, ?, ?, ?)", uses)
         if time.monotonic() - self._committed_at > _COMMIT_EVERY_S:
             self.commit()

@@ -2,7 +2,7 @@
 
 The content goes to a hidden file beside the target, is flushed, and is renamed over it; then the folder is flushed. A link at the
 target is replaced, never followed: a caller that wants to write through a link passes its real path. OSError is for the caller,
-who knows the thing that the file is. A log is a file of lines: a line counts when it is complete. Hooks import this module, so it imports nothing that Python has not loaded by itself.
+who knows the thing that the file is; `Writing` makes it an error with a hint. A log is a file of lines: a line counts when it is complete. Hooks import this module, so it imports nothing that Python has not loaded by itself.
 """
 
 from __future__ import annotations
@@ -10,14 +10,46 @@ from __future__ import annotations
 import os
 import stat
 
+from lorelog.core.errors import StoreUnwritable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from io import BufferedWriter
+    from typing import IO
 
 
 PRIVATE_MODE = 0o600
 TEMPORARY_SUFFIX = ".tmp"
 _MAX_NAME_BYTES = 200
+
+
+class Writing:
+    """A block that writes to a path: an OSError in it becomes StoreUnwritable. With `names_file` the message names the error's own file."""
+
+    def __init__(self, path: str | os.PathLike[str], *, hint: str, names_file: bool = False) -> None:
+        self._path, self._hint, self._names_file = path, hint, names_file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            name = (self._names_file and error.filename) or self._path
+            raise StoreUnwritable(f"{name} cannot be written: {error.strerror or error}", hint=self._hint) from error
+
+
+class OpenDescriptor:
+    """The descriptor of an open file, which is closed at the end of the block."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
 
 
 class AtomicFile:
@@ -161,11 +193,19 @@ def _byte_at(descriptor: int, position: int) -> bytes:
 
 def append_line(path: str | os.PathLike[str], line: bytes, *, durable: bool = False) -> None:
     """Append one line to a log that several processes write without a lock."""
-    descriptor = open_to_append(path)
-    try:
+    with OpenDescriptor(open_to_append(path)) as descriptor:
         append_lines(descriptor, line + b"\n", durable=durable)
-    finally:
-        os.close(descriptor)
+
+
+def read_bounded_lines(stream: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield lines that are not blank, numbered; an overlong one is cut just above the limit, so that the caller rejects it."""
+    number = 0
+    while line := stream.readline(max_bytes + 1):
+        number += 1
+        if line.strip():
+            yield number, line
+        while not line.endswith(b"\n") and (line := stream.readline(max_bytes + 1)):
+            pass
 
 
 def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None:
@@ -174,11 +214,9 @@ def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None
     A folder that its user may not read, or whose file system cannot flush folders, is left as it is.
     """
     try:
-        descriptor = os.open(path if folder is None else ".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-        try:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        with OpenDescriptor(os.open(path if folder is None else ".", flags, dir_fd=folder)) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         import errno
 

@@ -32,10 +32,7 @@ AGENT_MARKERS = {
 
 def detect_agent(environment: Mapping[str, str]) -> str:
     """Return the name of the agent whose shell has this environment; empty for a person's."""
-    for variable, agent in AGENT_MARKERS.items():
-        if environment.get(variable):
-            return agent
-    return ""
+    return next((agent for variable, agent in AGENT_MARKERS.items() if environment.get(variable)), "")
 
 
 def checked_origin(claimed: str, agent: str) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from lorelog.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 EDITOR_HINT = "set VISUAL or EDITOR, for example: export EDITOR=nano"
 _PLUS_LINE = frozenset("vi vim nvim gvim mvim view nano pico emacs emacsclient kak micro joe mg ne jed".split())

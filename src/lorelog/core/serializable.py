@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, get_args, get_type_hints, overload
 
 ItemT = TypeVar("ItemT")
 ConvertT = TypeVar("ConvertT", bound=Callable[..., object])
@@ -80,8 +80,6 @@ def json_form(value: Any) -> object:
 
 def json_type(kind: Any) -> Any:
     """Return the type of the JSON form of a class of values."""
-    from typing import get_args, get_type_hints
-
     found = _FORMS.get(kind)
     if found is not None or not issubclass(kind, ReplyItems):
         return kind if found is None else found[0]

@@ -7,7 +7,6 @@ format of Claude Code and Codex. A host waits for its hooks, so everything is im
 from __future__ import annotations
 
 import os
-import sys
 
 TYPE_CHECKING = False
 
@@ -71,13 +70,9 @@ def answer_hash(text: object) -> str:
     """Return a hash that identifies an answer without revealing it; empty without an answer."""
     if not isinstance(text, str) or not text.strip():
         return ""
-    # The module below `hashlib`, which takes 4 ms to import because it loads OpenSSL.
-    try:
-        sha256 = __import__("_sha256" if sys.version_info < (3, 12) else "_sha2").sha256
-    except ImportError:
-        from hashlib import sha256
-    digest: str = sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
-    return digest[:16]
+    from lorelog.core.ids import sha256
+
+    return sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def event_fields(payload: Mapping[str, Any], session: str, directory: str, **more: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+from lorelog.core.atomic_file import Writing
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
@@ -162,11 +163,9 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     """Export memories as Markdown, or memories and records in other formats: of this project, or of all."""
     from lorelog.services.records import exports
     from lorelog.services.records.projection import records_folder
-    from lorelog.services.records.record_importer import export_records
 
     form = request.format
-    is_listed = form in {"markdown", "jsonl"}
-    if request.since and not is_listed:
+    if request.since and form not in {"markdown", "jsonl"}:
         raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
     scope, service = engine.records(), engine.memories()
     projects = exports.exported_projects(
@@ -176,24 +175,24 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     )
     filters = Filters(projects=projects, since=parse_past_day(request.since))
     listed = service.list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
-    read = (listed if form != "ledger" else (), lambda identity: service.expand(identity).content)
-    whole = [] if is_listed else exports.iter_journal_memories(*read, records_folder(engine.place.tenant_folder))
+    if form == "omf":
+        listed = exports.journal_memories(listed, records_folder(engine.place.tenant_folder))
+    read = exports.read_memories(listed, lambda identity: service.expand(identity).content)
+    memories = list(read if form != "ledger" else ())
     records = [
         record
         for record in (scope.records.ledger.read() if form != "markdown" else ())
         if (projects is None or record.project in projects) and record.at >= filters.since
     ]
-    if is_listed:
-        texts = list(exports.read_memories(*read))
-        count = len(texts)
-        pieces = exports.export_markdown(texts) if form == "markdown" else exports.export_jsonl(texts, records)
-    else:
-        memories = list(whole)
-        count = len(memories)
-        pieces = export_records(iter(records), "jsonl" if form == "ledger" else form, memories)
+    pieces = {
+        "markdown": exports.export_markdown(memories),
+        "jsonl": exports.export_jsonl(memories, records),
+        "omf": exports.write_omf(records, memories),
+        "ledger": exports.write_jsonl(records),
+    }[form]
     text = "".join(pieces)
     path = "" if request.out is None else _write_export(_resolve_path(request.out, call), request, text)
-    return ExportReply(path=path, format=form, memories=count, records=len(records), text="" if path else text)
+    return ExportReply(path=path, format=form, memories=len(memories), records=len(records), text="" if path else text)
 
 
 def _write_export(path: Path, request: ExportRequest, text: str) -> str:
@@ -204,12 +203,8 @@ def _write_export(path: Path, request: ExportRequest, text: str) -> str:
         raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
     if not path.parent.is_dir():
         raise StoreUnwritable(f"there is no directory {path.parent}", hint="create it, or choose another file")
-    try:
+    with Writing(path, hint="choose another file"):
         write_whole_file(path, text.encode("utf-8", "replace"), replaces=False)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror or error}", hint="choose another file"
-        ) from error
     return str(path)
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from lorelog.core.errors import ModelError
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand
+from lorelog.engine import Engine
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import ScopedRequest, Text, about
 from lorelog.services.context.collect import AgentContextReply, build_agent_context
 from lorelog.services.context.relevance import RelevantContext, find_relevant, hot_hits
-
-if TYPE_CHECKING:
-    from lorelog.engine import Engine
-    from lorelog.operations.operation import RequestContext
 
 OPERATIONS = OperationFamily()
 ResultLimit = Annotated[int, Meta(ge=1, le=1000)]

@@ -10,6 +10,7 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, about, parse_past_day
+from lorelog.services.forget.entries import ForgetQuery
 from lorelog.services.forget.forgetter import ForgetReply
 
 OPERATIONS = OperationFamily()
@@ -84,8 +85,6 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
     receipt tells how many hold it. Conversations of hosts
     are deleted only on request; Git history is named, not changed.
     """
-    from lorelog.services.forget.entries import ForgetQuery
-
     if request.complete:
         replies = engine.forgetter().complete()
         return replies[-1] if replies else ForgetReply(dry_run=False, notes=("no forget was interrupted",))

@@ -182,7 +182,7 @@ def _switch_vectors(engine: Engine, request: IndexRequest) -> IndexReport:
             "rollback and forget_old cannot be combined with each other or with other options",
             hint="lorelog index --reembed --rollback, or lorelog index --reembed --drop-old",
         )
-    from lorelog.services.indexing.reembed import drop_old_vectors, roll_back
+    from lorelog.services.indexing.run import drop_old_vectors, roll_back
 
     return drop_old_vectors(engine.store) if request.forget_old else roll_back(engine.store)
 

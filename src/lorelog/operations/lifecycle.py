@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, ValidationError, json
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from lorelog.core.memory import (
 from lorelog.core.query import Filters
 from lorelog.core.serializable import Serializable
 from lorelog.engine import Engine
+from lorelog.ingest.redaction.redact import redact
 from lorelog.operations.memory import (
     TEXT_HELP,
     CueTexts,
@@ -51,10 +52,9 @@ from lorelog.operations.requests import (
     resolve_path,
 )
 from lorelog.services.memories.edit import EditReply
+from lorelog.services.memories.lifecycle import NearDuplicateOptions
+from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import FILED, REFUSED, UNDECIDED, WAITING, ReviewLog
-
-if TYPE_CHECKING:
-    from lorelog.services.places.workspace import Workspace
 
 OPERATIONS = OperationFamily()
 _Day = Annotated[Day, Meta(max_length=40)] | UnsetType | None
@@ -199,8 +199,6 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
     `lorelog eval --feedback` measures search with these judgements, and a memory marked irrelevant ranks lower when the
     same query is searched again, unless it is your own and an agent says so. Secrets in the query are redacted.
     """
-    from lorelog.ingest.redaction.redact import redact
-
     query = redact(request.query, engine.defaults.capture.patterns).text
     return engine.lifecycle().judge(query, request.id, request.relevance, by=call.agent)
 
@@ -208,8 +206,6 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
 @OPERATIONS.declare("memory.find_near_duplicates", ShellCommand("duplicates"))
 def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: RequestContext) -> DuplicatesReply:
     """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
-    from lorelog.services.memories.lifecycle import NearDuplicateOptions
-
     options = NearDuplicateOptions(Filters(types=tuple(request.types)), request.threshold, request.limit)
     return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)
 
@@ -305,8 +301,6 @@ def _own_changes(engine: Engine, operation: str, request: Any, value: Any) -> It
             what, step = ("hid", "show") if is_hidden else ("showed again", "hide")
             yield OwnChange(what=what, step=step, ids=(value.memory or value.id,))
         case "memory.edit" if value.changed:
-            from lorelog.ingest.redaction.redact import redact
-
             texts = {"before": request.before, "after": request.text.replace("\r\n", "\n").strip("\n")}
             if any(redact(text, engine.defaults.capture.patterns).kinds for text in texts.values()):
                 texts = {}  # a secret is not kept a second time

@@ -39,7 +39,9 @@ from lorelog.operations.requests import (
     resolve_path,
 )
 from lorelog.operations.search import LaneName
+from lorelog.services.evaluation import search_quality
 from lorelog.services.evaluation.search_quality import EvaluateReply
+from lorelog.services.llm import receipts
 from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
 from lorelog.services.memories.listing import GrowthDay, measure_growth
 
@@ -163,8 +165,6 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
 )
 def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> EvaluateReply:
     """Measure how well search answers judged questions: by keywords, by vectors, and by both."""
-    from lorelog.services.evaluation import search_quality
-
     if request.feedback and (request.queries or request.qrels):
         raise UsageError(
             "feedback cannot be combined with files of judgements", hint="use either files or feedback, not both"
@@ -236,8 +236,6 @@ def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> C
     reports none. Embeddings from remote providers have the purpose `embedding`. The reply also has what is left of
     today's limits.
     """
-    from lorelog.services.llm import receipts
-
     return receipts.report_cost(
         receipts.Receipts.of_tenant(engine.place.tenant_folder),
         engine.defaults.spending,

@@ -29,9 +29,8 @@ def about(description: str, **limits: Any) -> Meta:
 Text = Annotated[str, Meta(max_length=1_000_000)]
 Name = Annotated[str, Meta(max_length=200)]
 NonEmptyId = Annotated[str, Meta(min_length=1, max_length=200)]
-if (
-    TYPE_CHECKING
-):  # what Python callers may pass (`surfaces/python/methods.py` converts it); handlers get text and lists
+# What Python callers may pass (`surfaces/python/methods.py` converts it); handlers get text and lists.
+if TYPE_CHECKING:
 
     class Identified(Protocol):
         """A hit, chunk or reply that has an id."""

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelUnavailable, NotFound, Proposed, StoreBusy, UsageError
 from lorelog.core.ids import blake2b
 from lorelog.core.memory import NewMemory
@@ -23,6 +24,7 @@ from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.ingest.redaction.redact import redact
 from lorelog.light.delivery_files import DeliveryFiles, text_key
 from lorelog.operations.guard import RESTING, GuardEnableRequest, enable_guard, guard_items, refuse_guard, resting_items
 from lorelog.operations.operation import Operation, OperationFamily, OperationReply, RequestContext, ShellCommand
@@ -32,13 +34,10 @@ from lorelog.services.places.workspace import visible_projects
 from lorelog.services.review.filing import CLOSED, FILED, PERSON, REFUSED, WAITING, ReviewEntry, ReviewLog
 from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
+from lorelog.services.review.statements import Statement
 from lorelog.services.standing.inbox import Inbox, InboxItem
 from lorelog.services.standing.memories import plain_text, read_words, replace_if_changed
 from lorelog.services.standing.rules import read_standing_memories
-
-if TYPE_CHECKING:
-    from lorelog.core.document import StoredChunk
-    from lorelog.services.review.statements import Statement
 
 OPERATIONS = OperationFamily()
 STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
@@ -376,8 +375,6 @@ def propose_change(
     of_users = memory is not None and _is_users(engine, memory)
     if operation.right.permission(call.caller, of_users=of_users) is Permission.YES:
         return
-    from lorelog.ingest.redaction.redact import redact
-
     given = {
         name: redact(value, engine.defaults.capture.patterns).text if isinstance(value, str) else value
         for name, value in to_builtins(request).items()

@@ -6,11 +6,12 @@ They read and change the files as `lorelog config` does, with the same checks: b
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily, OperationReply, reply_from
+from lorelog.engine import Engine
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Text, about
 from lorelog.wiring import (
     Location,
@@ -23,10 +24,6 @@ from lorelog.wiring import (
     settings_at,
     settings_file,
 )
-
-if TYPE_CHECKING:
-    from lorelog.engine import Engine
-    from lorelog.operations.operation import RequestContext
 
 OPERATIONS = OperationFamily()
 JsonValue = str | int | float | bool | tuple[str, ...]

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import append_line, open_to_append, sync_folder, write_all, write_atomic
+from lorelog.core.atomic_file import OpenDescriptor, append_line, open_to_append, sync_folder, write_all, write_atomic
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
@@ -172,11 +172,8 @@ class Ledger:
     def _append(self, lock: int, drafts: Sequence[RecordDraft]) -> list[Record]:
         end = self._end(_read_head(lock))
         if end.offset >= self._max_segment_bytes:
-            descriptor = open_to_append(self._segments.open_path)
-            try:
+            with OpenDescriptor(open_to_append(self._segments.open_path)) as descriptor:
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
             self._segments.seal(end.segment)
             end = replace(end, segment=end.segment + 1, offset=0)
         seq, prev, lines = end.seq, end.hash, []
@@ -274,8 +271,7 @@ class Ledger:
 
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
-        descriptor = open_to_append(path)
-        try:
+        with OpenDescriptor(open_to_append(path)) as descriptor:
             try:
                 write_all(descriptor, text)
                 if size == 0:
@@ -285,8 +281,6 @@ class Ledger:
                     os.ftruncate(descriptor, size)
                     os.fsync(descriptor)
                 raise
-        finally:
-            os.close(descriptor)
 
     def _end(self, head: chain.LedgerPosition | None) -> chain.LedgerPosition:
         """Return the position of the next line, after repairing the end of the ledger."""
@@ -297,13 +291,10 @@ class Ledger:
         self._segments.restore_modes()
         end = self._end_of_files()
         if end.offset < size:  # move the bytes after the last complete batch to a separate file
-            descriptor = open_to_append(self._segments.open_path)
-            try:
+            with OpenDescriptor(open_to_append(self._segments.open_path)) as descriptor:
                 append_line(self._torn, os.pread(descriptor, size - end.offset, end.offset), durable=True)
                 os.ftruncate(descriptor, end.offset)
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         if head is None or end.seq > head.seq:
             return end
         return replace(end, seq=head.seq, hash=head.hash)

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.session import UserStatement
-from lorelog.ingest.transcripts.certain_forms import MAX_PROMPT_CHARS, certain_rules
 from lorelog.ingest.transcripts.statements import (
     MAX_ASKED_CHARS,
     MAX_CONTEXT_CHARS,
+    MAX_PROMPT_CHARS,
     MAX_STATEMENT_CHARS,
+    certain_rules,
     format_statement,
     last_question,
 )

@@ -350,9 +350,8 @@ def test_a_parser_that_hangs_costs_one_file(bench: IndexedTree) -> None:
     assert parsed["pipe.py"].problem == "not a regular file"
     assert parsed["gone.py"].missing
     assert [len(parsed[name].symbols) for name in ("x.py", "z.py")] == [1, 1]
-    write(
-        bench.root, {"slow.py": "def slow(a, b): return [a, b, (a, b)]\n" * 90_000}
-    )  # takes seconds; the timeout is checked every 0.2 s
+    # It takes seconds; the timeout is checked every 0.2 s.
+    write(bench.root, {"slow.py": "def slow(a, b): return [a, b, (a, b)]\n" * 90_000})
     with ParserPool(str(bench.root), processes=1, file_timeout_s=0.0) as pool:
         (late,) = pool.parse([ParseRequest("slow.py")])
     assert "took longer" in late.problem

@@ -21,8 +21,7 @@ from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
 from lorelog.core.query import Lane, SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.services.indexing.reembed import drop_old_vectors, roll_back
-from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.indexing.run import IndexJob, IndexRun, drop_old_vectors, roll_back
 from lorelog.services.places.roots import Root
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore

@@ -90,9 +90,8 @@ def test_capture_that_has_silently_stopped_is_told(host: str, where: InstallCont
     assert newest_session(host, where) == pytest.approx(now, abs=1)
     assert "silently stopped" in host_status(host, where, HostCaptureStats(now - 7200, now - 7200)).warnings[0]
     assert host_status(host, where, HostCaptureStats(now - 60, now - 60)).warnings == ()
-    assert (
-        host_status(host, where, HostCaptureStats(now - 60, now - 90_000)).warnings == ()
-    )  # heard of it, and chose not to keep it
+    # It was heard of, and chosen not to be kept.
+    assert host_status(host, where, HostCaptureStats(now - 60, now - 90_000)).warnings == ()
 
 
 @pytest.mark.parametrize("host", HOSTS)

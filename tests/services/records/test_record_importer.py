@@ -24,19 +24,19 @@ from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
 from lorelog.ingest.importers.source import ImportedEntry
 from lorelog.light.session_start import OPEN_TASKS_FILE, read_open_tasks
+from lorelog.services.records.exports import write_jsonl, write_omf
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import (
     ImportOptions,
     ImportReport,
     RecordImporter,
     detect_format,
-    export_records,
     read_import_file,
 )
 from lorelog.services.records.store import RecordStore
 
 BACKUP = ImportOptions(restore=True)
-FORMATS = ("jsonl", "omf")
+FORMATS = {"jsonl": write_jsonl, "omf": write_omf}
 AT = "2026-03-05T14:30:00.000Z"
 ROOT = Path(__file__).parents[4]
 
@@ -59,7 +59,7 @@ class Home:
     def export(self, form: str = "jsonl", **chosen: Any) -> Path:
         self.place.mkdir(exist_ok=True)
         path = self.place / f"out.{form}"
-        path.write_text("".join(export_records(self.book.ledger.read(), form, **chosen)), "utf-8")
+        path.write_text("".join(FORMATS[form](self.book.ledger.read(), **chosen)), "utf-8")
         return path
 
     def take(self, path: Path, choices: ImportOptions = ImportOptions()) -> ImportReport:  # noqa: B008  (frozen)
@@ -554,7 +554,7 @@ def peak_bytes(form: str, place: Path) -> int:
     earlier.take(home.export(form))  # what is loaded once is loaded now, both ways
     tracemalloc.start()
     with (other.place / "out").open("w", encoding="utf-8") as out:
-        out.writelines(export_records(home.book.ledger.read(), form))
+        out.writelines(FORMATS[form](home.book.ledger.read()))
     other.take(other.place / "out")
     other.take(other.place / "out", ImportOptions(dry_run=True))
     most = tracemalloc.get_traced_memory()[1]

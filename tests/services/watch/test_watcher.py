@@ -18,7 +18,7 @@ from lorelog.core.query import Filters
 from lorelog.engine import Engine
 from lorelog.models.embed import builtin
 from lorelog.services.indexing.incremental import FileChanges
-from lorelog.services.indexing.reembed import roll_back
+from lorelog.services.indexing.run import roll_back
 from lorelog.services.watch.watcher import outermost_paths
 from lorelog.wiring import resolve_location, settings_at
 

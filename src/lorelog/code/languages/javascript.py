@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from tree_sitter import Node
 
 from lorelog.code.extract import blank_bytes
 from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, format_head
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _EXPORTS = frozenset({"exports", "module.exports"})
 _MODULE = re.compile(rb"^[ \t]*(?:export|import)\b", re.MULTILINE)

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+
+from tree_sitter import Node
 
 from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # Java
 

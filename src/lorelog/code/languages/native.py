@@ -13,7 +13,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from tree_sitter import Node
 
 from lorelog.code.extract import blank_bytes
 from lorelog.code.languages.hooks import (
@@ -28,9 +29,6 @@ from lorelog.code.languages.hooks import (
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import strip_type_arguments
 from lorelog.core.code import ImportStatement
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # Go
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+from tree_sitter import Node
 
 from lorelog.code.languages.hooks import MAX_DOCSTRING, MAX_SIGNATURE, LanguageHooks, SymbolCandidate, format_head
 from lorelog.code.languages.python_scopes import (
@@ -35,9 +36,6 @@ from lorelog.code.names import Tokens, read_tokens
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import MAX_NAME, MAX_NESTING, build_symbol, strip_type_arguments
 from lorelog.core.code import ImportStatement, NameUse, Symbol, SymbolKind, UseKind
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _STRING = re.compile(r"""([A-Za-z]*)(\"{3}|'{3}|"|')(.*)\2\Z""", re.DOTALL)
 _COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|#[^\n]*""")

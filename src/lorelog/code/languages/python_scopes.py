@@ -16,16 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from tree_sitter import Node
 
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import MAX_NAME
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 _MAX_SCOPES = 200
 _MAX_CONDITIONS = 20

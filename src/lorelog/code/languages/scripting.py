@@ -13,14 +13,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from tree_sitter import Node
 
 from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, format_head
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # Shell
 

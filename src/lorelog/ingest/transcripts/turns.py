@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
 from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_arguments, parse_failure
-from lorelog.ingest.transcripts.certain_forms import certain_rules
-from lorelog.ingest.transcripts.statements import last_question
+from lorelog.ingest.transcripts.statements import certain_rules, last_question
 from lorelog.ingest.transcripts.user_replies import (
     CallResult,
     PendingCall,

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts.actions import REJECTED, REJECTION_STARTS, parse_arguments
-from lorelog.ingest.transcripts.certain_forms import certain_rules
+from lorelog.ingest.transcripts.statements import certain_rules
 
 MAX_WORDS_CHARS = 20_000
 """Length at which words are cut when they are read. They are redacted and shortened later."""

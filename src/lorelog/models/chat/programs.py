@@ -34,6 +34,7 @@ from typing import IO, Any, cast
 
 from msgspec import Struct
 
+from lorelog.core.atomic_file import write_all
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
@@ -108,8 +109,7 @@ def _kill_group(group: int) -> None:
 
 def _write_input(child: subprocess.Popen[bytes], stdin: bytes) -> None:
     with contextlib.suppress(OSError), cast("IO[bytes]", child.stdin) as sink:  # the child need not read it all
-        while stdin:
-            stdin = stdin[os.write(sink.fileno(), stdin) :]
+        write_all(sink.fileno(), stdin, durable=False)
 
 
 def _check_size(output: IO[bytes]) -> None:

@@ -30,9 +30,9 @@ from msgspec import Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core import VERSION
-from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile
+from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, Writing
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
+from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
@@ -118,16 +118,14 @@ class BackupWriter(Struct):
             _backup_log(self._home).append(
                 [{"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)}]
             )
-        try:
-            with AtomicFile(target, exclusive=True) as stream:
-                acquire_file_lock(stream.fileno(), 0.0)
-                manifest = self._write(stream)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{error.filename or target} cannot be written: {error.strerror or error}",
-                hint="nothing was written; choose a folder that is writable and has space",
-            ) from error
-        return manifest
+        with (
+            Writing(
+                target, hint="nothing was written; choose a folder that is writable and has space", names_file=True
+            ),
+            AtomicFile(target, exclusive=True) as stream,
+        ):
+            acquire_file_lock(stream.fileno(), 0.0)
+            return self._write(stream)
 
     def _write(self, stream: IO[bytes]) -> BackupManifest:
         files: list[BackupFile] = []

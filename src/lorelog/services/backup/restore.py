@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import append_line, write_atomic
-from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
+from lorelog.core.atomic_file import OpenDescriptor, Writing, append_line, write_atomic
+from lorelog.core.errors import LorelogError, NotFound, StoreBusy
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.core.processes import FileLock, acquire_file_lock
@@ -33,7 +33,7 @@ from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.records.chain import Segments
 from lorelog.services.backup import archive
-from lorelog.services.memories.journal import JournalPart, entry_digest, split_journal
+from lorelog.services.memories.journal import JournalPart, entry_digest, read_bytes, split_journal
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.memory_state.authored import AUTHORED_FILE
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
@@ -182,18 +182,17 @@ class Restorer(Struct):
 
     def run(self, file: Path) -> RestoreReport:
         """Restore a backup. Raise an error of `read_backup`, or StoreUnwritable; run it again after that."""
-        try:
+        with Writing(
+            self.home,
+            hint="files restored so far are complete; free some space or make it writable, and restore again",
+            names_file=True,
+        ):
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _restore_lock(self.home):
                 for left in (self.home / "run").glob("restore-*"):
                     shutil.rmtree(left, ignore_errors=True)  # of a restore that was killed
                 with TemporaryDirectory(prefix="restore-", dir=self.home / "run") as staged:
                     return self._restore(file, Path(staged))
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{error.filename or self.home} cannot be written: {error.strerror or error}",
-                hint="files restored so far are complete; free some space or make it writable, and restore again",
-            ) from error
 
     def _restore(self, file: Path, staged: Path) -> RestoreReport:
         manifest = archive.read_backup(file, staged)
@@ -471,16 +470,12 @@ def open_locked(path: Path) -> Iterator[bytes | None]:
         except FileNotFoundError:
             yield None
             return
-        try:
+        with OpenDescriptor(descriptor):
             if not acquire_file_lock(descriptor, _LOCK_S):
                 raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment")
             if os.fstat(descriptor).st_nlink:  # else it was replaced while we waited
-                with os.fdopen(os.dup(descriptor), "rb") as stream:
-                    content = stream.read()
-                yield content
+                yield read_bytes(descriptor)
                 return
-        finally:
-            os.close(descriptor)
 
 
 def _restore_lock(home: Path) -> FileLock:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from lorelog.code.names import name_parts
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
+from lorelog.core.ports import group_by
 
 FileExists = Callable[[str], bool]
 """Takes a path relative to the root."""
@@ -160,7 +161,7 @@ class CodeView:
 
     def defined_at(self, name: str, path: str) -> list[StoredDefinition]:
         by_path = self.cached(
-            ("by path", name), lambda: _grouped(self.definitions(name), lambda definition: definition.path)
+            ("by path", name), lambda: group_by(self.definitions(name), lambda definition: definition.path)
         )
         return by_path.get(path, [])
 
@@ -174,7 +175,7 @@ class CodeView:
         return self.cached(("imports", path), lambda: self._tables.imports_of(self.root, path))
 
     def imported_as(self, path: str, name: str) -> list[ImportStatement]:
-        by_name = self.cached(("bound", path), lambda: _grouped(self.imports(path), bound_name))
+        by_name = self.cached(("bound", path), lambda: group_by(self.imports(path), bound_name))
         return by_name.get(name, [])
 
     def exists(self, path: str) -> bool:
@@ -233,14 +234,12 @@ class CodeView:
     def _imports_of_name(self, name: str, path: str) -> list[StoredImport]:
         """Return the imports of a name that may mean a file, by the last part of the module."""
 
-        def make() -> dict[str, list[StoredImport]]:
-            by_ending: dict[str, list[StoredImport]] = defaultdict(list)
-            for stored in self._tables.importers_of_name(name, self._roots):
-                ending = _last_module_part(stored.what.module) if stored.language == "python" else _ANY_MODULE
-                by_ending[ending].append(stored)
-            return by_ending
+        def ending_of(stored: StoredImport) -> str:
+            return _last_module_part(stored.what.module) if stored.language == "python" else _ANY_MODULE
 
-        by_ending = self.cached(("taken", name), make)
+        by_ending = self.cached(
+            ("taken", name), lambda: group_by(self._tables.importers_of_name(name, self._roots), ending_of)
+        )
         return [stored for ending in (*_module_endings(path), _ANY_MODULE) for stored in by_ending.get(ending, ())]
 
 
@@ -277,10 +276,3 @@ def _module_endings(path: str) -> tuple[str, ...]:
     folder, _, file = path.rpartition("/")
     stem = file.partition(".")[0]
     return (folder.rpartition("/")[2], "") if stem == "__init__" else (stem,)
-
-
-def _grouped(values: list[CachedValue], key: Callable[[CachedValue], str]) -> dict[str, list[CachedValue]]:
-    groups: dict[str, list[CachedValue]] = defaultdict(list)
-    for value in values:
-        groups[key(value)].append(value)
-    return groups

@@ -18,9 +18,9 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.document import short_hash
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError, plural
+from lorelog.core.errors import NotFound, StoreBusy, UsageError, plural
 from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
 from lorelog.core.processes import FileLock
@@ -111,13 +111,9 @@ class Compactor(Struct, frozen=True):
             if not written.lines:
                 return replace(_add_notes(reply, "the chunks contain nothing to summarize"), batches=written.batches)
             memory = _make_memory(identity, plan, written, reply)
-            try:
+            with Writing(draft, hint="nothing was added; free some space"):
                 draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_atomic(draft, encode(memory))
-            except OSError as error:
-                raise StoreUnwritable(
-                    f"{draft} cannot be written: {error.strerror or error}", hint="nothing was added; free some space"
-                ) from error
         else:
             reply = _add_notes(reply, "an earlier run that was interrupted had finished this summary")
         context = self.context
@@ -183,12 +179,9 @@ def _exclusive_lock(path: Path) -> Iterator[None]:
     """Prevent concurrent summaries of the same project: both would pay, and cover the same chunks."""
     busy = StoreBusy("another run is summarizing this project", hint="wait until it has finished")
     with ExitStack() as stack:
-        try:
+        with Writing(path, hint="make it writable"):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(FileLock(path, busy))
-        except OSError as error:
-            message = f"{path} cannot be written: {error.strerror or error}"
-            raise StoreUnwritable(message, hint="make it writable") from error
         yield
 
 

@@ -76,11 +76,9 @@ class QuoteFrame(Struct, frozen=True):
     def around(cls, texts: Sequence[str]) -> QuoteFrame:
         """Return tags that occur in none of the texts."""
         digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
-        mark = digest[:12]
-        while any(mark in text for text in texts):
+        while any(digest[:12] in text for text in texts):
             digest = hashlib.sha256(digest.encode()).hexdigest()
-            mark = digest[:12]
-        return cls(mark)
+        return cls(digest[:12])
 
     def quote(self, source: SummarySource) -> str:
         """Return a source between its tags."""
@@ -459,14 +457,10 @@ class SourceFacts:
     @staticmethod
     def _contains(token: str, text: str) -> bool:
         """Return whether a text contains a whole token: app.py is in src/app.py but not in app.pyc."""
-        start = text.find(token) if token else -1
-        while start >= 0:
-            before, after = text[max(0, start - 1) : start], text[start + len(token) : start + len(token) + 2]
-            goes_on = _is_word_character(token[-1]) and re.match(r"\w|[.:-]\w", after)
-            if not goes_on and not (_is_word_character(token[0]) and _is_word_character(before)):
-                return True
-            start = text.find(token, start + 1)
-        return False
+        edges = [letter.isascii() and (letter.isalnum() or letter == "_") for letter in (token[:1], token[-1:])]
+        begins = r"(?<![A-Za-z0-9_])" if edges[0] else ""  # other scripts may write words without spaces
+        ends = r"(?!\w|[.:-]\w)" if edges[1] else ""
+        return bool(token) and re.search(begins + re.escape(token) + ends, text) is not None
 
 
 def _plain_number(number: str) -> str:
@@ -476,10 +470,6 @@ def _plain_number(number: str) -> str:
 
 def _measure(match: re.Match[str]) -> tuple[str, str]:
     return _plain_number(match["number"].replace("_", "")), _UNITS[match["unit"].lower()]
-
-
-def _is_word_character(letter: str) -> bool:
-    return letter.isascii() and (letter.isalnum() or letter == "_")  # other scripts may write words without spaces
 
 
 def _trim_url(url: str) -> str:

@@ -25,7 +25,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.atomic_file import append_lines, open_to_append, write_atomic
+from lorelog.core.atomic_file import OpenDescriptor, append_lines, open_to_append, write_atomic
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import leads_out
 from lorelog.core.processes import acquire_file_lock
@@ -64,14 +64,11 @@ def write_context_log(folder: str, payload: Mapping[str, Any]) -> str:
         except FileExistsError:
             continue
         log = f"{folder}/{LOG_NAME}"
-        descriptor = open_to_append(log)
-        try:
+        with OpenDescriptor(open_to_append(log)) as descriptor:
             if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
                 raise StoreBusy(f"{log} is locked by another program", hint="try again")
             line = json.dumps(entry, ensure_ascii=False) + "\n"
             append_lines(descriptor, line.encode("utf-8", "replace"), durable=False)
-        finally:
-            os.close(descriptor)
         return path
     raise StoreBusy(f"{folder} already has a file for every attempted time", hint="try again")
 
@@ -174,12 +171,8 @@ def plan_init(directory: str, *, tenant: str = "", agent_files: bool = True) -> 
 
 def plan_removal(directory: str) -> list[InitChange]:
     """Return the changes that remove the block from a project's files."""
-    changes = []
-    for path in _resolve_agent_files(directory, AGENT_FILES):
-        before = read_file(path)
-        if before is not None:
-            changes.append(InitChange(path, before, remove_block(before, path.name)))
-    return changes
+    files = ((path, read_file(path)) for path in _resolve_agent_files(directory, AGENT_FILES))
+    return [InitChange(path, text, remove_block(text, path.name)) for path, text in files if text is not None]
 
 
 def apply_changes(directory: str, changes: list[InitChange]) -> None:

@@ -403,9 +403,7 @@ class _QuestionRunner(Struct):
 
     def run(self, questions: Sequence[str], progress: Progress) -> dict[str, list[dict[str, float]]]:
         """Return the measures of every question, by ranking."""
-        lane = self.request.lane
-        if lane is None and not self.request.has_model:
-            lane = Lane.LEXICAL
+        lane = self.request.lane or (None if self.request.has_model else Lane.LEXICAL)
         ways = {name: way for name, way in _RANKINGS.items() if lane in (None, way[0])}
         values: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
         done = 0

@@ -11,7 +11,6 @@ verified either.
 from __future__ import annotations
 
 import hmac
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +19,8 @@ from typing import Literal
 from msgspec import Struct, field, json
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import open_to_append, write_atomic
-from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError, plural
+from lorelog.core.atomic_file import OpenDescriptor, Writing, open_to_append, write_atomic
+from lorelog.core.errors import NotFound, StoreDamaged, UsageError, plural
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget.residues import Canaries, Quotes, ResidueReport
@@ -109,12 +108,9 @@ class ForgetPlan(Struct, frozen=True, kw_only=True):
 def _writable_folder(tenant_folder: Path, hint: str) -> Iterator[Path]:
     """Yield the folder of plans and receipts. Raise StoreUnwritable if the block cannot write there."""
     folder = tenant_folder / RECEIPT_FOLDER
-    try:
+    with Writing(folder, hint=hint, names_file=True):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield folder
-    except OSError as error:
-        name = error.filename or folder
-        raise StoreUnwritable(f"{name} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 def write_plan(tenant_folder: Path, plan: ForgetPlan) -> Path:
@@ -148,10 +144,8 @@ def plan_lock(folder: Path, wait_s: float) -> Iterator[bool]:
     """Yield True while holding the lock of a tenant's plans; False if another thread or process holds it for too long."""
     with _writable_folder(folder, _UNCHANGED_HINT) as plans:
         descriptor = open_to_append(plans / "lock")
-    try:
+    with OpenDescriptor(descriptor):
         yield acquire_file_lock(descriptor, wait_s)
-    finally:
-        os.close(descriptor)
 
 
 class Receipt(ResidueReport, frozen=True, kw_only=True):

@@ -259,10 +259,9 @@ class FreshnessJudge:
         return (Freshness.DRIFTED, f"is in {now} now") if now else (Freshness.GONE, "is gone")
 
     def _command(self, target: MentionTarget) -> tuple[Freshness, str]:
-        for path in (target.path, *command_files(target.name)):
-            if defines_command(self._tree.text(path), path, target.name):
-                return Freshness.FRESH, ""
-        return Freshness.GONE, "is gone"
+        paths = (target.path, *command_files(target.name))
+        is_defined = any(defines_command(self._tree.text(path), path, target.name) for path in paths)
+        return (Freshness.FRESH, "") if is_defined else (Freshness.GONE, "is gone")
 
 
 def overall_freshness(findings: Iterable[FreshnessFinding], *, is_complete: bool = True) -> Freshness:

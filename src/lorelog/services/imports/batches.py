@@ -19,8 +19,8 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field, to_builtins
 
-from lorelog.core.atomic_file import write_atomic
-from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
+from lorelog.core.atomic_file import Writing, write_atomic
+from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.ports import group_by
 from lorelog.core.serializable import Serializable
@@ -215,15 +215,11 @@ def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> lis
     report.missing += len(wanted.keys() - found)
     rest = "\n".join(remaining)
     is_empty = not rest.strip().removeprefix("# ").replace("-", "").strip("0123456789")  # nothing, or the day's title
-    try:
+    with Writing(path, hint="nothing of it was changed"):
         if is_empty:
             path.unlink(missing_ok=True)
         else:
             write_atomic(path, rest.encode("utf-8", "surrogateescape"), keep_mode=True)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror}", hint="nothing of it was changed"
-        ) from error
     for folder in (path.parent, path.parent.parent) if is_empty else ():
         with suppress(OSError):  # other files are in it
             folder.rmdir()

@@ -210,9 +210,8 @@ def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
     try:
         manifest = build_manifest(host, context)
         ours = {change.path for change in effective_changes(plan_uninstall(host, manifest, context))}
-        is_there = ours or any(
-            map(os.path.lexists, manifest.paths)
-        )  # planning takes time, and fails only for such files
+        # Planning takes time, and fails only for files that exist.
+        is_there = ours or any(map(os.path.lexists, manifest.paths))
         changes = effective_changes(plan_install(host, manifest, context)) if is_there else []
     except ConfigError as error:
         state = "native" if by_host else "stale" if read_receipt(context.home, host).files else "missing"

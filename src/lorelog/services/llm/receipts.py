@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.atomic_file import append_lines, open_to_append
+from lorelog.core.atomic_file import OpenDescriptor, Writing, append_lines, open_to_append
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable, plural
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
@@ -162,11 +162,10 @@ class Receipts:
 
     def _read_since(self, day: str) -> tuple[list[dict[str, Any]], int]:
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            try:
+            with OpenDescriptor(
+                os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            ) as descriptor:
                 return _read_lines_since(descriptor, day)
-            finally:
-                os.close(descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return [], 0
         except OSError as error:
@@ -176,19 +175,12 @@ class Receipts:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        try:
+        with Writing(self._path, hint="make it writable"):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = open_to_append(self._path)
-            try:
+            with OpenDescriptor(open_to_append(self._path)) as descriptor:
                 if not acquire_file_lock(descriptor, _WAIT_S):
                     raise StoreBusy(f"{self._path} is locked by another program", hint="try again")
                 yield descriptor
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self._path} cannot be written: {error.strerror}", hint="make it writable"
-            ) from error
 
 
 def limit_key(purpose: str) -> str:

@@ -17,12 +17,11 @@ import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import AtomicFile, write_atomic
+from lorelog.core.atomic_file import AtomicFile, OpenDescriptor, write_atomic
 from lorelog.core.document import Document, FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreError, StoreUnwritable, UsageError
 from lorelog.core.memory import DeleteReply, GetReply, NewMemory
@@ -33,6 +32,7 @@ from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun, index_written
 from lorelog.services.memories.journal import OwnEntries, has_closed_fences, is_same_file, read_bytes
 from lorelog.services.memories.listing import find_chunk, find_chunk_anywhere
+from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import SummaryLinks
 from lorelog.services.memory_state.tombstones import (
     Tombstone,
@@ -44,9 +44,6 @@ from lorelog.services.memory_state.tombstones import (
     omitted_keys,
 )
 from lorelog.services.places.roots import Root
-
-if TYPE_CHECKING:
-    from lorelog.services.memory_state.authored import AuthoredMemories
 
 EditBytes = Callable[[bytes], bytes]
 _LOCK_WAIT_S = 10.0
@@ -242,14 +239,8 @@ class SectionEdit(Struct, frozen=True):
 
 
 def _find_lines(text: str, part: str) -> list[int]:
-    """Return where a text consists of whole lines of another."""
-    places, at = [], text.find(part) if part else -1
-    while at >= 0:
-        end = at + len(part)
-        if (at == 0 or text[at - 1] == "\n") and (end == len(text) or text[end] == "\n"):
-            places.append(at)
-        at = text.find(part, at + 1)
-    return places
+    """Return where a text consists of whole lines of another; places may overlap."""
+    return [match.start() for match in re.finditer(rf"(?m)^(?={re.escape(part)}$)", text)] if part else []
 
 
 class EditReply(Serializable, Struct, frozen=True):
@@ -378,8 +369,7 @@ class _ChangedMeanwhileError(Exception):
 
 def _edit_locked(path: Path, edit: EditBytes) -> bool:
     """Replace a file once. Raise _ChangedMeanwhileError if another program changed it meanwhile."""
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with OpenDescriptor(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "it is not a regular file")
         if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
@@ -398,5 +388,3 @@ def _edit_locked(path: Path, edit: EditBytes) -> bool:
         if late != before:  # a program without the lock wrote to the old file in the last moment
             write_atomic(path, edit(late), keep_mode=True)
         return True
-    finally:
-        os.close(descriptor)

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from lorelog.core.atomic_file import open_to_append, sync_folder, write_all
+from lorelog.core.atomic_file import OpenDescriptor, Writing, open_to_append, sync_folder, write_all
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
@@ -123,18 +123,13 @@ def append_entries(
         for memory, identity in zip(memories, identities, strict=True)
     }
     path = journal_path(directory, now)
-    try:
+    with Writing(path, hint="nothing was added; make it a writable file, free some space, or use --global"):
         mode = 0o700 if private else _folder_mode(directory)
         _create_folder(directory, mode)
         for _ in range(_MAX_TRIES):
             placed = _append_missing(path, entries, now, mode & 0o666, session)
             if placed is not None:
                 return [placed[identity] for identity in identities]
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror or error}",
-            hint="nothing was added; make it a writable file, free some space, or use --global",
-        ) from error
     raise StoreBusy(f"{path} is replaced repeatedly by another program", hint="nothing was added; try again")
 
 
@@ -174,10 +169,8 @@ def has_entry(path: Path, memory: str) -> bool:
         return False
     except OSError as error:
         raise StoreUnwritable(f"{path} cannot be read: {error.strerror}", hint="make it a readable file") from error
-    try:
+    with OpenDescriptor(descriptor):
         return stat.S_ISREG(os.fstat(descriptor).st_mode) and _id_marker(memory) in read_bytes(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_memory(memory: NewMemory) -> None:
@@ -217,8 +210,7 @@ def _append_missing(
     path: Path, entries: Mapping[str, str], now: datetime, mode: int, session: str
 ) -> dict[str, JournalEntry] | None:
     """Append the missing entries and return the positions of all, or None if the file was replaced meanwhile."""
-    descriptor = open_to_append(path, mode)
-    try:
+    with OpenDescriptor(open_to_append(path, mode)) as descriptor:
         if not acquire_file_lock(descriptor, _WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
         if not is_same_file(path, descriptor):
@@ -248,8 +240,6 @@ def _append_missing(
             sync_folder(path.parent)
         if not is_same_file(path, descriptor):
             return None
-    finally:
-        os.close(descriptor)
     return placed
 
 

@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from lorelog.core.atomic_file import append_lines, open_to_append
-from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.atomic_file import OpenDescriptor, Writing, append_lines, open_to_append
+from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.core.processes import acquire_file_lock
 
 LineT = TypeVar("LineT")
@@ -111,26 +111,19 @@ class AppendLog(Generic[LineT]):
             latest = json.loads(stream.read().rstrip(b"\n").rpartition(b"\n")[2])["at"]
             lines = [{**line, "at": _later(line["at"], latest)} if "at" in line else line for line in lines]
         data = b"".join(map(encode_line, lines))
-        try:
+        with Writing(self.path, hint="nothing was changed; make the file writable"):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             while not self._append(data):
                 pass  # `lorelog forget` has just replaced the file
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self.path} cannot be written: {error.strerror}", hint="nothing was changed; make the file writable"
-            ) from error
         self._seen = None
 
     def _append(self, data: bytes) -> bool:
         """Append to the file; return False if another process replaced it while we waited for the lock."""
-        descriptor = open_to_append(self.path)
-        try:
+        with OpenDescriptor(open_to_append(self.path)) as descriptor:
             acquire_file_lock(descriptor)
             if not os.fstat(descriptor).st_nlink:
                 return False
             append_lines(descriptor, data, is_exclusive=True)
-        finally:
-            os.close(descriptor)
         return True
 
     def _read(self) -> tuple[LineT, ...]:

@@ -18,8 +18,8 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from lorelog.core.atomic_file import write_atomic
-from lorelog.core.errors import StoreError, StoreUnwritable
+from lorelog.core.atomic_file import Writing, write_atomic
+from lorelog.core.errors import StoreError
 from lorelog.core.options import MARKDOWN_SUFFIXES, TEXT_SUFFIXES
 from lorelog.core.paths import is_below
 from lorelog.core.processes import FileLock
@@ -116,15 +116,10 @@ class Roots:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other processes from changing the list between our read and our write."""
-        try:
+        with Writing(self._path, hint="make it writable or point LORELOG_HOME elsewhere"):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with FileLock(self._path.with_name(".roots.lock")):
                 yield
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self._path} cannot be written: {error.strerror}",
-                hint="make it writable or point LORELOG_HOME elsewhere",
-            ) from error
 
     def _write(self, roots: dict[str, Root]) -> None:
         text = json.dumps({"roots": [to_builtins(roots[path]) for path in sorted(roots)]}, indent=2, ensure_ascii=False)

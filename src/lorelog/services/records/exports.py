@@ -22,9 +22,11 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from lorelog.core import VERSION
+from lorelog.core.atomic_file import read_bounded_lines
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.core.paths import is_below
+from lorelog.core.ports import group_by
 from lorelog.core.record import Record, RecordDraft
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import ImportedEntry, SkippedItem, object_of, text_of
@@ -93,14 +95,14 @@ def draft_from_json(values: object) -> RecordDraft:
     return RecordDraft(**{name: values[name] for name in (*_TEXT_FIELDS, "supports_claim", "fields") if name in values})
 
 
-def write_jsonl(records: Iterator[Record]) -> Iterator[str]:
+def write_jsonl(records: Iterable[Record]) -> Iterator[str]:
     """Yield records as JSON lines."""
     return (encode_compact_json(record_to_json(record)) + "\n" for record in records)
 
 
 def read_jsonl(stream: IO[bytes]) -> Iterator[ImportItem]:
     """Yield the records of a file of JSON lines, including the unreadable ones."""
-    return (parse_import_line(place, line) for place, line in read_bounded_lines(stream) if line.strip())
+    return (parse_import_line(place, line) for place, line in read_bounded_lines(stream, MAX_LINE_BYTES))
 
 
 def parse_import_line(place: int, text: bytes) -> ImportItem:
@@ -134,16 +136,6 @@ def _parse_item(place: int, values: Any) -> ImportItem:
     return ImportItem(place=place, draft=draft, unverified=unverified, redacted=redacted)
 
 
-def read_bounded_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their numbers; an overlong line is cut just above the limit, so that the caller rejects it."""
-    place = 0
-    while line := stream.readline(MAX_LINE_BYTES + 1):
-        place += 1
-        yield place, line
-        while not line.endswith(b"\n") and (line := stream.readline(MAX_LINE_BYTES + 1)):
-            pass
-
-
 def encode_compact_json(values: Mapping[str, Any]) -> str:
     """Return JSON in the canonical form of the ledger."""
     return json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
@@ -154,7 +146,7 @@ EXTENSION_KEY = "lorelog"
 _EXTENSION_VERSION = 1
 
 
-def write_omf(records: Iterator[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
+def write_omf(records: Iterable[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
     """Yield an OMF document, one item per line."""
     source = encode_compact_json({"app": EXTENSION_KEY, "version": VERSION})
     yield f'{{"omf":"{OMF_VERSION}","exported_at":"{utc_time("seconds")}","source":{source},"memories":['
@@ -259,9 +251,7 @@ def export_jsonl(memories: Iterable[ExportedMemory], records: Iterable[Record]) 
 
 def export_markdown(memories: Iterable[ExportedMemory]) -> Iterator[str]:
     """Yield the memories of each project, newest first and undated ones last, under headings for project, day and time."""
-    by_project: dict[str, list[ExportedMemory]] = {}
-    for memory, text in memories:
-        by_project.setdefault(memory.project, []).append((memory, text))
+    by_project = group_by(memories, lambda exported: exported[0].project)
     for project in sorted(by_project):
         yield f"# {project if project != GLOBAL_PROJECT else 'Global'}\n\n"
         last = "none yet"
@@ -287,9 +277,6 @@ def read_memories(memories: Iterable[StoredChunk], read_text: Callable[[str], st
             yield memory, text
 
 
-def iter_journal_memories(
-    memories: Iterable[StoredChunk], read_text: Callable[[str], str], pages: Path
-) -> Iterator[ExportedMemory]:
-    """Yield the whole memories of journals, without record pages."""
-    in_journals = (each for each in memories if each.chunk.memory and not is_below(each.chunk.source, str(pages)))
-    return read_memories(in_journals, read_text)
+def journal_memories(memories: Iterable[StoredChunk], pages: Path) -> tuple[StoredChunk, ...]:
+    """Return the memories of journals, without record pages."""
+    return tuple(each for each in memories if each.chunk.memory and not is_below(each.chunk.source, str(pages)))

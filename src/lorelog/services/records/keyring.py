@@ -28,9 +28,9 @@ from urllib.parse import quote
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.document import FileStamp
-from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
+from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
@@ -397,16 +397,12 @@ class Keyring:
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
         """Create the folder, and lock it against changes by other processes."""
-        try:
+        with Writing(self.folder, hint="nothing was changed", names_file=True):
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self.folder.chmod(0o700)
             with FileLock(self.folder / ".lock"):
                 yield
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{error.filename or self.folder} cannot be written: {error.strerror}", hint="nothing was changed"
-            ) from error
 
 
 def _check_name(name: str) -> None:

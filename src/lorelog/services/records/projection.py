@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
@@ -208,7 +208,7 @@ class RecordProjection:
             state, new = self._next_batch(tables)  # another process may have indexed it already
             if not new and not state.rebuilding:
                 return
-            try:
+            with Writing(self._folder, hint="make it writable, or free some space", names_file=True):
                 paged = (record for _, record in new if record.kind not in UNPAGED_KINDS)
                 pages = [self._update_page(page, tables) for page in dict.fromkeys(map(_RecordPage.of, paged))]
                 writer.put([update for update in pages if isinstance(update, DocumentUpdate)])
@@ -227,11 +227,6 @@ class RecordProjection:
                     state = replace(state, rebuilding=False)
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_atomic(self._folder / _STATE_FILE, json.encode(state), durable=False)
-            except OSError as error:
-                raise StoreUnwritable(
-                    f"{error.filename or self._folder} cannot be written: {error.strerror or error}",
-                    hint="make it writable, or free some space",
-                ) from error
             writer.set_note(_REMARK_NAME, json.encode(state).decode())
 
     def _update_page(self, page: _RecordPage, tables: RecordTables) -> DocumentUpdate | Document | None:

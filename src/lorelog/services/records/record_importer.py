@@ -1,4 +1,4 @@
-"""Exports and imports records and journal memories.
+"""Imports records and journal memories.
 
 An import is someone else's statement: an unsigned record is stored with the origin `import`, so it is tainted and
 supports nothing, unless a person restores their own backup. A signed record keeps its origin if its key is trusted here
@@ -94,15 +94,6 @@ class ImportReport(Struct):
         """Add a problem, up to the limit."""
         if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(ImportProblem(place, identity, message))
-
-
-def export_records(
-    records: Iterator[Record], format_: str, memories: Iterable[exports.ExportedMemory] | None = None
-) -> Iterator[str]:
-    """Yield records, as OMF also memories, as pieces of a file."""
-    if format_ == "omf":
-        return exports.write_omf(records, memories or ())
-    return exports.write_jsonl(records)
 
 
 def detect_format(path: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from math import log
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from lorelog.core.ports import group_by
 from lorelog.core.query import Filters, Hit, Lane, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
+from lorelog.language.analyser import WordAnalyser
 from lorelog.records.digests import one_line
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import Task
@@ -29,10 +30,6 @@ from lorelog.services.records import record_scope
 from lorelog.services.records.pages import meets_trust
 from lorelog.services.records.projection import decode_anchor_id, records_folder
 from lorelog.services.search.postprocess import growing_limits
-
-if TYPE_CHECKING:
-    from lorelog.language.analyser import WordAnalyser
-
 
 _MENTION_WEIGHT = 0.6
 """Weight of a word that a task mentions, next to 1 for a topic: a task often mentions a sibling ("unlike the other
@@ -122,8 +119,6 @@ class TaskScores(Struct, frozen=True):
 
 @cache
 def word_analyser() -> WordAnalyser:
-    from lorelog.language.analyser import WordAnalyser
-
     return WordAnalyser()
 
 

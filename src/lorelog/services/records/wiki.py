@@ -24,9 +24,10 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.errors import StoreUnwritable, plural
 from lorelog.core.paths import is_below
+from lorelog.core.ports import group_by
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Json, Record, Trust, TrustTier
 from lorelog.records import digests
 from lorelog.records.tables import RecordTables, Task
@@ -223,11 +224,8 @@ def _render_pages(tables: RecordTables, view: digests.DigestScope, wiki: Wiki) -
     def trust_of(ids: Iterable[str]) -> Mapping[str, Trust]:
         return {id_: wiki.trust[id_] for id_ in ids if id_ in wiki.trust}
 
-    by_page: dict[str, list[Record]] = defaultdict(list)
-    for record in wiki.page_records:
-        by_page[_page_path(record)].append(record)
     tasks: dict[str, Task] = {}
-    for name, records in by_page.items():
+    for name, records in group_by(wiki.page_records, _page_path).items():
         first = records[0]
         task = tables.task(first.task) if first.task and first.kind != "wiki_page" else None
         if first.kind == "wiki_page":  # its text as a quotation, or as a fenced block if it is tainted
@@ -400,15 +398,10 @@ def _refuse_links_out(path: Path, folder: Path | str, hint: str) -> None:
 def write_pages(pages: Mapping[str, str], folder: Path) -> WikiBuildReport:
     """Update a folder with the pages. Raise StoreUnwritable."""
     report = WikiBuildReport(str(folder))
-    try:
+    with Writing(folder, hint="make it writable, or choose another folder: --output DIR", names_file=True):
         existing = {page.name: page for page in read_pages(folder)}
         for name in (*pages, *(name for name in existing if name not in pages)):
             _update_page(folder / name, pages.get(name), existing.get(name), report)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{error.filename or folder} cannot be written: {error.strerror or error}",
-            hint="make it writable, or choose another folder: --output DIR",
-        ) from error
     return report
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from lorelog.core.errors import DailyLimitReached, ModelError, ModelFault
-from lorelog.core.ports import Progress
+from lorelog.core.ports import Progress, group_by
 from lorelog.core.serializable import Serializable
 from lorelog.light.cue_table import call_events
 from lorelog.light.delivery_files import DeliveryFiles
@@ -196,9 +196,7 @@ class Reviewer:
         outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for entry in self.log.entries().values():
             outcomes[entry.at[:10], entry.judge][entry.outcome] += 1
-        days: defaultdict[tuple[str, str], list[CallUsage]] = defaultdict(list)
-        for usage in self._calls_of_judges():
-            days[usage.at[:10], usage.call.model].append(usage)
+        days = group_by(self._calls_of_judges(), lambda usage: (usage.at[:10], usage.call.model))
         return tuple(
             JudgeRun(
                 at=max(usage.at for usage in usages),

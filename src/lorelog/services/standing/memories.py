@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
+from lorelog.core.ports import group_by
 from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.core.record import CHANGED_ORIGIN
@@ -312,7 +313,7 @@ def may_stand(chunk: Chunk) -> bool:
         return True
     if not is_captured(chunk.anchor):
         return chunk.type in STANDING_TYPES
-    from lorelog.ingest.transcripts.certain_forms import certain_rules
+    from lorelog.ingest.transcripts.statements import certain_rules
 
     return chunk.type == "preference" and bool(certain_rules(read_words(chunk)[0]))
 
@@ -392,9 +393,7 @@ def plain_text(text: str) -> str:
 
 
 def write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
-    by_project: dict[str, list[StandingMemory]] = {"": []}
-    for memory in memories:
-        by_project.setdefault(memory.project, []).append(memory)
+    by_project = {"": list[StandingMemory]()} | group_by(memories, lambda memory: memory.project)
     by_key = {project_key(project): drop_repetitions(members, getattr) for project, members in by_project.items()}
     contents: dict[str, bytes] = {}
     for key, members in by_key.items():

@@ -28,6 +28,7 @@ from pathlib import Path
 from msgspec import Struct, ValidationError, convert, field, to_builtins
 
 from lorelog.code.git import Git, GitResult, clean_environment, run_git
+from lorelog.core.atomic_file import Writing
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
@@ -415,12 +416,8 @@ class SyncFolder:
             yield
 
     def _write(self, name: str, content: bytes) -> None:
-        try:
+        with Writing(self.folder / name, hint="free some space"):
             write_whole_file(self.folder / name, content, replaces=True)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self.folder / name} cannot be written: {error.strerror}", hint="free some space"
-            ) from error
 
     def _read(self, path: Path) -> SyncSettings:
         try:

@@ -19,8 +19,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from lorelog.core.atomic_file import Writing
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import StoreBusy, StoreUnreachable, StoreUnwritable, UsageError
+from lorelog.core.errors import StoreBusy, StoreUnreachable, UsageError
 from lorelog.core.record import REDACTION_KIND, Record
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.redaction.redact import redact
@@ -116,16 +117,11 @@ class LocalFiles(Struct):
 
     def _edit(self, path: Path, edit: Callable[[str], str]) -> None:
         """Replace a journal by its edited text, while others are kept from appending to it."""
-        try:
-            with open_locked(path) as content:
-                before = (content or b"").decode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stay
-                after = edit(before)
-                if after != before:
-                    write_whole_file(path, after.encode("utf-8", "surrogateescape"), replaces=content is not None)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{path} cannot be written: {error.strerror or error}", hint="free some space, and sync again"
-            ) from error
+        with Writing(path, hint="free some space, and sync again"), open_locked(path) as content:
+            before = (content or b"").decode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stay
+            after = edit(before)
+            if after != before:
+                write_whole_file(path, after.encode("utf-8", "surrogateescape"), replaces=content is not None)
 
     def locate(self, project: str, key: str) -> tuple[str, int]:
         """Return the journal of an entry and its first line; empty if it is gone."""

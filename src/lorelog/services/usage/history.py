@@ -135,11 +135,8 @@ class _Totals(Struct):
 
 def list_deliveries(folder: Path, filters: DeliveryFilter) -> list[Delivery]:
     """Return the deliveries that pass the filters, newest first."""
-    found: list[Delivery] = []
-    for path in _session_logs(folder):
-        if filters.since and _modified_day(path) < filters.since:
-            continue
-        found += filter(filters.accepts, read_session(path))
+    logs = (path for path in _session_logs(folder) if not filters.since or _modified_day(path) >= filters.since)
+    found = (delivery for path in logs for delivery in read_session(path) if filters.accepts(delivery))
     return sorted(found, key=lambda delivery: delivery.at, reverse=True)
 
 

@@ -25,6 +25,7 @@ from msgspec import Struct
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnreachable
 from lorelog.core.extras import install_hint
 from lorelog.core.options import StoreOptions
+from lorelog.core.processes import try_file_lock
 from lorelog.stores.milvus.schema import BM25_K1, Row, encode_word, in_values, make_collection, owned_by, row_key
 
 if TYPE_CHECKING:
@@ -272,8 +273,6 @@ def _isolated_environment() -> Iterator[None]:
 
 def _lite_error(error: Exception, path: Path) -> StoreError:
     """Return why a file could not be opened, which Milvus Lite does not say."""
-    from lorelog.core.processes import try_file_lock
-
     try:
         descriptor = os.open(path / "LOCK", os.O_RDWR)
     except OSError:

@@ -264,11 +264,9 @@ class PeerIndexes:
     def _read(self, keys: Sequence[str], fields: Sequence[str], *, width: int = 0) -> list[Row]:
         """Return rows by key, from indexes that still share. Keys come from a search, which cached their locations."""
         sharing = {peer.home for peer in self.active() if width in (0, peer.width)}
-        keys_by_name: dict[str, list[str]] = {}
         with self._lock:
-            for key in keys:
-                if key in self._locations and key.partition(":")[0] in sharing:
-                    keys_by_name.setdefault(self._locations[key], []).append(key)
+            known = (key for key in keys if key in self._locations and key.partition(":")[0] in sharing)
+            keys_by_name = group_by(known, self._locations.__getitem__)
         targets = {
             name: PeerRows(f"{in_values('key', own)} and shared != {quote('')}") for name, own in keys_by_name.items()
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from inspect import cleandoc
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import declare, with_default_verb
 from lorelog.surfaces.cli.commands import find_function, load_module, text_width, wrap
 
@@ -116,10 +116,7 @@ class CommandParser(argparse.ArgumentParser):
         return self if verb is None else verbs[verb].innermost(words[words.index(verb) + 1 :])
 
     def _verbs(self) -> dict[str, CommandParser] | None:
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                return action.choices
-        return None
+        return next((each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)), None)
 
     def _reword(self, message: str) -> str:
         """Return an error of argparse in our words: `-k must be a whole number (got 'x')`."""
@@ -156,8 +153,6 @@ _CHOICE_NOUNS = {"daemon": "daemon mode", "on event": "event", "use": "kind of u
 
 def _suggest(word: str, words: Sequence[str]) -> str:
     """Return the word that was probably meant, or ''."""
-    from lorelog.core.errors import nearest_name
-
     longer = [choice for choice in words if choice.startswith(word) and len(word.lstrip("-")) > 1]
     return longer[0] if longer else nearest_name(word, words)
 

@@ -96,7 +96,7 @@ def format_location(chunk: Mapping[str, Any], trust: Json | None) -> str:
 
 def format_summary(record: Mapping[str, object]) -> str:
     for name in _SUMMARY_FIELDS:
-        text = _flatten(record.get(name))
+        text = flatten_value(record.get(name))
         if text:
             return truncate(f"{_FIELD_LABELS[name]}: {text}" if name in _FIELD_LABELS else text, _MAX_SUMMARY_CHARS)
     return ""
@@ -129,7 +129,7 @@ def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
             format_status(task["status"]),
             format_time(task["updated_at"]),
             *([short_path(task["project"]) or "(global)"] if projects else []),
-            truncate(_flatten(task["goal"]), _MAX_SUMMARY_CHARS),
+            truncate(flatten_value(task["goal"]), _MAX_SUMMARY_CHARS),
         ]
         for task in tasks
     )
@@ -224,15 +224,15 @@ def print_record_written(label: str, reply: Json) -> None:
 def _format_value(value: object) -> str:
     """Return a value as text; a list of several items has one line per item."""
     if isinstance(value, list) and len(value) > 1:
-        return "".join(f"\n    - {_flatten(item)}" for item in value)
-    return _flatten(value)
+        return "".join(f"\n    - {flatten_value(item)}" for item in value)
+    return flatten_value(value)
 
 
-def _flatten(value: object) -> str:
+def flatten_value(value: object) -> str:
     if isinstance(value, list):
-        return "; ".join(filter(None, map(_flatten, value)))
+        return "; ".join(filter(None, map(flatten_value, value)))
     if isinstance(value, dict):
-        return ", ".join(f"{one_line(str(name))} {_flatten(item)}" for name, item in value.items())
+        return ", ".join(f"{one_line(str(name))} {flatten_value(item)}" for name, item in value.items())
     return "" if value is None else one_line(" ".join(str(value).split()))
 
 

@@ -24,7 +24,7 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from lorelog.core.atomic_file import AtomicFile
+from lorelog.core.atomic_file import AtomicFile, OpenDescriptor
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.options import MARKDOWN_SUFFIXES, HttpOptions
 from lorelog.core.paths import is_below
@@ -104,13 +104,11 @@ def _open_parent(path: str) -> Iterator[int]:
 @contextmanager
 def _open_file(path: str, directory: int, flags: int) -> Iterator[int]:
     name = path.rpartition("/")[2]
-    descriptor = os.open(name, flags | _NO_FOLLOW | os.O_NONBLOCK, dir_fd=directory)  # opening a pipe would block
-    try:
+    flags |= _NO_FOLLOW | os.O_NONBLOCK  # opening a pipe would block
+    with OpenDescriptor(os.open(name, flags, dir_fd=directory)) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise HttpRefusalError(*_NOT_INDEXED)
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _read_whole(descriptor: int, limit: int) -> bytes:

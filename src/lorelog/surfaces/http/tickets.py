@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import OpenDescriptor, write_atomic
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock, try_file_lock
@@ -49,11 +49,10 @@ def issue_ticket(home: str, port: int, agent: str = "") -> str:
             if time.time() - path.lstat().st_mtime > TICKET_S:
                 path.unlink()
     ticket = secrets.token_urlsafe(24)
-    descriptor = os.open(_ticket_path(home, ticket, port), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
+    with OpenDescriptor(
+        os.open(_ticket_path(home, ticket, port), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    ) as descriptor:
         os.write(descriptor, agent.encode("utf-8", "replace"))
-    finally:
-        os.close(descriptor)
     return ticket
 
 
@@ -64,12 +63,9 @@ def redeem_ticket(home: str, ticket: str, port: int) -> str | None:
     """
     path = _ticket_path(home, ticket, port)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with OpenDescriptor(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as descriptor:
             age = time.time() - os.fstat(descriptor).st_mtime
             agent = os.read(descriptor, _MAX_AGENT_BYTES).decode("utf-8", "replace")
-        finally:
-            os.close(descriptor)
         Path(path).unlink()  # (of two attempts at the same time, one succeeds)
     except OSError:
         return None
@@ -80,16 +76,13 @@ def redeem_ticket(home: str, ticket: str, port: int) -> str | None:
 def announce_server(home: str, url: str, port: int) -> Iterator[None]:
     """Record the running server, so that `lorelog ui` finds it. A second server of a home is not recorded."""
     create_folders(DaemonAddress(home))
-    descriptor = os.open(
-        f"{DaemonAddress(home).run}/{_RECORD}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    try:
+    with OpenDescriptor(
+        os.open(f"{DaemonAddress(home).run}/{_RECORD}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    ) as descriptor:
         if try_file_lock(descriptor):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"url": url, "port": port}).encode(), 0)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def find_server(home: str) -> tuple[str, int] | None:
@@ -98,13 +91,10 @@ def find_server(home: str) -> tuple[str, int] | None:
         descriptor = os.open(f"{DaemonAddress(home).run}/{_RECORD}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
+    with OpenDescriptor(descriptor), suppress(ValueError, KeyError, TypeError):
         if not try_file_lock(descriptor, shared=True):
-            with suppress(ValueError, KeyError, TypeError):
-                record: dict[str, Any] = json.loads(os.read(descriptor, 4096))
-                return str(record["url"]), int(record["port"])
-    finally:
-        os.close(descriptor)
+            record: dict[str, Any] = json.loads(os.read(descriptor, 4096))
+            return str(record["url"]), int(record["port"])
     return None
 
 
@@ -147,24 +137,19 @@ def _read(path: str) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
-    try:
+    with OpenDescriptor(descriptor):
         status = os.fstat(descriptor)
         private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
         text = os.read(descriptor, _MAX_FILE_BYTES).decode("ascii", "replace").strip() if private else ""
-    finally:
-        os.close(descriptor)
     return text if all("!" <= letter <= "~" for letter in text) else ""
 
 
 def _create(path: str) -> str:
     """Write a new token, unless another process did so meanwhile; return the one that is there."""
-    folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with OpenDescriptor(os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
         acquire_file_lock(folder, _LOCK_S)
         token = _read(path)
         if not token:
             token = secrets.token_urlsafe(_TOKEN_BYTES)
             write_atomic(path, f"{token}\n".encode("ascii"))
-    finally:
-        os.close(folder)
     return token

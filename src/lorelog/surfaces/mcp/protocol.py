@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lorelog.core import VERSION
 from lorelog.surfaces.mcp.tools import INSTRUCTIONS, TITLE, TOOLS
-
-if TYPE_CHECKING:
-    from typing import Any
-
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Maximum size of one message in bytes."""
@@ -61,6 +57,12 @@ MODERN_VERSIONS = ("2026-07-28",)
 """Protocol versions whose requests carry the version."""
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+_SERVER_INFO = {"name": "lorelog", "title": TITLE, "version": VERSION}
+_CAPABILITIES = {
+    "prompts": {"listChanged": False},
+    "resources": {"listChanged": False, "subscribe": False},
+    "tools": {"listChanged": False},
+}
 _CACHEABLE = (
     "tools/list",
     "resources/list",
@@ -120,8 +122,8 @@ def initialize_result(params: object) -> dict[str, Any] | None:
         return None
     return {
         "protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-        "capabilities": _capabilities(),
-        "serverInfo": _server_info(),
+        "capabilities": _CAPABILITIES,
+        "serverInfo": _SERVER_INFO,
         "instructions": INSTRUCTIONS,
     }
 
@@ -131,7 +133,7 @@ def tools_list_result() -> dict[str, Any]:
 
 
 def discover_result() -> dict[str, Any]:
-    return {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _capabilities(), "instructions": INSTRUCTIONS}
+    return {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _CAPABILITIES, "instructions": INSTRUCTIONS}
 
 
 def is_modern(method: str, params: dict[str, Any]) -> bool:
@@ -149,16 +151,4 @@ def is_modern(method: str, params: dict[str, Any]) -> bool:
 def add_modern_fields(method: str, result: dict[str, Any]) -> dict[str, Any]:
     """Return a result with the fields that every result has since 2026-07-28."""
     caching = {"cacheScope": "private", "ttlMs": 0} if method in _CACHEABLE else {}
-    return {**result, **caching, "resultType": "complete", "_meta": {_SERVER_KEY: _server_info()}}
-
-
-def _server_info() -> dict[str, str]:
-    return {"name": "lorelog", "title": TITLE, "version": VERSION}
-
-
-def _capabilities() -> dict[str, Any]:
-    return {
-        "prompts": {"listChanged": False},
-        "resources": {"listChanged": False, "subscribe": False},
-        "tools": {"listChanged": False},
-    }
+    return {**result, **caching, "resultType": "complete", "_meta": {_SERVER_KEY: _SERVER_INFO}}

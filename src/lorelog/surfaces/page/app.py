@@ -30,7 +30,9 @@ from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
 from lorelog.core.policy import Permission
+from lorelog.light.daemon_connection import find_address
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
+from lorelog.services.places.workspace import read_revision
 from lorelog.surfaces.http.calls import (
     HttpRefusalError,
     OperationEndpoints,
@@ -146,7 +148,6 @@ class _Page:
 
     async def _daemon(self, request: Request) -> Response:
         """Return the status of the home's daemon. No daemon is started."""
-        from lorelog.light.daemon_connection import find_address
         from lorelog.light.daemon_control import read_status
 
         return json_response(await to_thread.run_sync(read_status, find_address(self._context.home)))
@@ -189,8 +190,6 @@ class _PageFiles(StaticFiles):
 
 def revision_reader(home: str, tenant_folder: str) -> ReadRevision:
     """Return what reads the revision of a tenant's files."""
-    from lorelog.services.places.workspace import read_revision
-
     return partial(read_revision, home, tenant_folder)
 
 

@@ -33,7 +33,7 @@ from lorelog.operations.backup import ExportRequest
 from lorelog.operations.index import RemovedRoots
 from lorelog.operations.requests import EmptyRequest
 from lorelog.operations.search import SearchRequest
-from lorelog.surfaces.python.calls import OperationCaller
+from lorelog.surfaces.python.calls import OperationCaller, start_watch
 from lorelog.surfaces.python.methods import (
     PROGRESS_HELP,
     Blocking,
@@ -276,8 +276,6 @@ class Lorelog(MemoryMethods[Blocking]):
         Given paths are indexed first; without paths, the indexed ones of this project are watched. `on_event` is called
         after each pass with its report or error, in that thread. The daemon, if one runs, watches by itself.
         """
-        from lorelog.surfaces.python.calls import start_watch
-
         given = to_arguments(index_operations.IndexRequest, {"paths": paths})["paths"]
         self._caller.check_open()
         watch = start_watch(self._caller, given, on_event)

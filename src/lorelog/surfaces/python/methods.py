@@ -37,6 +37,7 @@ from lorelog.operations.catalogue import operation_of
 from lorelog.operations.dispatch import shorten_value
 from lorelog.operations.operation import Operation, RequestContext
 from lorelog.operations.requests import OperationRequest
+from lorelog.services.places.workspace import find_project
 
 if TYPE_CHECKING:
     from lorelog.operations.requests import Identity
@@ -244,8 +245,6 @@ def list_fields(request: type[msgspec.Struct]) -> frozenset[str]:
 
 def _project_ids(directories: Any) -> list[str]:
     """Return the projects of directories; the empty text is the global project."""
-    from lorelog.services.places.workspace import find_project
-
     if isinstance(directories, str | os.PathLike):
         directories = [directories]
     elif not isinstance(directories, Iterable) or isinstance(directories, bytes):

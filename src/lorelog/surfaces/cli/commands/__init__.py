@@ -3,7 +3,7 @@
 A command `x` is a function `run_x(args)` of its module, or `show_x(reply, args)` if it only shows the reply of its operation. A verb
 is named like its words: `show_task_start`. The docstring of the first of these functions is the help text; that of a command
 with verbs is in `HELP` of its module, if no function of it has one. `ARGUMENTS` of the module has options that no field
-of the request has, `configure_x(parser)` those that a table cannot say. The reply of a command without any of them is
+of the request has (`arguments.add_options`), `configure_x(parser)` those that a table cannot say. The reply of a command without any of them is
 printed field by field.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import UsageError, nearest_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,8 +182,6 @@ _OTHER_NAMES = {
 
 def unknown_command(word: str) -> UsageError:
     """Return the error for a word that is neither a command nor an option that may precede one."""
-    from lorelog.core.errors import nearest_name
-
     if word.startswith("-"):
         near = nearest_name(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"))
         hint = f"did you mean {near}?" if near else "the options of a command follow it: lorelog COMMAND --help"

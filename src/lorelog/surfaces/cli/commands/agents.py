@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from lorelog.core.errors import LorelogError, UsageError, plural
+from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, plural
+from lorelog.core.paths import is_below, tenant_folder
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import find_address
 from lorelog.surfaces.cli.arguments import expand_path, parse_host, request_of
@@ -65,7 +66,6 @@ ARGUMENTS = {
         "shared": "json project tenant daemon",
     },
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "guard": """\
 Check the tool calls of agents against your corrections: warn, or block.
@@ -85,7 +85,6 @@ examples:
   lorelog guard dismiss g1a2b3c4         it was wrong; the third time retires it
 """
 }
-"""Help of commands with verbs."""
 _DELIVERY_FILTERS = ("session", "since", "kind", "memory")
 _ID_CHARS = 8
 _TEXT_CHARS = 48
@@ -131,9 +130,8 @@ def _show_deliveries(reply: Json, args: argparse.Namespace) -> None:
         return
     rows: list[tuple[str, ...]] = [("when", "host", "session", "moment", "memory", "cue", "tokens", "used")]
     short = short_record_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
-    for delivery in reply[
-        "deliveries"
-    ]:  # a row per memory; the first has the time, the session and the tokens of them all
+    # A row per memory; the first has the time, the session and the tokens of them all.
+    for delivery in reply["deliveries"]:
         cue = delivery["cue"] or (f"guard {delivery['guard'][:_ID_CHARS]}" if delivery["guard"] else "")
         where = (delivery["host"], delivery["session"][:_ID_CHARS], delivery["moment"])
         head = (format_time(delivery["at"]), *map(one_line, where))
@@ -320,8 +318,6 @@ def _write_context(directory: str, reply: Json) -> None:
 
     An empty context does not create a project folder, and the user's home directory is not a project.
     """
-    from lorelog.core.errors import StoreUnwritable
-    from lorelog.core.paths import is_below
     from lorelog.services.context.init import write_output
     from lorelog.services.places import workspace
 
@@ -545,7 +541,6 @@ def _captures_mark(directory: str, tenant: str) -> str:
 
 @lru_cache(maxsize=64)
 def _captures_file(directory: str, tenant: str) -> str:
-    from lorelog.core.paths import tenant_folder
     from lorelog.wiring import resolve_location, settings_at
 
     location = resolve_location(directory=directory, tenant=tenant)

@@ -45,7 +45,6 @@ ARGUMENTS = {
     "undo": {"--dry-run": "list the last things that you did, and take nothing back", "shared": "json project tenant"},
     "compact": {"settings": ""},
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 _SHORT_ID_CHARS = 8
 _TITLE_CHARS = 60
 _CUE_OPTIONS = {

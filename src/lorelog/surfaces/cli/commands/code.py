@@ -30,7 +30,6 @@ ARGUMENTS = {
     "code index": {"--forget": "remove the working tree from the code index"},
     "debug errors": {"--each": "show every occurrence with its stack frames"},
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "code": """\
 Find definitions, references, callers and imports in code. Run 'lorelog code index' once first.
@@ -61,7 +60,6 @@ examples:
   lorelog why "KeyError: 'id'"           earlier occurrences and their fixes
 """,
 }
-"""Help of commands with verbs."""
 
 
 def run_code_index(args: argparse.Namespace) -> int:

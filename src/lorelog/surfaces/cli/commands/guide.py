@@ -44,7 +44,6 @@ ARGUMENTS = {
     "config unset": {"": "remove a setting from the file", **_KEY, **_LOCAL},
     "config init": {"": "write a commented settings file", **_LOCAL},
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 INDEX_PAGE = "index.md"
 """The start page. Its lists are the table of contents, of this command as of the website."""
 _GROUP = re.compile(r"## (.+)")

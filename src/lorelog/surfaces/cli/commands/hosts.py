@@ -20,7 +20,7 @@ from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError,
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOST_TITLES, HOSTS
-from lorelog.light.daemon_connection import DaemonAddress, find_address
+from lorelog.light.daemon_connection import DaemonAddress, find_address, read_lock_holder
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest, resolve_command
@@ -84,7 +84,6 @@ ARGUMENTS = {
         "shared": "json",
     },
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "hosts": """\
 Install lorelog into coding agents, check the installation, or remove it.
@@ -104,7 +103,6 @@ examples:
   lorelog hosts uninstall openclaw
 """
 }
-"""Help of commands with verbs."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _STATE_COLOURS = {"current": "green", "native": "green", "stale": "yellow", "missing": "dim"}
 _FLUSH_WAIT_S = 70.0
@@ -135,13 +133,8 @@ def run_hosts_flush(args: argparse.Namespace) -> int:
     with closing(OperationClient(args.warm, shared=True)) as client:
 
         def capture(event: dict[str, Any]) -> dict[str, Any]:
-            directory, environment = (
-                event_directory(event, home),
-                hook_environment(os.environ, event.get("environment")),
-            )
-            return client.call(
-                "session.capture", capture_arguments(event), directory=directory, environment=environment
-            )
+            where, environment = event_directory(event, home), hook_environment(os.environ, event.get("environment"))
+            return client.call("session.capture", capture_arguments(event), directory=where, environment=environment)
 
         drained = _drain_spool(Drainer(home, capture), _FLUSH_WAIT_S if args.wait is None else args.wait)
     reply = to_builtins(drained)
@@ -554,7 +547,6 @@ def _known_projects(home: str) -> list[str]:
 
 
 def _plan_home(address: DaemonAddress, *, with_data: bool) -> Iterator[_Removal]:
-    from lorelog.light.daemon_connection import read_lock_holder
     from lorelog.light.daemon_control import stop
 
     def delete(path: Path) -> None:

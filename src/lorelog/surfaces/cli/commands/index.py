@@ -51,7 +51,6 @@ ARGUMENTS = {
     },
     "eval": {"--lane {all,hybrid,lexical,dense}": "only this lane (default all)"},
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_index(args: argparse.Namespace) -> int:

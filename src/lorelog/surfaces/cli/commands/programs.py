@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from lorelog.core.atomic_file import read_bounded_lines
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import read_text
@@ -25,8 +26,8 @@ from lorelog.surfaces.text import short_path, stylize
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
-    from typing import IO, Any
+    from collections.abc import Callable
+    from typing import Any
 
     from lorelog.core.options import DaemonOptions, HttpOptions
     from lorelog.core.ports import Progress
@@ -65,7 +66,6 @@ ARGUMENTS = {
         "shared": "port daemon",
     },
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_call(args: argparse.Namespace) -> int:
@@ -126,26 +126,13 @@ def run_batch(args: argparse.Namespace) -> int:
         sys.stdin.buffer if args.jsonl == "-" else open(args.jsonl, "rb") as file,
         closing(OperationClient(args.warm, start_daemon=True, shared=True)) as client,
     ):
-        for index, (number, line) in enumerate(_read_lines(file)):
+        for index, (number, line) in enumerate(read_bounded_lines(file, MAX_LINE_BYTES)):
             row = _run_line(client, line, (index, number), args, projects)
             print(json.dumps(row, ensure_ascii=False), flush=args.stream)
             failed = failed or not row["ok"]
             if failed and not args.continue_on_error:
                 break
     return 1 if failed else 0
-
-
-def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the non-empty lines with their numbers. A line that is too long is cut off."""
-    number = 0
-    while line := file.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        while len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
-            rest = file.readline(MAX_LINE_BYTES)
-            if not rest or rest.endswith(b"\n"):
-                break
-        if line.strip():
-            yield number, line
 
 
 def _run_line(

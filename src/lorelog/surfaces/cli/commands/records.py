@@ -59,7 +59,6 @@ ARGUMENTS = {
     "wiki serve": {"": "serve the pages to a browser on this machine", "shared": "port project"},
     "wiki lint": {"": "check the pages and the records", **_PAGES},
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 HELP = {
     "task": """\
 Start, update, finish and search tasks.
@@ -108,7 +107,6 @@ examples:
   lorelog wiki lint --json
 """,
 }
-"""Help of commands with verbs."""
 _WRITTEN_MESSAGES = {
     "progress": "Recorded progress",
     "run-start": "Recorded run",

@@ -7,8 +7,10 @@ import sys
 
 from lorelog.core.caller import detect_agent
 from lorelog.core.errors import UsageError, plural
+from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import request_of
 from lorelog.surfaces.cli.client import call_command, call_operation, print_note, print_reply, print_table
+from lorelog.surfaces.cli.record_text import flatten_value
 from lorelog.surfaces.text import one_line, short_path, stylize, truncate
 
 TYPE_CHECKING = False
@@ -48,19 +50,15 @@ def run_review_list(args: argparse.Namespace) -> int:
     return _decide_all(args, reply)
 
 
-def _flatten(text: str) -> str:
-    return one_line(" ".join(text.split()))
-
-
 def _show_items(reply: Json, args: argparse.Namespace) -> None:
     if not reply["items"]:
         print("Nothing waits for your word.")
         return
     rows = [("when", "kind", "id", "text")]
     for item in reply["items"]:
-        text = truncate(_flatten(item["text"]), _TEXT_CHARS)
+        text = truncate(flatten_value(item["text"]), _TEXT_CHARS)
         rows.append((item["date"][:10], one_line(item["kind"]), one_line(item["id"][:8]), text))
-        rows += [("", "", "", _flatten(item["about"]))] if item["kind"] == "proposal" or item["before"] else []
+        rows += [("", "", "", flatten_value(item["about"]))] if item["kind"] == "proposal" or item["before"] else []
     print_table(rows)
     more = "; use -n to show more" if reply["total_count"] > len(reply["items"]) else ""
     verb = "waits" if reply["total_count"] == 1 else "wait"
@@ -83,9 +81,9 @@ def _decide_all(args: argparse.Namespace, reply: Json) -> int:
         times = f", said in {item['sessions']} sessions" if item["sessions"] > 1 else ""
         head = f"{number}/{reply['total_count']}  {item['date'][:10]}  {place}{one_line(item['kind'])}{times}"
         print(stylize(head, "bold"))
-        print(f"  {_flatten(item['text'])}")
+        print(f"  {flatten_value(item['text'])}")
         if item["about"]:
-            print(stylize(f"  {truncate(_flatten(item['about']), _ABOUT_CHARS)}", "dim"))
+            print(stylize(f"  {truncate(flatten_value(item['about']), _ABOUT_CHARS)}", "dim"))
         together = f"  [o] nothing to keep, and of the {len(day)} others of this day" if day else ""
         print(
             "  " + "  ".join(f"[{key}] {_WORDS[key]}" for key in keys) + f"{together}  [e] word it  [s] skip  [q] quit"
@@ -150,8 +148,6 @@ def show_review_run(reply: Json, args: argparse.Namespace) -> None:
 
 
 def run_review_decide(args: argparse.Namespace) -> int:
-    from lorelog.light.quick_json import loads
-
     try:
         given = loads(sys.stdin.read())
         verdicts = given["verdicts"] if isinstance(given, dict) else given

@@ -44,7 +44,6 @@ ARGUMENTS = {
         "settings": "",
     }
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 INDENT = "   "
 _BARS = {"strong": ("●●●", "green"), "likely": ("●●○", "yellow"), "weak": ("●○○", "dim")}
 _MIN_ID_CHARS = 8

@@ -44,7 +44,6 @@ ARGUMENTS = {
     },
     "open": {"id ID": "id of a hit or memory, or its first characters", "shared": "project tenant daemon"},
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 _SHORT_ID_CHARS = 8
 _ANCHORS = tuple(f"<!-- {name}:" for name in ("session", "turn", "branch", "memory", "origin", "type", "transcript"))
 

@@ -79,7 +79,6 @@ ARGUMENTS = {
         "shared": "json project tenant daemon",
     },
 }
-"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_export(args: argparse.Namespace) -> int:
