@@ -179,10 +179,8 @@ class VectorCodes:
         distances, centre_products = np.linalg.norm(offsets, axis=1), dot(self._centres[lists], query)
         starts, stops = self._starts[lists], self._starts[lists + 1]
         ends = np.cumsum(stops - starts)
-        signs, lists_and_spans = (
-            pack_signs(offsets)[:, :, None],
-            list(enumerate(zip(starts.tolist(), stops.tolist(), strict=True))),
-        )
+        signs = pack_signs(offsets)[:, :, None]
+        lists_and_spans = list(enumerate(zip(starts.tolist(), stops.tolist(), strict=True)))
         cosines = np.empty(ends[-1], dtype=np.float32)
         blocks = list(_blocks_of_lists(ends))
         limits = [0, *ends[[last - 1 for _, last in blocks]].tolist()]
