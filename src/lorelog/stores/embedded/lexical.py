@@ -10,7 +10,6 @@ parts, until there are enough of them for a commit.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sqlite3
@@ -33,6 +32,7 @@ from lorelog.stores.embedded.rows import (
     path_terms,
     placeholders,
     read_text,
+    read_texts,
     sql_conditions,
     tantivy_filters,
 )
@@ -306,7 +306,7 @@ class LexicalLane:
                     "project": f"p{project}",  # never empty, so that the global project is a term like the others
                     "path": list(path_terms(source)),
                     "type": [kind] if kind else [],
-                    "tag": json.loads(tags),
+                    "tag": list(read_texts(tags)),
                     "day": day_number(date),
                 }
 

@@ -76,7 +76,7 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
         chunk.context,
         chunk.date,
         chunk.type,
-        _encode_json(chunk.tags),
+        _encode_json(chunk.tags) if chunk.tags else "[]",
         None if anchor is None else _encode_json({name: value for name, value in asdict(anchor).items() if value}),
         chunk.piece,
         chunk.date_source,
@@ -118,7 +118,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         source,
         heading,
         level,
-        _read_texts(path),
+        read_texts(path),
         start,
         end,
         content,
@@ -126,7 +126,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
         context,
         date,
         kind,
-        _read_texts(tags) if tags != "[]" else (),
+        read_texts(tags) if tags != "[]" else (),
         None if anchor is None else decode(anchor, type=Anchor),
         piece,
         content_hash,
@@ -136,7 +136,7 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
 
 
 @lru_cache(maxsize=4096)
-def _read_texts(array: str) -> tuple[str, ...]:
+def read_texts(array: str) -> tuple[str, ...]:
     """Return the texts of a JSON array. Cached, because few differ: no tags, the headings of one file."""
     return decode(array, type=tuple[str, ...])
 

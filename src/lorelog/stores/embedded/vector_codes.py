@@ -41,7 +41,6 @@ _LINES_PER_BLOCK = 1 << 13
 all lines at once, 700 page faults took 1 ms of 2.5."""
 _ALL_LINES = 1.0
 """The share if large lists were tried and missed too much: they are not tried again."""
-_FEW_LISTS = 16
 _MIN_LINES_LOOKED_AT = 20_000
 _SAMPLE_INTERVAL = 16
 _NAMES_IN_FILE = {"look_share": "share", "max_returned": "handed"}
@@ -127,21 +126,30 @@ class VectorCodes:
             estimated = self._score_nearest(query, within, limit)
         if estimated is None:
             return np.empty(0, dtype=np.int64)
-        positions, scores = estimated
+        spans, scores = estimated
         returned = max(self.header.max_returned, 3 * limit)
         chosen = choose_best(scores, returned) if returned < len(scores) else np.arange(len(scores))
-        lines = np.sort(self._places[chosen if positions is None else positions[chosen]])
+        if spans is not None:
+            firsts, ends = spans
+            chosen += firsts.take(np.searchsorted(ends, chosen, side="right"))
+        lines = np.sort(self._places[chosen if within is None else within[chosen]])
         if lines[0] < 0 or lines[-1] >= self.count or not np.diff(lines).all():  # a damaged file
             lines = np.unique(lines[(lines >= 0) & (lines < self.count)])
         return lines
 
-    def _score_nearest(self, query: Array, within: Array | None, limit: int) -> tuple[Array | None, Array] | None:
-        """Estimate the lines of the nearest lists; return their positions (None means all lines) and scores."""
+    def _score_nearest(
+        self, query: Array, within: Array | None, limit: int
+    ) -> tuple[tuple[Array, Array] | None, Array] | None:
+        """Estimate the lines of the nearest lists; return which they are, and their scores.
+
+        Which: by list, what to add to the place of a score to get that of its line in `within`, or among all lines, and where
+        the list's scores end. None if there is a score for each.
+        """
         import numpy as np
 
         if self.header.look_share >= MAX_LOOK_SHARE:
             scores = self._score_lists(query, np.arange(self.header.lists))
-            return within, (scores if within is None else scores.take(within, mode="clip"))
+            return None, (scores if within is None else scores.take(within, mode="clip"))
         edges = self._starts if within is None else np.searchsorted(within, self._starts)
         sizes = np.diff(edges)
         near = np.argsort(-dot(self._centres, query))
@@ -153,11 +161,11 @@ class VectorCodes:
             return None
         sizes, firsts = sizes[lists], edges[lists]
         ends = np.cumsum(sizes)
-        positions = np.arange(ends[-1]) + np.repeat(firsts - (ends - sizes), sizes)
+        spans = firsts - (ends - sizes), ends
         if within is None:
-            return positions, self._score_lists(query, lists)
-        positions = within[positions]
-        return positions, self._score_positions(query, lists, sizes, positions)
+            return spans, self._score_lists(query, lists)
+        positions = within[np.arange(ends[-1]) + np.repeat(spans[0], sizes)]
+        return spans, self._score_positions(query, lists, sizes, positions)
 
     def _score_lists(self, query: Array, lists: Array) -> Array:
         """Estimate all lines of these lists, in their order.
@@ -168,41 +176,30 @@ class VectorCodes:
         import numpy as np
 
         offsets = query - self._centres[lists]
-        signs, starts = pack_signs(offsets).T, self._starts[lists]
-        sizes = self._starts[lists + 1] - starts
-        ends = np.cumsum(sizes)
-        lengths, products = (_join_spans(array, starts, sizes) for array in (self._lengths, self._products))
         distances, centre_products = np.linalg.norm(offsets, axis=1), dot(self._centres[lists], query)
+        starts, stops = self._starts[lists], self._starts[lists + 1]
+        ends = np.cumsum(stops - starts)
+        signs = pack_signs(offsets)[:, :, None]
+        lists_and_spans = list(enumerate(zip(starts.tolist(), stops.tolist(), strict=True)))
         cosines = np.empty(ends[-1], dtype=np.float32)
         blocks = list(_blocks_of_lists(ends))
-        largest = max(int(sizes[first:last].sum()) for first, last in blocks)
-        scratch = np.empty((self.header.words, largest), dtype=np.uint64)
-        for first, last in blocks:
-            block, count = slice(ends[first] - sizes[first], ends[last - 1]), sizes[first:last]
-            differing = self._differing(signs[:, first:last], starts[first:last], count, scratch)
-            estimates = _estimate(differing, lengths[block], self.header.dimension)
-            estimates *= _per_line(distances[first:last], count)
-            estimates += products[block]
-            np.add(estimates, _per_line(centre_products[first:last], count), out=cosines[block])
+        limits = [0, *ends[[last - 1 for _, last in blocks]].tolist()]
+        scratch = _Scratch(self.header.words, max(end - begin for begin, end in pairwise(limits)))
+        for (first, last), (begin, end) in zip(blocks, pairwise(limits), strict=True):
+            spans, estimates = lists_and_spans[first:last], cosines[begin:end]
+            at = 0
+            for number, (start, stop) in spans:
+                part = scratch.differing[:, at : (at := at + stop - start)]
+                np.bitwise_xor(self._planes[:, start:stop], signs[number], out=part)
+            scratch.estimate(self.header.dimension, estimates)
+            at = 0
+            for number, (start, stop) in spans:
+                part = estimates[at : (at := at + stop - start)]
+                part *= distances[number]
+                part *= self._lengths[start:stop]
+                part += self._products[start:stop]
+                part += centre_products[number]
         return cosines
-
-    def _differing(self, signs: Array, starts: Array, sizes: Array, scratch: Array) -> Array:
-        """Return the bits in which the lines of some lists differ from the query's signs, one column of signs per list.
-
-        List by list, without copies of the codes or of the signs; but many small lists are faster all at once.
-        """
-        import numpy as np
-
-        if len(sizes) > _FEW_LISTS:
-            differing = np.repeat(signs, sizes, axis=1)
-            differing ^= _join_spans(self._planes, starts, sizes)
-            return differing
-        end = 0
-        for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-            part = scratch[:, end : end + size]
-            np.bitwise_xor(self._planes[:, start : start + size], signs[:, number : number + 1], out=part)
-            end += size
-        return scratch[:, :end]
 
     def _score_positions(self, query: Array, lists: Array, sizes: Array, positions: Array) -> Array:
         """Estimate the lines at these positions, so many of each list."""
@@ -213,40 +210,51 @@ class VectorCodes:
         cosines = np.empty(len(positions), dtype=np.float32)
         for first, last in _blocks_of_lists(ends):
             block = slice(ends[first] - sizes[first], ends[last - 1])
-            planes, lengths = (array.take(positions[block], axis=-1) for array in (self._planes, self._lengths))
-            planes ^= np.repeat(signs[:, first:last], sizes[first:last], axis=1)
-            cosines[block] = _estimate(planes, lengths, self.header.dimension)
+            scratch, estimates = _Scratch(self.header.words, ends[last - 1] - block.start), cosines[block]
+            self._planes.take(positions[block], axis=-1, mode="clip", out=scratch.differing)
+            scratch.differing ^= np.repeat(signs[:, first:last], sizes[first:last], axis=1)
+            scratch.estimate(self.header.dimension, estimates)
+            estimates *= self._lengths.take(positions[block])
         cosines *= np.repeat(np.linalg.norm(offsets, axis=1), sizes)
         cosines += self._products.take(positions)
         cosines += np.repeat(dot(self._centres[lists], query), sizes)
         return cosines
 
 
-def _estimate(differing: Array, lengths: Array, dimension: int) -> Array:
-    """Return the cosine between each line's offset from its centre and the query's, times the length of the line's offset."""
-    import numpy as np
+class _Scratch:
+    """Arrays for the lines of one block, used again for the next: new ones would take pages from the system each time."""
 
-    counts = np.bitwise_count(differing)
-    # Three words at a time, whose sum fits 8 bits: half of the time of 16 bits from the start.
-    sums = [np.add.reduce(counts[first : first + 3], axis=0, dtype=np.uint8) for first in range(0, len(counts), 3)]
-    apart = sum(sums[1:], start=sums[0].astype(np.uint16))
-    # The share of differing signs is proportional to the angle; near a right angle the cosine is linear.
-    cosines = apart * np.float32(-math.pi / dimension)
-    cosines += np.float32(math.pi / 2)
-    cosines *= lengths
-    return np.asarray(cosines)
+    def __init__(self, words: int, lines: int) -> None:
+        import numpy as np
+
+        self.differing = np.empty((words, lines), dtype=np.uint64)
+        """Signs in which the lines differ from the query, as bits."""
+        self._counts = np.empty((words, lines), dtype=np.uint8)
+
+    def estimate(self, dimension: int, cosines: Array) -> None:
+        """Write the cosines between the lines' offsets from their centres and the query's."""
+        import numpy as np
+
+        lines = len(cosines)
+        counts = np.bitwise_count(self.differing[:, :lines], out=self._counts[:, :lines])
+        # Three words at a time, whose sum fits 8 bits: half of the time of 16 bits from the start.
+        sums = [np.add.reduce(counts[first : first + 3], axis=0, dtype=np.uint8) for first in range(0, len(counts), 3)]
+        apart = sum(sums[1:], start=sums[0].astype(np.uint16))
+        # The share of differing signs is proportional to the angle; near a right angle the cosine is linear.
+        np.multiply(apart, np.float32(-math.pi / dimension), out=cosines)
+        cosines += np.float32(math.pi / 2)
 
 
 def dot(lines: Array, query: Array) -> Array:
     """Return the product of each line with a query, using only this thread.
 
-    `lines @ query` uses BLAS, whose other threads keep spinning for some 25 ms after a product of this size: a search took
-    twice its CPU time, and twice its time if the other core was busy. One thread is as fast (2.8 ms for 32,768 lines, BLAS
-    2.6), since it waits for memory.
+    `lines @ query` uses threads of BLAS that keep spinning for some 25 ms after a product of this size: a search took twice its CPU
+    time, and twice its time if the other core was busy. `vecdot` calls BLAS line by line, which uses one thread, and takes a third of
+    the time of `einsum`.
     """
     import numpy as np
 
-    return np.asarray(np.einsum("ij,j->i", lines, query))
+    return np.asarray(np.vecdot(lines, query))
 
 
 def choose_best(scores: Array, count: int) -> Array:
@@ -282,26 +290,6 @@ def _blocks_of_lists(ends: Array) -> Iterator[tuple[int, int]]:
 
     cuts = np.unique(np.searchsorted(ends, range(0, int(ends[-1]), _LINES_PER_BLOCK), side="right")).tolist()
     yield from pairwise([*cuts, len(ends)])
-
-
-def _per_line(values: Array, sizes: Array) -> Array:
-    """Return each list's value for each of its lines; one value if there is one list."""
-    import numpy as np
-
-    return values if len(values) == 1 else np.repeat(values, sizes)
-
-
-def _join_spans(values: Array, starts: Array, sizes: Array) -> Array:
-    """Return the values of some spans of the last axis; not a copy if they are adjacent."""
-    import numpy as np
-
-    ends = starts + sizes
-    apart = starts[1:] != ends[:-1]
-    if not apart.any():
-        return values[..., starts[0] : ends[-1]]
-    firsts, lasts = starts[np.concatenate([[True], apart])], ends[np.concatenate([apart, [True]])]
-    spans = map(slice, firsts.tolist(), lasts.tolist())
-    return np.concatenate([values[..., span] for span in spans], axis=-1)
 
 
 # -- files -----------------------------------------------------------------------------------------------------------

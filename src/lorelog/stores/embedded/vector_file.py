@@ -107,7 +107,7 @@ class VectorFile:
         numbers = self._records["numbers"][:, : self.dimension]
         for first in range(0, self.count, _RECORDS_PER_SCAN):
             part = slice(first, first + _RECORDS_PER_SCAN)
-            np.einsum("ij,j->i", numbers[part].astype(np.float32), query, out=products[part])
+            np.vecdot(numbers[part].astype(np.float32), query, out=products[part])
         products *= self._records["scale"]
         return products
 
@@ -116,9 +116,16 @@ class VectorFile:
         import numpy as np
 
         products = np.empty(len(slots), dtype=np.float32)
+        # The same arrays for each part: new ones would take pages from the system each time.
+        count = min(len(slots), _RECORDS_PER_TAKE)
+        taken, numbers = np.empty(count, dtype=self._whole.dtype), np.empty((count, self.dimension), dtype=np.float32)
         for first in range(0, len(slots), _RECORDS_PER_TAKE):
-            part = slice(first, first + _RECORDS_PER_TAKE)
-            products[part] = record_products(self.take(slots[part]), query, self.dimension)
+            part = slots[first : first + _RECORDS_PER_TAKE]
+            count = len(part)
+            records = self._whole.take(part, mode="clip", out=taken[:count]).view(self._kind)
+            np.copyto(numbers[:count], records["numbers"][:, : self.dimension])
+            found = np.vecdot(numbers[:count], query, out=products[first : first + count])
+            found *= records["scale"]
         return products
 
     def take(self, slots: Array) -> Array:
@@ -146,7 +153,7 @@ def record_products(records: Array, query: Array, dimension: int) -> Array:
     """Return the product of each of some records with a query, using only this thread (see `vector_codes.dot`)."""
     import numpy as np
 
-    products = np.einsum("ij,j->i", records["numbers"][:, :dimension].astype(np.float32), query)
+    products = np.vecdot(records["numbers"][:, :dimension].astype(np.float32), query)
     products *= records["scale"]
     return np.asarray(products)
 
