@@ -133,7 +133,7 @@ def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 COLD = {
-    *("numpy", "onnxruntime", "rich", "dataclasses", "difflib", "tomllib", "tomlkit"),
+    *("numpy", "onnxruntime", "rich", "dataclasses", "difflib", "tomllib", "tomlkit", "inspect"),
     *("statistics", "fractions", "tempfile", "random", "shutil", "bz2", "lzma", "copy", "signal", "subprocess"),
     *("hashlib", "logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
     *("lorelog.core.code", "lorelog.core.memory", "lorelog.models.http", "lorelog.services.llm.receipts"),
