@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lorelog.services.compact.compactor import Compactor
     from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
-    from lorelog.services.guards.replay import ReplaySources
+    from lorelog.services.guards.past_calls import ReplaySources
     from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -138,24 +138,28 @@ class Engine(ProjectScope):
 
     def reviewer(self, environment: Mapping[str, str], *, all_projects: bool = False) -> Reviewer:
         """Return what files the user's statements; `environment` is the caller's."""
-        from lorelog.ingest.redaction.redact import redact
         from lorelog.services.review.reviewer import Reviewer
         from lorelog.services.review.statements import StatementSource
 
+        def clean(text: str) -> str:
+            from lorelog.ingest.redaction.redact import redact
+
+            return redact(text, self.defaults.capture.patterns).text
+
         self.place.create()
-        calls, patterns = self.past_calls(environment, all_projects=all_projects), self.defaults.capture.patterns
+        calls = partial(self.past_calls, environment, all_projects=all_projects)
         source = StatementSource(
             store=self.store,
             lifecycle=self.lifecycle_index(),
             ownership=self.ownership(),
-            access=calls.access,
-            redact=lambda text: redact(text, patterns).text,
+            access=self.transcript_access(environment),
+            redact=clean,
         )
-        return Reviewer(self.place, source, calls, self.memories().add, self.lifecycle().list_at_start)
+        return Reviewer(self.place, source, calls, lambda: (self.memories().add, self.lifecycle().list_at_start))
 
     def past_calls(self, environment: Mapping[str, str], *, all_projects: bool = False) -> ReplaySources:
         """Return where past tool calls come from; `environment` is the caller's."""
-        from lorelog.services.guards.replay import ReplaySources
+        from lorelog.services.guards.past_calls import ReplaySources
 
         return ReplaySources(
             store=self.store,

@@ -180,6 +180,17 @@ def test_a_cold_search_for_words_opens_no_client(indexed: Path) -> None:
     assert start.modules & COLD == {"lorelog.models.http"}
 
 
+def test_a_cold_status_loads_what_it_shows(indexed: Path) -> None:
+    """`status` without the daemon reads no transcript, hides no secret, ranks nothing and opens no lane."""
+    start = start_of(["--daemon", "off", "status"], indexed)
+
+    assert start.modules & {"numpy", "tantivy", "onnxruntime", "rich", "tomlkit", "inspect", "tempfile"} == set()
+    unused = {"ingest.transcripts", "ingest.redaction", "code", "services.search", "services.memories.journal"}
+    rooms = tuple(f"lorelog.{room}" for room in unused)
+    assert [name for name in start.modules if name.startswith(rooms)] == []
+    assert start.own_modules <= 166, TOO_MUCH
+
+
 def test_help_makes_few_classes(tmp_path: Path) -> None:
     """`lorelog --help` imports a handful of modules and makes only the classes of errors."""
     start = start_of(["--help"], tmp_path)
@@ -223,6 +234,7 @@ WARM_COMMANDS = {
     "list": 26,
     "show ID": 27,
     "add more": 26,
+    "status": 28,
     "status index": 26,
     "call stats": 26,
     "task start goal": 27,

@@ -223,7 +223,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
 @OPERATIONS.declare("session.status", errors=(StoreUnwritable, StoreBusy))
 def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
     """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
-    from lorelog.services.sessions.capture import session_status
+    from lorelog.services.sessions.capture_db import session_status
 
     return session_status(engine.place)
 
@@ -257,7 +257,7 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
     """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
-    from lorelog.services.sessions.capture import session_status
+    from lorelog.services.sessions.capture_db import session_status
 
     user_home = Path(call.environment.get("HOME") or Path.home())
     context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)

@@ -130,9 +130,10 @@ def call_operation(
     *,
     progress: Progress | None = None,
     start_daemon: bool = False,
+    client: OperationClient | None = None,
 ) -> Any:
     """Call one operation with the common options in `args`, and return its JSON."""
-    client = OperationClient(getattr(args, "warm", None), start_daemon=start_daemon)
+    client = client or OperationClient(getattr(args, "warm", None), start_daemon=start_daemon)
     variables = setting_variables(args)
     scope = {name: value for name in ("project", "tenant") if (value := getattr(args, name)) is not None}
     try:
