@@ -34,7 +34,7 @@ from lorelog.operations.requests import (
     about,
     parse_past_day,
 )
-from lorelog.services.install.status import HostCaptureStats, HostStatus, host_status
+from lorelog.services.install.status import HostStatus, host_status
 from lorelog.services.sessions.handoff import Handoff, make_handoff, render_handoff, write_pending
 from lorelog.services.sessions.recall import RecalledMemory
 from lorelog.services.sessions.timeline import TimelineSession, build_timeline, deliveries_between
@@ -261,15 +261,8 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
 
     user_home = Path(call.environment.get("HOME") or Path.home())
     context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
-    captures = {
-        host.host: HostCaptureStats(_parse_time(host.last_event), _parse_time(host.last_capture), host.today)
-        for host in session_status(engine.place).hosts
-    }
-    return HostsReply(hosts=tuple(host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS))
-
-
-def _parse_time(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
+    captures = {captures.host: (captures,) for captures in session_status(engine.place).hosts}
+    return HostsReply(hosts=tuple(host_status(host, context, *captures.get(host, ())) for host in HOSTS))
 
 
 @OPERATIONS.declare("session.recall", errors=(ModelError,), warms=True, needs="ask_as_hook")

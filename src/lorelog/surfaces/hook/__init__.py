@@ -11,8 +11,9 @@ call if a guard says so, or has the memories whose cue matches it.
 It never fails: on any error the output is valid JSON and the exit status 0. LORELOG_HOOKS=off disables it, and notes that
 nothing of the session is captured later either.
 
-examples:
+Examples:
   echo '{"session_id": "s1"}' | lorelog hook claude session-start
+
 """
 
 from __future__ import annotations
