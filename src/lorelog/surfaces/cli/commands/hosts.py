@@ -343,9 +343,6 @@ def run_hosts_status(args: argparse.Namespace) -> int:
         print_table(rows)
         if not args.host and all(status.installed == "missing" for status in statuses):
             print_note("lorelog is not installed in any of them: lorelog hosts install")
-        shown = {status.title for status in statuses}
-        if not args.host and (absent := [title for title in HOST_TITLES.values() if title not in shown]):
-            print_note(f"not found on this machine: {', '.join(absent)}")
         for status in statuses:
             for text in status.approve:
                 print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
