@@ -376,10 +376,8 @@ def propose_change(
     of_users = memory is not None and _is_users(engine, memory)
     if operation.right.permission(call.caller, of_users=of_users) is Permission.YES:
         return
-    from lorelog.ingest.redaction.redact import redact
-
     given = {
-        name: redact(value, engine.defaults.capture.patterns).text if isinstance(value, str) else value
+        name: engine.redact(value) if isinstance(value, str) else value
         for name, value in to_builtins(request).items()
         if name not in ("project", "tenant", "origin", "keep_secrets")
     }

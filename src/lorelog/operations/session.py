@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, to_builtins
@@ -38,10 +38,6 @@ from lorelog.services.install.status import HostStatus, host_status
 from lorelog.services.sessions.handoff import Handoff, make_handoff, render_handoff, write_pending
 from lorelog.services.sessions.recall import RecalledMemory
 from lorelog.services.sessions.timeline import TimelineSession, build_timeline, deliveries_between
-
-if TYPE_CHECKING:
-    from lorelog.core.document import StoredChunk
-    from lorelog.core.query import SearchReply
 
 OPERATIONS = OperationFamily()
 _PAUSES = {"pause": OFF, "resume": ON}
@@ -289,19 +285,10 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
 
     For the hook that a host runs after a failed tool call. Use debug.why for the whole history of an error.
     """
-    from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.traces.error_history import ErrorHistorySources, find_error_hints
+    from lorelog.services.traces.error_history import find_error_hints
 
-    def get(memory: str) -> StoredChunk | None:
-        return engine.memories().get(memory).memory
-
-    def search(query: str, k: int) -> SearchReply:
-        return engine.search(query, replace(engine.defaults.search, k=k))
-
-    sources = ErrorHistorySources(engine.traces().tables(), search, get, engine.log_projects())
     text = request.text if request.text.isascii() else request.text.encode("utf-8", "replace").decode()
-    patterns = engine.defaults.capture.patterns
-    hints = find_error_hints(text, sources, lambda line: redact(line, patterns).text, request.session)
+    hints = find_error_hints(text, engine.error_sources(), request.session)
     return WhyHintReply(
         hints=tuple(
             reply_from(
@@ -323,7 +310,6 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
 
     It is made from the notes of captured turns, so it works across hosts. No model is called.
     """
-    from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.light.session_start import RecentJournals, render_open_tasks
     from lorelog.services.standing.rules import read_standing_rules
@@ -341,7 +327,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     journals = RecentJournals(place.project.id, (str(place.journals),), today.isoformat(), deletions, files.own)
     tasks = [line.removeprefix("- [ ] ") for line in render_open_tasks(deletions, place.project.id)]
     handoff = make_handoff(journals, read_standing_rules(place), session=request.session, tasks=tasks)
-    text = redact(render_handoff(handoff, request.to), engine.defaults.capture.patterns).text
+    text = engine.redact(render_handoff(handoff, request.to))
     if request.inject and not handoff.is_own:
         raise UsageError(
             f"the session {handoff.session} was not captured on this machine", hint="read it, and paste it yourself"

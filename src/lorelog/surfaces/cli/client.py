@@ -301,10 +301,8 @@ def _import_msgspec() -> None:
     modules: dict[str, Any] = sys.modules
     if "typing_extensions" not in modules:
         modules["typing_extensions"] = None
-        try:
-            __import__("msgspec")
-        finally:
-            del modules["typing_extensions"]
+        __import__("msgspec")
+        del modules["typing_extensions"]
 
 
 def _configured_mode() -> str:

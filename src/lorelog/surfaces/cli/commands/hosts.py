@@ -394,9 +394,8 @@ def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list
     else:
         spool = {name: reply[name] for name in spool}
         captures = {fields["host"]: (HostCaptures(**fields),) for fields in reply["hosts"]}
-    context, versions = install_context(), getattr(args, "versions", False)
-    find = partial(install_status.host_status, versions=versions)
-    return [find(host, context, *captures.get(host, ())) for host in hosts], spool
+    context, versions, find = install_context(), getattr(args, "versions", False), install_status.host_status
+    return [find(host, context, *captures.get(host, ()), versions=versions) for host in hosts], spool
 
 
 def install_context(args: argparse.Namespace | None = None) -> plan.InstallContext:
