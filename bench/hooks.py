@@ -1,7 +1,7 @@
 """The cost of a hook for its host: lorelog's under failures, a bare interpreter, and memsearch's.
 
 Under each condition these processes take turns: `python -c pass` and our hook at each moment (a session starts in a
-project with 30 journals, a prompt that was never submitted before is, with the built-in model, a turn ends, a tool call begins that matches a cue and a guard, one that
+project with 30 journals, a prompt that was never submitted before, one that names what one of the 600 entries names, a turn ends, a tool call begins that matches a cue and a guard, one that
 matches nothing, one with a megabyte of text, one that failed), each fed through a pipe as a host does. Every answer must
 be JSON and every exit a success. As root on Linux it runs in a mount namespace of its own, so that a disk can be full
 and a home read-only; elsewhere a limit on file sizes and a mode stand in. Exits with 1 when a target is missed; on a
@@ -44,8 +44,9 @@ WANTED_S, MEDIAN_S = 0.100, 0.010
 """Most that a hook may take beyond a bare interpreter: at the 99th percentile, and half of the time."""
 JOURNALS, ENTRIES = 30, 600
 MOMENTS = ("session-start", "prompt", "turn-end", "tool-before", "tool-failed")
-CALLS = {"tool-before, no match": "tool-before", "tool-before, 1 MB": "tool-before"}
-"""Further payloads of a moment."""
+NAMING = "prompt that names an entry"
+CALLS = {NAMING: "prompt", "tool-before, no match": "tool-before", "tool-before, 1 MB": "tool-before"}
+"""Further payloads of a moment. Of prompts only one that names what few entries name is searched for."""
 BARE = "python -c pass"
 INSIDE = "LORELOG_BENCH_INSIDE"
 QUOTED_STOP_S = 15
@@ -87,7 +88,10 @@ def main() -> int:
     for condition in _conditions():
         if options.condition in (None, condition.name):
             with tempfile.TemporaryDirectory(prefix="hooks-") as made:
-                _measure(condition, _place(Path(made)), options.runs, verdicts)
+                place = _place(Path(made))
+                if condition.name == "alive":  # elsewhere nobody answers a prompt
+                    require(run([own_program(), "index"], place.environment, place.project), "lorelog index")
+                _measure(condition, place, options.runs, verdicts)
     if options.only != "lorelog":
         with tempfile.TemporaryDirectory(prefix="hooks-") as made, embedding_service() as service:
             _rival(options, Path(made), service)
@@ -201,13 +205,15 @@ def _measure(condition: Condition, place: Place, runs: int, verdicts: Verdicts) 
     took: dict[str, list[Timed]] = {name: [] for name in commands}
     failures = 0
     with condition.around(place):
-        asked = questions(runs + 1)
+        asked = {"prompt": questions(runs + 1), NAMING: _naming_prompts(place, runs + 1)}
         for number in range(runs + 1):
             for name, command in commands.items():
                 limit = condition.file_size if name != BARE else None
                 payload = place.payloads.get(name, b"")
-                if name == "prompt":
-                    payload = json.dumps({**json.loads(payload), "prompt": asked[number]}).encode()
+                if name in asked:
+                    payload = json.dumps(
+                        {**json.loads(place.payloads["prompt"]), "prompt": asked[name][number]}
+                    ).encode()
                 one = _timed(command, place, payload, limit)
                 failures += one.status != 0 or (name != BARE and not _is_answer(one.answer))
                 if number:  # the first round fills caches
@@ -273,6 +279,14 @@ def _timed(command: list[str], place: Place, payload: bytes, file_size: int | No
         wall_s = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
     return Timed(wall_s, usage.ru_utime + usage.ru_stime, answer, process.returncode)
+
+
+def _naming_prompts(place: Place, count: int) -> list[str]:
+    """Return prompts with the ticket and the first words of an entry each, another one as long as there are any."""
+    journals = sorted((place.project / ".lorelog" / "memory").glob("2*.md"))
+    lines = [line for file in journals for line in file.read_text("utf-8").splitlines() if "Ticket ENTRY-" in line]
+    words = [line[2:].replace(":", "").split()[:9] for line in lines]
+    return [f"why did {' '.join(words[number % len(words)])}" for number in range(count)]
 
 
 def _is_answer(held: bytes) -> bool:

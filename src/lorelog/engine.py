@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lorelog.services.compact.compactor import Compactor
     from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
-    from lorelog.services.guards.replay import ReplaySources
+    from lorelog.services.guards.past_calls import ReplaySources
     from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecallSources
     from lorelog.services.standing.rules import StandingRule
+    from lorelog.services.traces.error_history import ErrorHistorySources
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -138,24 +139,42 @@ class Engine(ProjectScope):
 
     def reviewer(self, environment: Mapping[str, str], *, all_projects: bool = False) -> Reviewer:
         """Return what files the user's statements; `environment` is the caller's."""
-        from lorelog.ingest.redaction.redact import redact
         from lorelog.services.review.reviewer import Reviewer
         from lorelog.services.review.statements import StatementSource
 
         self.place.create()
-        calls, patterns = self.past_calls(environment, all_projects=all_projects), self.defaults.capture.patterns
+        calls = partial(self.past_calls, environment, all_projects=all_projects)
         source = StatementSource(
             store=self.store,
             lifecycle=self.lifecycle_index(),
             ownership=self.ownership(),
-            access=calls.access,
-            redact=lambda text: redact(text, patterns).text,
+            access=self.transcript_access(environment),
+            redact=self.redact,
         )
-        return Reviewer(self.place, source, calls, self.memories().add, self.lifecycle().list_at_start)
+        return Reviewer(self.place, source, calls, lambda: (self.memories().add, self.lifecycle().list_at_start))
+
+    def redact(self, text: str) -> str:
+        """Return a text without secrets, also those of the user's own patterns."""
+        from lorelog.ingest.redaction.redact import redact
+
+        return redact(text, self.defaults.capture.patterns).text
+
+    def error_sources(self, *, all_projects: bool = False) -> ErrorHistorySources:
+        """Return what the history of an error is built from."""
+        from lorelog.services.traces.error_history import ErrorHistorySources
+
+        options = replace(self.defaults.search, token_budget=0, min_relevance=0.0)
+        return ErrorHistorySources(
+            tables=self.traces().tables(),
+            search=lambda query, k: self.search(query, replace(options, k=k), all_projects=all_projects),
+            get=lambda memory: self.memories().get(memory).memory,
+            clean=self.redact,
+            projects=self.log_projects(all_projects=all_projects),
+        )
 
     def past_calls(self, environment: Mapping[str, str], *, all_projects: bool = False) -> ReplaySources:
         """Return where past tool calls come from; `environment` is the caller's."""
-        from lorelog.services.guards.replay import ReplaySources
+        from lorelog.services.guards.past_calls import ReplaySources
 
         return ReplaySources(
             store=self.store,

@@ -45,7 +45,7 @@ def test_there_is_no_second_list_of_stop_words() -> None:
 
 
 def test_there_is_no_second_splitter_of_sentences() -> None:
-    """A pattern that looks behind for the end of a sentence belongs to `language/sentences.py`."""
+    """A pattern that looks behind for the end of a sentence belongs to `language/analyser.py`."""
     found = [
         str(path.relative_to(SOURCE))
         for path in MODULES

@@ -65,7 +65,7 @@ def test_help_explains_a_command(shell: Shell, words: tuple[str, ...]) -> None:
     assert all(option in shell("help", "options").out for option in ("--project", "--tenant", "--daemon", "--json"))
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"hook"}))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_help_of_a_command_has_examples(name: str) -> None:
     """Each command shows how it is typed."""
     text = command_parser(name).format_help()

@@ -61,6 +61,22 @@ def test_status_and_install_name_the_same_hosts(shell: Shell, user: Path) -> Non
     assert [title for title in HOST_TITLES.values() if title not in shown.out + shown.err] == []
 
 
+def test_the_daemon_looks_for_hosts_as_the_command_would(user: Path, project: Path, tmp_path: Path) -> None:
+    """`status` finds the same hosts with and without the daemon: those in the folders and on the PATH of the one who asks."""
+    write(tmp_path / "bin" / "opencode", "#!/bin/sh\n").chmod(0o755)
+    asked = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "XDG_CONFIG_HOME": str(tmp_path / "etc"), "LORELOG_HOME": ""}
+    run_process(["hosts", "install", "opencode", "codex"], project, env=asked)
+    run_process(["daemon", "start"], project, env={**asked, "PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": "/nowhere"})
+    words = ["status", "--json", "--daemon"]
+    try:
+        told = [run_process([*words, mode], project, env=asked).json["hosts"] for mode in ("off", "required")]
+    finally:
+        run_process(["daemon", "stop"], project, env=asked)
+
+    assert {host["host"] for host in told[0] if host["installed"] == "current"} == {"codex", "opencode"}
+    assert told[1] == told[0]
+
+
 def test_what_could_not_be_written_is_not_said_to_be(user: Path) -> None:
     """On a full disk only the error is printed, and no file is reported as created."""
     done = subprocess.run(

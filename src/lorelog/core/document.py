@@ -23,14 +23,12 @@ DATE_IN_TEXT, DATE_OF_FILE = "text", "file"
 """Sources of a date: the text states it (in its headings, front matter or file name), or it is that of the last change."""
 
 HEADING_SEPARATOR = " > "
+# Compiled at first use, by the cache of `re`: a search needs none of them.
 _TIMESTAMP_PATTERN = r"(?:session[ \t]+)?(?:\d{4}-\d\d-\d\d)?[T \t]*(?:\d{1,2}:\d\d(?::\d\d)?)?"
-_TIMESTAMP_ONLY = re.compile(_TIMESTAMP_PATTERN, re.IGNORECASE)
 _RECORD_HEADING_PATTERN = r"\d{4}-\d\d-\d\d \d\d:\d\d [a-z ]{1,40} #\d+(?: by [^\n]*)?"
 """Heading of a record: time, kind, number, agent."""
-_UNINFORMATIVE_TITLE = re.compile(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
-_UNINFORMATIVE_HEADING = re.compile(
-    rf"\A#{{1,6}}[ \t]+(?:{_RECORD_HEADING_PATTERN}|{_TIMESTAMP_PATTERN})[ \t]*(?:\n+|\Z)", re.IGNORECASE
-)
+_UNINFORMATIVE_TITLE = rf"(?i){_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}"
+_UNINFORMATIVE_HEADING = rf"(?i)\A#{{1,6}}[ \t]+(?:{_RECORD_HEADING_PATTERN}|{_TIMESTAMP_PATTERN})[ \t]*(?:\n+|\Z)"
 """Headings that say nothing about the text below them."""
 
 
@@ -181,7 +179,9 @@ def is_entry_path(heading_path: Sequence[str]) -> bool:
     An entry is an outermost section, or text without a heading; in a journal, where headings for days and sessions
     are above, it is each turn.
     """
-    return len(heading_path) <= 1 or all(map(_TIMESTAMP_ONLY.fullmatch, heading_path))
+    return len(heading_path) <= 1 or all(
+        re.fullmatch(_TIMESTAMP_PATTERN, title, re.IGNORECASE) for title in heading_path
+    )
 
 
 def embedded_text(context: str, text: str) -> str:
@@ -192,8 +192,8 @@ def embedded_text(context: str, text: str) -> str:
     .481 with the time of day, .448 with the date). Dates are matched separately. The author and time of a record are
     left out too: with them its vector depends on the minute of writing (task questions: MRR .970 with, .982 without).
     """
-    body = _UNINFORMATIVE_HEADING.sub("", text, count=1) or text
-    above = [title for title in context.split(HEADING_SEPARATOR) if not _UNINFORMATIVE_TITLE.fullmatch(title)]
+    body = re.sub(_UNINFORMATIVE_HEADING, "", text, count=1) or text
+    above = [title for title in context.split(HEADING_SEPARATOR) if not re.fullmatch(_UNINFORMATIVE_TITLE, title)]
     return f"{HEADING_SEPARATOR.join(above)}\n{body}" if above else body
 
 

@@ -420,3 +420,26 @@ def _unspaced_words(run: str) -> Iterator[str]:
     for first, second in pairwise(run):
         yield first + second
         yield second
+
+
+# -- sentences -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def sentence_end() -> re.Pattern[str]:
+    """Return the pattern of the white space between two sentences of a line.
+
+    A full stop ends a sentence only before something that can begin one, so that `e.g. this`, `1. item` and `v1. then` stay
+    whole; Chinese and Japanese full stops end one anywhere.
+    """
+    return re.compile(
+        r"(?<=[.!?\u2026])(?<!\b[eEiI]\.[gGeE]\.)(?<!\bvs\.)(?<!\betc\.)(?<!\A\d\.)(?<!\A\d\d\.)[\"')\]*_\u201d]*\s+(?=[^a-z\s])"
+        r"|(?<=[\u3002\uff01\uff1f])\s*(?=\S)"
+    )
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text, without the white space around them. Line ends split too."""
+    return [
+        sentence.strip() for line in text.splitlines() for sentence in sentence_end().split(line) if sentence.strip()
+    ]

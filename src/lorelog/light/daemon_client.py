@@ -83,7 +83,7 @@ def call_daemon(  # noqa: PLR0913  (the caller's context, as keywords)
     Raise the error that the operation raised, ReplyLost, or DaemonError if no daemon could be used.
     """
     address = find_address(home, environment)
-    fields = {**caller_fields(address, directory, environment), **(caller or {})}
+    fields = {**caller_fields(address, directory, environment, op), **(caller or {})}
     line = request_line(op, arguments, fields, progress=progress is not None)
     return _call_or_start(address, lambda: _exchange(address, line, op, progress), start)
 

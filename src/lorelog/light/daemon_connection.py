@@ -28,6 +28,7 @@ Uses `_socket` rather than `socket`: importing the latter took 6 ms, a tenth of 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from _socket import AF_UNIX, SOCK_STREAM
 from _socket import socket as bare_socket
@@ -67,6 +68,8 @@ FORWARDED_VARIABLES = (
     *("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST", "GOOGLE_GENAI_USE_VERTEXAI"),
 )
 """Variables defined by other programs that lorelog reads."""
+_PLACE_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "OPENCLAW_CONFIG_PATH")
+"""Variables that say where programs of this user are; they are sent with the operation that looks for these."""
 _CONNECT_S = 2.0
 PING_AFTER_S = 0.5
 """Seconds without an answer after which the daemon is pinged."""
@@ -205,7 +208,7 @@ def is_listening(address: DaemonAddress) -> bool:
 
 
 def caller_fields(
-    address: DaemonAddress, directory: str | None, environment: Mapping[str, str] | None
+    address: DaemonAddress, directory: str | None, environment: Mapping[str, str] | None, op: str = ""
 ) -> dict[str, Any]:
     """Return the `caller` field of a request. `directory` and `environment` default to those of this process."""
     own = os.environ if environment is None else environment
@@ -214,6 +217,10 @@ def caller_fields(
     except OSError:
         raise DaemonError("the current directory was deleted", hint="change to a directory that exists") from None
     forwarded = forwarded_environment(own, address.home)
+    if op == "session.hosts":  # hosts are found, and what is installed in them compared, as this process would
+        forwarded |= {name: own[name] for name in _PLACE_VARIABLES if name in own} | {"_": os.path.abspath(sys.argv[0])}
+        if not own.get("LORELOG_HOME"):
+            del forwarded["LORELOG_HOME"]
     zone = local_zone()
     return {"directory": directory, "environment": forwarded, "umask": _umask(), "zone": zone, "code": PACKAGE_FOLDER}
 

@@ -309,6 +309,8 @@ def _read_sessions(
             sessions.setdefault(key, []).append(entry)
         elif sessions is here:
             break
+        elif sessions is foreign:  # of theirs, only more of the sessions that are known
+            journals.sought_foreign = tuple(f"session:{name[8:]}" for name in foreign if name.startswith("session "))
         elif sessions is elsewhere:
             journals.sought = f" branch:{word} "
     said_here = {memory for memory, statement in said.items() if places.get(statement)}
@@ -407,6 +409,8 @@ class RecentJournals:
         """Ids that texts of the user, of agents and of others replace."""
         self.sought = ""
         """Once set, journals without these characters are skipped, which takes a tenth of the time of reading their entries."""
+        self.sought_foreign: tuple[str, ...] = ("",)
+        """Once set, so are journals without own entries and without any of these."""
 
     def entries(self) -> Iterator[RecentEntry]:
         """Yield the visible entries, newest first; none if tombstones or expiry dates cannot be read."""
@@ -419,13 +423,15 @@ class RecentJournals:
         for date in dict.fromkeys(day[:10] for day, _ in files):
             entries: list[tuple[str, int, str, RecentEntry]] = []
             for file in (f"{folder}/{day}" for day, folder in files if day[:10] == date):
-                text = read_tail(file)
-                if self.sought not in text and "supersedes:" not in text:
+                text, has_own = read_tail(file), file in self._own
+                is_sought = self.sought in text and (has_own or any(word in text for word in self.sought_foreign))
+                if not is_sought and "supersedes:" not in text:
                     continue
                 is_listed = f"{file}\t{file_state(file)}" in self._own
                 for entry in parse_entries(text, date):
-                    digest = entry_digest(entry)
-                    entry.is_own, entry.is_changed = digest in self._own, CHANGED_MARK + digest in self._own
+                    if has_own:
+                        digest = entry_digest(entry)
+                        entry.is_own, entry.is_changed = digest in self._own, CHANGED_MARK + digest in self._own
                     # The list of own entries is older than the file: whose words these are is not known yet.
                     if entry.is_own or is_listed or self._is_new:
                         entries.append((entry.time, len(entries), file, entry))

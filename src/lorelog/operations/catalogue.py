@@ -18,6 +18,8 @@ from lorelog.operations.operation import SURFACES, Json, Operation, OperationFam
 
 FAMILIES = {
     "memory": ("search", "index", "memory", "lifecycle", "measures", "backup", "forget"),
+    "memory.stats": ("measures",),
+    "memory.cost": ("measures",),
     "backup": ("backup",),
     "roots": ("index",),
     "session": ("session",),
@@ -33,7 +35,9 @@ FAMILIES = {
     "settings": ("settings",),
     "sync": ("sync",),
 }
-"""Modules that declare the operations of each prefix, the likeliest first; of other packages by their whole names."""
+"""Modules that declare the operations of each prefix, the likeliest first; of other packages by their whole names.
+
+Operations of `lorelog status` have lines of their own: no other module is loaded for them."""
 
 
 def _family(module: str) -> OperationFamily:
@@ -52,7 +56,7 @@ def all_operations() -> dict[str, Operation[Any, Any]]:
 def find_operation(name: str) -> Operation[Any, Any]:
     """Return an operation by its name; the prefix `memory.` is optional. Raise UsageError with the nearest names."""
     for full_name in (name, f"memory.{name}"):
-        for package in FAMILIES.get(full_name.partition(".")[0], ()):
+        for package in FAMILIES.get(full_name) or FAMILIES.get(full_name.partition(".")[0], ()):
             operation = _family(package).get(full_name)
             if operation is not None:
                 return operation

@@ -11,20 +11,13 @@ from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelError, UsageError
-from lorelog.core.query import Hit, SearchReply
+from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import StackFrame, StackTrace
 from lorelog.engine import Engine
-from lorelog.ingest.redaction.redact import redact
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text, about, parse_past_day
-from lorelog.services.traces.error_history import (
-    MATCH_SIMILAR,
-    ErrorFix,
-    ErrorHistorySources,
-    RelatedTurn,
-    explain_error,
-)
+from lorelog.services.traces.error_history import MATCH_SIMILAR, ErrorFix, RelatedTurn, explain_error
 from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 
 OPERATIONS = OperationFamily()
@@ -439,19 +432,8 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
     The reply has earlier occurrences, the turns around them, the changes before the same command passed again, and the
     decisions, finished tasks and memories that mention it.
     """
-
-    def search(query: str, k: int) -> SearchReply:
-        options = replace(engine.defaults.search, k=k, token_budget=0, min_relevance=0.0)
-        return engine.search(query, options, all_projects=request.all_projects)
-
-    def get(memory: str) -> StoredChunk | None:
-        return engine.memories().get(memory).memory
-
-    projects = engine.log_projects(all_projects=request.all_projects)
-    sources = ErrorHistorySources(engine.traces().tables(), search, get, projects)
-    history = explain_error(
-        _replace_surrogates(request.text), sources, lambda text: redact(text, engine.defaults.capture.patterns).text
-    )
+    sources = engine.error_sources(all_projects=request.all_projects)
+    history = explain_error(_replace_surrogates(request.text), sources)
     asked, seen = _error_fields(history.signature, history.trace), history.seen
     return reply_from(
         history,

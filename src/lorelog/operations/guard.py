@@ -15,7 +15,6 @@ from msgspec import Meta, structs
 from lorelog.core.errors import NotFound, UsageError, plural
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.ingest.redaction.redact import redact
 from lorelog.light.guard_check import BLOCK, PERSON, guard_notices
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest, about
@@ -243,6 +242,8 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
     Only a guard that a person wrote or approved can block. A memory that came with a repository or an import cannot
     become a guard. Secrets in the message are redacted.
     """
+    from lorelog.ingest.redaction.redact import redact
+
     message = " ".join(request.message.split())
     if request.memory:
         found = [memory for memory in engine.standing_rules() if memory.id.startswith(request.memory)]

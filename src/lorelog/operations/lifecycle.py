@@ -199,7 +199,7 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
     `lorelog eval --feedback` measures search with these judgements, and a memory marked irrelevant ranks lower when the
     same query is searched again, unless it is your own and an agent says so. Secrets in the query are redacted.
     """
-    query = redact(request.query, engine.defaults.capture.patterns).text
+    query = engine.redact(request.query)
     return engine.lifecycle().judge(query, request.id, request.relevance, by=call.agent)
 
 
@@ -302,7 +302,7 @@ def _own_changes(engine: Engine, operation: str, request: Any, value: Any) -> It
             yield OwnChange(what=what, step=step, ids=(value.memory or value.id,))
         case "memory.edit" if value.changed:
             texts = {"before": request.before, "after": request.text.replace("\r\n", "\n").strip("\n")}
-            if any(redact(text, engine.defaults.capture.patterns).kinds for text in texts.values()):
+            if any(engine.redact(text) != text for text in texts.values()):
                 texts = {}  # a secret is not kept a second time
             yield OwnChange(what="edited", step="edit" if texts else "", ids=(value.memory,), **texts)
         case "review.decide":

@@ -376,7 +376,7 @@ def propose_change(
     if operation.right.permission(call.caller, of_users=of_users) is Permission.YES:
         return
     given = {
-        name: redact(value, engine.defaults.capture.patterns).text if isinstance(value, str) else value
+        name: engine.redact(value) if isinstance(value, str) else value
         for name, value in to_builtins(request).items()
         if name not in ("project", "tenant", "origin", "keep_secrets")
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, to_builtins
@@ -34,14 +34,10 @@ from lorelog.operations.requests import (
     about,
     parse_past_day,
 )
-from lorelog.services.install.status import HostCaptureStats, HostStatus, host_status
+from lorelog.services.install.status import HostStatus, host_status
 from lorelog.services.sessions.handoff import Handoff, make_handoff, render_handoff, write_pending
 from lorelog.services.sessions.recall import RecalledMemory
 from lorelog.services.sessions.timeline import TimelineSession, build_timeline, deliveries_between
-
-if TYPE_CHECKING:
-    from lorelog.core.document import StoredChunk
-    from lorelog.core.query import SearchReply
 
 OPERATIONS = OperationFamily()
 _PAUSES = {"pause": OFF, "resume": ON}
@@ -223,7 +219,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
 @OPERATIONS.declare("session.status", errors=(StoreUnwritable, StoreBusy))
 def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
     """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
-    from lorelog.services.sessions.capture import session_status
+    from lorelog.services.sessions.capture_db import session_status
 
     return session_status(engine.place)
 
@@ -257,19 +253,12 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
     """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
-    from lorelog.services.sessions.capture import session_status
+    from lorelog.services.sessions.capture_db import session_status
 
     user_home = Path(call.environment.get("HOME") or Path.home())
     context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
-    captures = {
-        host.host: HostCaptureStats(_parse_time(host.last_event), _parse_time(host.last_capture), host.today)
-        for host in session_status(engine.place).hosts
-    }
-    return HostsReply(hosts=tuple(host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS))
-
-
-def _parse_time(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
+    captures = {captures.host: (captures,) for captures in session_status(engine.place).hosts}
+    return HostsReply(hosts=tuple(host_status(host, context, *captures.get(host, ())) for host in HOSTS))
 
 
 @OPERATIONS.declare("session.recall", errors=(ModelError,), warms=True, needs="ask_as_hook")
@@ -296,19 +285,10 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
 
     For the hook that a host runs after a failed tool call. Use debug.why for the whole history of an error.
     """
-    from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.traces.error_history import ErrorHistorySources, find_error_hints
+    from lorelog.services.traces.error_history import find_error_hints
 
-    def get(memory: str) -> StoredChunk | None:
-        return engine.memories().get(memory).memory
-
-    def search(query: str, k: int) -> SearchReply:
-        return engine.search(query, replace(engine.defaults.search, k=k))
-
-    sources = ErrorHistorySources(engine.traces().tables(), search, get, engine.log_projects())
     text = request.text if request.text.isascii() else request.text.encode("utf-8", "replace").decode()
-    patterns = engine.defaults.capture.patterns
-    hints = find_error_hints(text, sources, lambda line: redact(line, patterns).text, request.session)
+    hints = find_error_hints(text, engine.error_sources(), request.session)
     return WhyHintReply(
         hints=tuple(
             reply_from(
@@ -330,7 +310,6 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
 
     It is made from the notes of captured turns, so it works across hosts. No model is called.
     """
-    from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.light.session_start import RecentJournals, render_open_tasks
     from lorelog.services.standing.rules import read_standing_rules
@@ -348,7 +327,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     journals = RecentJournals(place.project.id, (str(place.journals),), today.isoformat(), deletions, files.own)
     tasks = [line.removeprefix("- [ ] ") for line in render_open_tasks(deletions, place.project.id)]
     handoff = make_handoff(journals, read_standing_rules(place), session=request.session, tasks=tasks)
-    text = redact(render_handoff(handoff, request.to), engine.defaults.capture.patterns).text
+    text = engine.redact(render_handoff(handoff, request.to))
     if request.inject and not handoff.is_own:
         raise UsageError(
             f"the session {handoff.session} was not captured on this machine", hint="read it, and paste it yourself"

@@ -112,10 +112,9 @@ _YEAR_AFTER = r"(?:,? ?(?:of )?(?P<year>\d{4})\b(?!\.\d))?"
 _UNIT = rf"(?P<unit>{_any_of(_UNITS)})\b"
 _COUNT = rf"(?:a |the |ein )?(?P<count>\d{{1,4}}|{_any_of(_COUNTS)})"
 _NOT_A_LEAD = rf"(?:{_ARTICLES}|{_any_of(_PARTS)})"
-_PREFIX = re.compile(
-    rf"(?:(?<![\w-])(?P<noun>{_any_of(_DATE_NOUNS)})(?: of)? )?(?:(?<![\w-])(?!{_NOT_A_LEAD}[ -])(?P<lead>\w+(?: (?:of|to))?) )?"
-    rf"(?:(?P<article>{_ARTICLES}) )?(?:(?P<part>{_any_of(_PARTS)})[ -](?:the )?)?\Z",
-    re.IGNORECASE,
+_PREFIX = (
+    rf"(?i)(?:(?<![\w-])(?P<noun>{_any_of(_DATE_NOUNS)})(?: of)? )?(?:(?<![\w-])(?!{_NOT_A_LEAD}[ -])(?P<lead>\w+(?: (?:of|to))?) )?"
+    rf"(?:(?P<article>{_ARTICLES}) )?(?:(?P<part>{_any_of(_PARTS)})[ -](?:the )?)?\Z"
 )
 """The words before a time: a preposition, an article, and a part (`in the early `)."""
 _SUFFIX = re.compile(r"[ '\"’”]+(\w+)")
@@ -464,7 +463,7 @@ def _find_times(query: str, words: frozenset[str], today: dt.date) -> Iterator[_
 def _read_time(match: re.Match[str], rule: Rule, context: _Context) -> _Time | None:
     query, start = match.string, match.start()
     before = query[max(0, start - 40) : start]
-    prefix, suffix = _PREFIX.search(before), _SUFFIX.match(query, match.end(), match.end() + 30)
+    prefix, suffix = re.search(_PREFIX, before), _SUFFIX.match(query, match.end(), match.end() + 30)
     after = suffix[1].lower() if suffix else ""
     if prefix is None or prefix["noun"] or after in _DATE_NOUNS or after in _HABITS:
         return None  # values to compute: `date of last Monday`, `yesterday's date`; and `Saturday mornings`

@@ -7,21 +7,17 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from lorelog.core.session import HostCaptures
 from lorelog.hosts import HOSTS
 from lorelog.hosts.bundles import HOOK_EVENTS
 from lorelog.services.install.manifests import build_manifest
 from lorelog.services.install.plan import InstallContext, apply_install, plan_install
-from lorelog.services.install.status import (
-    HostCaptureStats,
-    host_status,
-    native_install,
-    newest_session,
-    pending_approvals,
-)
+from lorelog.services.install.status import host_status, native_install, newest_session, pending_approvals
 
 
 @pytest.fixture
@@ -62,13 +58,13 @@ def used(where: InstallContext, moment: float) -> None:
 @pytest.mark.parametrize("host", HOSTS)
 def test_missing_current_and_stale_are_told_apart(host: str, where: InstallContext) -> None:
     """Before installing it is missing, then current; another lorelog finds it stale, and says what to run."""
-    assert host_status(host, where, HostCaptureStats()).installed == "missing"
-    assert not host_status(host, where, HostCaptureStats()).found
+    assert host_status(host, where).installed == "missing"
+    assert not host_status(host, where).found
     install(host, where)
-    now = host_status(host, where, HostCaptureStats())
+    now = host_status(host, where)
     assert (now.installed, now.warnings) == ("current", ())
     moved = InstallContext(where.user_home, where.home, "/elsewhere/lorelog", where.environment)
-    stale = host_status(host, moved, HostCaptureStats())
+    stale = host_status(host, moved)
     assert stale.installed == "stale"
     assert f"lorelog hosts install {host}" in stale.warnings[0]
 
@@ -78,7 +74,7 @@ def test_a_command_that_is_gone_is_told(host: str, where: InstallContext) -> Non
     """Hooks that call a lorelog which is not there any more are a warning: they fail in silence."""
     install(host, where)
     (where.user_home / "bin" / "lorelog").unlink()
-    assert host_status(host, where, HostCaptureStats()).warnings == ("hooks call lorelog, which does not exist",)
+    assert host_status(host, where).warnings == ("hooks call lorelog, which does not exist",)
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -88,17 +84,20 @@ def test_capture_that_has_silently_stopped_is_told(host: str, where: InstallCont
     now = time.time() + 10_000  # some time after installing
     used(where, now)
     assert newest_session(host, where) == pytest.approx(now, abs=1)
-    assert "silently stopped" in host_status(host, where, HostCaptureStats(now - 7200, now - 7200)).warnings[0]
-    assert host_status(host, where, HostCaptureStats(now - 60, now - 60)).warnings == ()
-    # It was heard of, and chosen not to be kept.
-    assert host_status(host, where, HostCaptureStats(now - 60, now - 90_000)).warnings == ()
+
+    def warnings(*ages: int) -> tuple[str, ...]:
+        event, capture = (datetime.fromtimestamp(now - age, UTC).isoformat() for age in ages)
+        return host_status(host, where, HostCaptures(host, "", event, capture, 0, 0, 0)).warnings
+
+    assert "silently stopped" in warnings(7200, 7200)[0]
+    assert warnings(60, 60) == warnings(60, 90_000) == ()  # heard of it, and chose not to keep it
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_host_that_is_not_installed_warns_of_nothing(host: str, where: InstallContext) -> None:
     """Who has never installed is not told that capture has stopped."""
     used(where, time.time())
-    seen = host_status(host, where, HostCaptureStats())
+    seen = host_status(host, where)
     assert (seen.found or host == "opencode", seen.installed, seen.warnings) == (True, "missing", ())
 
 
@@ -118,7 +117,7 @@ def test_codex_says_which_hooks_wait_for_approval(where: InstallContext) -> None
     assert said.endswith("not approved: Stop")
     config.write_text(f'{config.read_text()}\n[hooks.state."{hooks}:stop:0:0"]\ntrusted_hash = "sha256:x"\n')
     assert pending_approvals("codex", where) == []
-    assert host_status("codex", where, HostCaptureStats()).installed == "current"
+    assert host_status("codex", where).installed == "current"
 
 
 def test_a_plugin_that_was_switched_off_is_told(where: InstallContext) -> None:
@@ -144,18 +143,18 @@ def test_what_the_hosts_own_installers_did_is_seen(where: InstallContext) -> Non
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text(text)
         assert native_install(host, where)
-        seen = host_status(host, where, HostCaptureStats())
+        seen = host_status(host, where)
         assert (seen.installed, seen.warnings) == ("native", ())
         assert bool(seen.approve) == (host in {"codex", "openclaw"})  # those two want to be asked
         install(host, where)
-        assert "installed twice" in host_status(host, where, HostCaptureStats()).warnings[0]
+        assert "installed twice" in host_status(host, where).warnings[0]
 
 
 def test_a_configuration_that_cannot_be_read_is_a_warning(where: InstallContext) -> None:
     """Status goes on where a host's file is broken, and says which."""
     install("codex", where)
     (where.user_home / ".codex/hooks.json").write_text("{")
-    seen = host_status("codex", where, HostCaptureStats())
+    seen = host_status("codex", where)
     assert seen.installed == "stale"
     assert "hooks.json" in seen.warnings[0]
 
@@ -164,9 +163,9 @@ def test_a_version_is_asked_for_only_when_wanted(where: InstallContext) -> None:
     """The host's program is run for its version on request, and not otherwise."""
     (where.user_home / "bin" / "codex").write_text("#!/bin/sh\necho codex-cli 1.2.3\n")
     (where.user_home / "bin" / "codex").chmod(0o755)
-    assert host_status("codex", where, HostCaptureStats()).version == ""
-    assert host_status("codex", where, HostCaptureStats(), versions=True).version == "1.2.3"
-    assert host_status("claude", where, HostCaptureStats(), versions=True).version == ""
+    assert host_status("codex", where).version == ""
+    assert host_status("codex", where, versions=True).version == "1.2.3"
+    assert host_status("claude", where, versions=True).version == ""
 
 
 @pytest.mark.parametrize("host", ["gemini", "qwen"])
@@ -176,4 +175,4 @@ def test_an_extension_of_the_hosts_own_installer_is_recognised(host: str, where:
     folder.mkdir(parents=True)
     (folder / f".{host}-extension-install.json").write_text('{"source": "/src/lorelog", "type": "local"}')
 
-    assert host_status(host, where, HostCaptureStats()).installed == "native"
+    assert host_status(host, where).installed == "native"

@@ -8,7 +8,8 @@ from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog.core.session import turn_memory_id
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
-from lorelog.services.sessions.capture import Backfill, session_status
+from lorelog.services.sessions.capture import Backfill
+from lorelog.services.sessions.capture_db import session_status
 
 
 def corrected(world: CaptureHome, words: str = "use pnpm") -> ClaudeTalk:

@@ -374,3 +374,18 @@ def test_recalled_text_is_labelled(home: Path, project: Path, memory: Lorelog) -
         {"text": "zebra", "id": "1", "source": "j.md", "date": "2026-03-05", "origin": "repository"}, 400
     )
     assert line == '- 2026-03-05 j.md (id 1), came with the repository, quoted: "zebra"'
+
+
+def test_a_session_that_came_with_the_repository_begins_in_an_older_journal(home: Path, project: Path) -> None:
+    """Of a repository's journals only the newest sessions are shown, each with its first request, also from a day before."""
+    for number in range(6):
+        text = f"- User asked: now go on with part {number} of it\n- Files: part{number}.py"
+        plant(project, text, id_=f"b{number}", more=f"type:turn session:s{number}")
+    for number, day in ((9, "2026-03-04"), (4, "2026-03-03")):
+        text = f"- User asked: begin with the plan of part {number}\n- Outcome: begun"
+        plant(project, text, id_=f"a{number}", day=day, more=f"type:turn session:s{number}")
+
+    shown = start(home, project)[1:]
+
+    assert len(shown) == 6
+    assert "asked: begin with the plan of part 4; outcome: begun; files: part4.py" in shown[1]

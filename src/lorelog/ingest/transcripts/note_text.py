@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from lorelog.language.sentences import SENTENCE_END, split_sentences
+from lorelog.language.analyser import sentence_end, split_sentences
 from lorelog.light.delivery_files import shorten_line
 
 _ESCAPE = re.compile(
@@ -246,7 +246,7 @@ def strip_next_steps(text: str) -> str:
             continue
         if is_block_line(last):
             break
-        sentences = SENTENCE_END.split(last.strip())
+        sentences = sentence_end().split(last.strip())
         kept = list(sentences)
         while kept and is_next_step(kept[-1]):
             kept.pop()

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from lorelog.core.session import UserStatement
-from lorelog.language.sentences import SENTENCE_END
+from lorelog.language.analyser import sentence_end
 
 MAX_PROMPT_CHARS = 700
 """A longer prompt describes a task."""
@@ -94,7 +94,7 @@ def last_question(text: str) -> str:
         return asked
     # Half a secret would not be recognised, so the cut is not within a sentence.
     _, newline, rest = asked[-MAX_ASKED_CHARS:].partition("\n")
-    return rest.strip() if newline else " ".join(SENTENCE_END.split(asked[-MAX_ASKED_CHARS:])[1:])
+    return rest.strip() if newline else " ".join(sentence_end().split(asked[-MAX_ASKED_CHARS:])[1:])
 
 
 def format_statement(statement: UserStatement, clean: RedactText = str) -> str:

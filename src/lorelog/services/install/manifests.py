@@ -29,7 +29,7 @@ def resolve_command(environment: Mapping[str, str]) -> str:
     A program in a virtual environment is named by its path: the host may be started where the environment is not active.
     """
     on_path = shutil.which(COMMAND, path=environment.get("PATH", os.defpath))
-    program = _find_program()
+    program = _find_program(environment)
     if program is None:
         return COMMAND
     if on_path is None or os.path.realpath(on_path) != os.path.realpath(program):
@@ -38,8 +38,10 @@ def resolve_command(environment: Mapping[str, str]) -> str:
     return str(program) if in_venv else COMMAND
 
 
-def _find_program() -> Path | None:
-    started = Path(sys.argv[0])
+def _find_program(environment: Mapping[str, str]) -> Path | None:
+    """Return the program that runs; in the daemon, the one that asked: clients name it as shells do."""
+    named = (Path(sys.argv[0]), Path(environment.get("_", "")))
+    started = next((path for path in named if path.name == COMMAND), named[0])
     beside = Path(sys.executable).parent / COMMAND
     candidates = [started.absolute()] if started.name == COMMAND else []
     return next(

@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import HostCaptures
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.services.install import config_edit
@@ -47,15 +49,8 @@ from lorelog.services.install.plan import (
 MAX_SILENCE_S = 3600.0
 """A conversation that is newer than the last event by more than this was not captured."""
 _VERSION_TIMEOUT_S = 2.0
+_NO_CAPTURES = HostCaptures("", "", "", "", 0, 0, 0)
 _CAMEL_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-
-class HostCaptureStats(Struct, frozen=True):
-    """Capture times of a host in seconds since 1970, 0 for never."""
-
-    last_event: float = 0.0
-    last_capture: float = 0.0
-    today: int = 0
 
 
 class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
@@ -78,12 +73,13 @@ class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
 
 
 def host_status(
-    host: str, context: InstallContext, captures: HostCaptureStats, *, versions: bool = False
+    host: str, context: InstallContext, captures: HostCaptures = _NO_CAPTURES, *, versions: bool = False
 ) -> HostStatus:
     installed, warnings = _install_state(host, context)
     newest = newest_session(host, context)
     if installed != "missing":
-        last_seen = max(captures.last_event, captures.last_capture, read_receipt(context.home, host).at)
+        seen = map(datetime.fromisoformat, filter(None, (captures.last_event, captures.last_capture)))
+        last_seen = max(read_receipt(context.home, host).at, *(when.timestamp() for when in seen), 0.0)
         if last_seen and newest > last_seen + MAX_SILENCE_S:
             used = f"{HOST_TITLES[host]} was used {(newest - last_seen) / 3600:,.0f} h after the last event that reached us"
             repair = f"approve the hooks, then run: lorelog backfill {host}"
@@ -96,8 +92,8 @@ def host_status(
         version=_host_version(host, context) if versions else "",
         installed=installed,
         approve=tuple(approve),
-        last_event=_format_time(captures.last_event),
-        last_capture=_format_time(captures.last_capture),
+        last_event=captures.last_event,
+        last_capture=captures.last_capture,
         today=captures.today,
         newest_session=_format_time(newest),
         warnings=tuple(warnings),

@@ -15,7 +15,6 @@ from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError
 from lorelog.core.paths import is_below
 from lorelog.hosts import host_data_folder
-from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.places.workspace import apply_scope_file, find_project, find_scope_file
 
@@ -63,6 +62,8 @@ class TranscriptAccess:
 
 def _find_conversation_project(path: str, session: str) -> str:
     """Return the project of a conversation; empty if that is unknown."""
+    from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
+
     try:
         directory = read_conversation_head(open_conversation(path, session)).directory
         if not directory or not directory.startswith("/"):

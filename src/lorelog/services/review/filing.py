@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -30,11 +30,13 @@ from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
 from lorelog.light.delivery_files import AT_REJECTION, FILED_BY, text_key
 from lorelog.services.guards.replay import quote_words
-from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.review.judge import LASTING_LABELS, Verdict
 from lorelog.services.review.statements import Statement
 from lorelog.services.standing.rules import StandingRule
+
+if TYPE_CHECKING:
+    from lorelog.services.memories.lifecycle import AddMemories
 
 FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
 """What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -20,9 +21,8 @@ from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.shell_command import with_verb
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, guard_from_draft
-from lorelog.services.guards.replay import PastCall, ReplaySources, quote_words, replay
+from lorelog.services.guards.replay import PastCall, quote_words, replay
 from lorelog.services.llm.receipts import OUTCOME_DONE, OUTCOME_STARTED, CallUsage, Receipts
-from lorelog.services.memories.lifecycle import AddMemories
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import (
     FILED,
@@ -39,7 +39,10 @@ from lorelog.services.review.judge import BATCH, PURPOSE_REVIEW, STEERING_LABELS
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories
-from lorelog.services.traces.remedies import command_shape
+
+if TYPE_CHECKING:
+    from lorelog.services.guards.past_calls import ReplaySources
+    from lorelog.services.memories.lifecycle import AddMemories
 
 _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
 
@@ -115,13 +118,12 @@ class Reviewer:
         self,
         workspace: Workspace,
         source: StatementSource,
-        calls: ReplaySources,
-        add: AddMemories,
-        list_at_start: Callable[[str], None],
+        calls: Callable[[], ReplaySources],
+        writers: Callable[[], tuple[AddMemories, Callable[[str], None]]],
     ) -> None:
+        """`writers` returns what adds memories, and what lists one at the start of sessions."""
         self.log = ReviewLog(workspace.tenant_folder)
-        self._workspace, self._source, self._calls = workspace, source, calls
-        self._add, self._list_at_start = add, list_at_start
+        self._workspace, self._source, self._calls, self._writers = workspace, source, calls, writers
 
     def statements(
         self, projects: tuple[str, ...] | None, limit: int, only: Container[str] | None = None, *, unasked: bool = False
@@ -239,13 +241,14 @@ class Reviewer:
     def filing(self, judge: str) -> Filing:
         """Return what files the verdicts of a model, or of a person; `note_waiting` is called after the last ones."""
         filed = self.log.by_memory()
+        add, list_at_start = self._writers()
         return Filing(
             judge=judge,
             log=self.log,
-            add=self._add,
+            add=add,
             replay=self._replay,
             is_persons=lambda memory: memory not in filed or filed[memory].judge == PERSON,
-            list_at_start=self._list_at_start,
+            list_at_start=list_at_start,
         )
 
     def note_waiting(self) -> None:
@@ -257,7 +260,7 @@ class Reviewer:
 
     @cached_property
     def _past_calls(self) -> list[PastCall]:
-        return self._calls.calls()[0]
+        return self._calls().calls()[0]
 
     def _replay(self, entry: ReviewEntry) -> PastCalls:
         """Compare a rule with the past calls that its cues name, or else with those like the call at whose rejection it was said."""
@@ -265,6 +268,8 @@ class Reviewer:
         sessions: set[str] = set()
         cues = [cue for cue in read_cues(entry.cues) if cue.kind in _REPLAYED_KINDS]
         rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
+        from lorelog.services.traces.remedies import command_shape
+
         words = entry.quotes
         said = {command_shape(call.command) for call in rejected if quote_words(call.statement) in words}
         shapes = (" ".join([*with_verb(shape.split()), "*"]) for shape in said - {""})

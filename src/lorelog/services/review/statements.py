@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,14 +19,13 @@ from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import turn_memory_id
-from lorelog.ingest.transcripts.conversation import open_conversation
-from lorelog.ingest.transcripts.note_text import shorten_middle
-from lorelog.ingest.transcripts.turn_note import strip_injected_context, turn_redactor
-from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.services.memories.transcript_access import TranscriptAccess
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.standing.memories import read_words
 from lorelog.services.standing.ownership import Ownership, memory_body
+
+if TYPE_CHECKING:
+    from lorelog.ingest.transcripts.turns import ParsedTurn
 
 PROMPT, REJECTION, ANSWER = "prompt", "rejection", "answer"
 MAX_ENTRIES = 20_000
@@ -115,6 +115,9 @@ class StatementSource(Struct, frozen=True, kw_only=True):
         """Return the words of a conversation, what was before them, and its host, by the ids of their entries."""
         if not path:
             return {}
+        from lorelog.ingest.transcripts.conversation import open_conversation  # a count of statements reads none
+        from lorelog.ingest.transcripts.turns import TranscriptStats
+
         try:
             conversation = open_conversation(path, session)
             turns = [turn for turn in conversation.turns(TranscriptStats()) if not turn.turn.sidechain]
@@ -125,6 +128,8 @@ class StatementSource(Struct, frozen=True, kw_only=True):
     def _words_of_turns(
         self, turns: Sequence[ParsedTurn], host: str, session: str
     ) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        from lorelog.ingest.transcripts.turn_note import strip_injected_context, turn_redactor
+
         secrets: dict[str, str] = {}
         for turn in turns:
             clean = turn_redactor(turn.digest, self.redact, secrets)
@@ -146,6 +151,8 @@ def _words_of_entry(stored: StoredChunk) -> tuple[str, str]:
 
 
 def _make_statement(stored: StoredChunk, anchor: Anchor, text: str, before: str, host: str) -> Statement:
+    from lorelog.ingest.transcripts.note_text import shorten_middle
+
     return Statement(
         id=anchor.memory,
         channel=_CHANNELS[stored.chunk.type],

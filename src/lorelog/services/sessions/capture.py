@@ -17,7 +17,6 @@ the project starts. Hours, because a turn may wait that long for a tool.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta, timezone
@@ -33,15 +32,7 @@ from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError,
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Progress, Store
-from lorelog.core.session import (
-    CapturedTurn,
-    CaptureReply,
-    HookEvent,
-    HostCaptures,
-    SessionStatus,
-    TurnSummarizer,
-    turn_memory_id,
-)
+from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, TurnSummarizer, turn_memory_id
 from lorelog.ingest.redaction.redact import RedactText, known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import (
     TAILS,
@@ -56,9 +47,8 @@ from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import prompted_memories
-from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, PauseNotes, count_waiting
+from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, PauseNotes
 from lorelog.services.indexing.run import IndexJob, index_written
-from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
     AnchorFields,
     OwnEntries,
@@ -77,6 +67,7 @@ from lorelog.services.sessions.capture_db import (
     DONE,
     EMPTY,
     FORGOTTEN,
+    OPEN_TURN_S,
     STATEMENT_TEXTS,
     WRITING,
     CaptureDatabase,
@@ -87,7 +78,6 @@ from lorelog.services.sessions.capture_db import (
 )
 from lorelog.services.sessions.due_turns import (
     END_MOMENTS,
-    OPEN_TURN_S,
     capture_stragglers,
     note_open_session,
     select_finished,
@@ -115,7 +105,6 @@ _RETRY_MOMENTS = frozenset({"turn-end", "turn-failed", "session-end"})
 _FORKING_HOSTS = frozenset({"codex", "opencode"})
 """Hosts whose forks repeat turns with new ids but the original times."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
-_FAILURE_SHOWN_S = 7 * 86_400.0
 _MAX_BRANCH_CALLS = 300
 """Calls of a branch among which its last test run is looked for."""
 
@@ -597,28 +586,3 @@ def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext
         context.roots.remember([root])
     context.refresh()
     return notes
-
-
-def session_status(workspace: Workspace) -> SessionStatus:
-    """Return the status of a tenant's captures and of the spool. Creates no file."""
-    hosts: tuple[HostCaptures, ...] = ()
-    sessions: dict[str, str] = {}
-    if (workspace.tenant_folder / "captures.db").exists():
-        midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-        with open_captures(workspace.tenant_folder) as captures:
-            hosts = captures.status(midnight.timestamp())
-            recent = captures.recent_sessions(workspace.project.id, time.time() - OPEN_TURN_S)
-            sessions = {session: PauseNotes(str(workspace.home), session).state for session in recent}
-    waiting, oldest_s = count_waiting(str(workspace.home))
-    # An old fault must not be reported for ever. The time of its reason is that of the failure, the event's own is older.
-    earliest, failed = time.time() - _FAILURE_SHOWN_S, 0
-    for reason in (workspace.home / "spool" / "failed").glob("*.why"):
-        with suppress(OSError):
-            failed += reason.stat().st_mtime >= earliest
-    spent = Receipts.of_tenant(workspace.tenant_folder).spent_today()
-    from lorelog.services.standing.rules import read_standing_rules
-
-    standing = read_standing_rules(workspace)
-    rules, decisions = ([rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions))
-    counts = (len(rules), len(decisions), sum(rule.edited for rule in (*rules, *decisions)))
-    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts, sessions)

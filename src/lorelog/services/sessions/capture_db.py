@@ -10,9 +10,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import Struct
@@ -20,10 +20,16 @@ from msgspec.structs import astuple, replace
 
 from lorelog.core.errors import StoreBusy
 from lorelog.core.processes import FileLock
-from lorelog.core.session import HostCaptures
+from lorelog.core.session import HostCaptures, SessionStatus
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
+from lorelog.light.spool import PauseNotes, count_waiting
+from lorelog.services.llm.receipts import Receipts
+from lorelog.services.places.workspace import Workspace
 
 CAPTURES_VERSION = 1
+OPEN_TURN_S = 24 * 3600.0
+"""Age after which a turn without an end counts as abandoned."""
+_FAILURE_SHOWN_S = 7 * 86_400.0
 _LOCK_S = 60.0
 _SIMULTANEOUS_S = 5.0
 """A host may report the start of a session and its first prompt at the same time, in either order."""
@@ -227,6 +233,8 @@ def open_captures(folder: Path) -> AbstractContextManager[CaptureDatabase]:
 @contextmanager
 def read_captures(folder: Path) -> Iterator[CaptureDatabase]:
     """Open the captures for reading; a temporary empty database if there are none."""
+    from tempfile import TemporaryDirectory
+
     exists = (folder / "captures.db").exists()
     with (
         TemporaryDirectory(prefix="lorelog-") as temporary,
@@ -237,3 +245,28 @@ def read_captures(folder: Path) -> Iterator[CaptureDatabase]:
 
 def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
+
+
+def session_status(workspace: Workspace) -> SessionStatus:
+    """Return the status of a tenant's captures and of the spool. Creates no file."""
+    hosts: tuple[HostCaptures, ...] = ()
+    sessions: dict[str, str] = {}
+    if (workspace.tenant_folder / "captures.db").exists():
+        midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        with open_captures(workspace.tenant_folder) as captures:
+            hosts = captures.status(midnight.timestamp())
+            recent = captures.recent_sessions(workspace.project.id, time.time() - OPEN_TURN_S)
+            sessions = {session: PauseNotes(str(workspace.home), session).state for session in recent}
+    waiting, oldest_s = count_waiting(str(workspace.home))
+    # An old fault must not be reported for ever. The time of its reason is that of the failure, the event's own is older.
+    earliest, failed = time.time() - _FAILURE_SHOWN_S, 0
+    for reason in (workspace.home / "spool" / "failed").glob("*.why"):
+        with suppress(OSError):
+            failed += reason.stat().st_mtime >= earliest
+    spent = Receipts.of_tenant(workspace.tenant_folder).spent_today()
+    from lorelog.services.standing.rules import read_standing_rules
+
+    standing = read_standing_rules(workspace)
+    rules, decisions = ([rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions))
+    counts = (len(rules), len(decisions), sum(rule.edited for rule in (*rules, *decisions)))
+    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts, sessions)

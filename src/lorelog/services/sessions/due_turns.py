@@ -19,8 +19,6 @@ from lorelog.services.sessions.capture_db import CaptureDatabase
 END_MOMENTS = frozenset({"turn-end", "turn-failed"})
 _LATE_HOSTS = frozenset({"copilot"})
 """Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
-OPEN_TURN_S = 24 * 3600.0
-"""Age after which a turn without an end counts as abandoned."""
 SILENCE = timedelta(hours=2)
 """A session without an event for this long has ended."""
 

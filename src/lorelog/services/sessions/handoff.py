@@ -12,22 +12,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import HookEvent
-from lorelog.ingest.redaction.redact import RedactText
-from lorelog.ingest.transcripts import turn_note
-from lorelog.ingest.transcripts.actions import REJECTED
-from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
 from lorelog.light.session_start import RecentJournals, parse_note
 from lorelog.light.shell_command import command_variants, is_test_run, split_command
 from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import StandingRule, StandingRules
-from lorelog.services.traces.tables import TracedCall, command_key
+
+if TYPE_CHECKING:
+    from lorelog.ingest.redaction.redact import RedactText
+    from lorelog.ingest.transcripts.turns import ParsedTurn
+    from lorelog.services.traces.tables import TracedCall
 
 _MAX_FILES, _MAX_RULES, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15
@@ -206,6 +207,9 @@ def write_open_ends(file: Path, event: HookEvent, calls: Iterable[TracedCall]) -
 
     `calls` are those of the branch, newest first. Other runs may have passed since a failed one, so only the last counts.
     """
+    from lorelog.ingest.transcripts import turn_note
+    from lorelog.ingest.transcripts.actions import REJECTED
+
     ran = [call for call in calls if call.error != REJECTED and turn_note.is_notable_command(call.command)]
     tests = [call for call in ran if _runs_tests(call.command)]
     failed = [call for call in (*tests[:1], *ran[:1]) if call.failed][:1]
@@ -237,6 +241,10 @@ def render_card(turns: Sequence[ParsedTurn], rules: Iterable[StandingRule], clea
 
 def _state_lines(turns: Sequence[ParsedTurn], clean: RedactText, directory: str) -> list[tuple[str, str]]:
     """Return the lines of a session's state: its task, the files that are not tested, the last commands, and named values."""
+    from lorelog.ingest.transcripts import turn_note
+    from lorelog.ingest.transcripts.actions import REJECTED
+    from lorelog.services.traces.tables import command_key
+
     asked = [
         line
         for turn in turns

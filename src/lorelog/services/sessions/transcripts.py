@@ -56,7 +56,7 @@ from lorelog.ingest.transcripts.turns import (
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import expand
 from lorelog.services.memories.transcript_access import TranscriptAccess
-from lorelog.services.sessions.due_turns import OPEN_TURN_S
+from lorelog.services.sessions.capture_db import OPEN_TURN_S
 
 _OPENCLAW = "openclaw-session"
 _DATABASE = Path("agent") / "openclaw-agent.sqlite"

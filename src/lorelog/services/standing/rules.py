@@ -44,7 +44,6 @@ from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.shell_command import with_verb, word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import CueKind, read_cues
-from lorelog.services.cues.derive import derive_cues, find_choices
 from lorelog.services.guards.guard_log import (
     MAX_MESSAGE_CHARS,
     Guard,
@@ -318,6 +317,8 @@ def _checks_of(rule: StandingRule) -> Iterator[_Check]:
     Of a line, only what stands in code is read, by sentence, and only if it says what to use or not to use: most lines describe. A
     sentence of a line forbids if it says nothing else: no place, no purpose.
     """
+    from lorelog.services.cues.derive import derive_cues, find_choices
+
     if rule.type == LINE:
         found: list[_Check] = []
         for sentence in rule.text.split(". "):

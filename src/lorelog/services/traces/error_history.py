@@ -58,6 +58,8 @@ class ErrorHistorySources(Struct, frozen=True):
     """Searches memories and records."""
     get: Callable[[str], StoredChunk | None]
     """Returns a memory by its id."""
+    clean: Callable[[str], str]
+    """Removes secrets."""
     projects: tuple[str, ...] | None = None
 
 
@@ -117,16 +119,14 @@ class ErrorHint(Struct, frozen=True, kw_only=True):
     memory: StoredChunk | None
 
 
-def find_error_hints(
-    text: str, sources: ErrorHistorySources, clean: Callable[[str], str], session: str
-) -> list[ErrorHint]:
+def find_error_hints(text: str, sources: ErrorHistorySources, session: str) -> list[ErrorHint]:
     """Return hints about the same error in other sessions, best first; without any search, for a caller in a hurry.
 
     A similar error is not enough, nor one without a stack: "No such file" occurs everywhere, and the summary of a linter says nothing of the rule.
     Files that were changed before the command passed count only if the error names them, and if that was so in most of the sessions;
     without one there is no hint.
     """
-    trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
+    trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), sources.clean).trace
     if not trace.frames:
         return []
     seen = [error for error in _find_known_errors(trace, sources) if error.match != MATCH_SIMILAR]
@@ -142,10 +142,10 @@ def find_error_hints(
     ][:_MAX_HINTS]
 
 
-def explain_error(text: str, sources: ErrorHistorySources, clean: Callable[[str], str]) -> ErrorHistory:
+def explain_error(text: str, sources: ErrorHistorySources) -> ErrorHistory:
     """Return the history of the error in a text: of the last one with a stack, else of the first."""
     # Redact as when errors are recorded, or the same error would have another signature because of its secrets.
-    trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
+    trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), sources.clean).trace
     seen = _find_known_errors(trace, sources)
     occurrences = _find_occurrences(seen, sources)
     turns = _find_related_turns(occurrences, sources)

@@ -11,14 +11,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.surfaces.cli.commands import (
-    COMMANDS,
-    GLOBAL_OPTIONS,
-    find_function,
-    load_module,
-    read_derived,
-    unknown_command,
-)
+from lorelog.surfaces.cli.commands import COMMANDS, GLOBAL_OPTIONS, find_function, read_derived, unknown_command
 
 # A warm search takes the time Python takes to start, and importing `typing` would be a tenth of that.
 TYPE_CHECKING = False
@@ -98,11 +91,7 @@ def _with_command(args: Any, name: str, derived: dict[str, Any]) -> Any:
 
 def run_command(args: Any) -> int:
     name = args.command_words.partition(" ")[0]
-    run = (
-        find_function(args.command_words, "run")
-        or find_function(name, "run")
-        or getattr(load_module(name), "run", None)
-    )
+    run = find_function(args.command_words, "run") or find_function(name, "run")
     if run:
         status: int = run(args)
         return status

@@ -63,11 +63,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("moment", metavar="MOMENT", help=f"the event: {', '.join((*MOMENTS, *TOOL_MOMENTS))}")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the hook from parsed arguments."""
-    return run_hook([args.host, args.moment])
-
-
 def run_and_exit(words: Sequence[str]) -> NoReturn:
     """Run the hook as a process of its own, and exit before the deadline."""
     import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enums of its numbers, which takes 8 ms
@@ -96,7 +91,6 @@ def _deadline_s() -> float:
 
 
 def run_hook(words: Sequence[str]) -> int:
-    """Run the hook in this process and return 0."""
     _write_answer(_answer_or_empty(words))
     return 0
 

@@ -19,6 +19,7 @@ from lorelog.core.caller import detect_agent, hook_environment
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError, plural
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
+from lorelog.core.session import HostCaptures
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import DaemonAddress, find_address, read_lock_holder
 from lorelog.services.install import plan
@@ -335,9 +336,6 @@ def run_hosts_status(args: argparse.Namespace) -> int:
         print_table(rows)
         if not args.host and all(status.installed == "missing" for status in statuses):
             print_note("lorelog is not installed in any of them: lorelog hosts install")
-        shown = {status.title for status in statuses}
-        if not args.host and (absent := [title for title in HOST_TITLES.values() if title not in shown]):
-            print_note(f"not found on this machine: {', '.join(absent)}")
         for status in statuses:
             for text in status.approve:
                 print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
@@ -380,7 +378,7 @@ def run_pause(args: argparse.Namespace) -> int:
 
 def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list[HostStatus], dict[str, Any]]:
     """Return the status of each host, and the counts of the spool."""
-    stats: dict[str, install_status.HostCaptureStats] = {}
+    captures: dict[str, tuple[HostCaptures]] = {}
     spool: dict[str, Any] = {"waiting": 0, "oldest_s": 0.0, "failed": 0}
     try:
         reply = call_operation(args, "session.status", {})
@@ -388,20 +386,9 @@ def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list
         print_note(f"cannot read the capture statistics: {error.message}")
     else:
         spool = {name: reply[name] for name in spool}
-        for fields in reply["hosts"]:
-            event, capture = (
-                datetime.fromisoformat(fields[name]).timestamp() if fields[name] else 0.0
-                for name in ("last_event", "last_capture")
-            )
-            stats[fields["host"]] = install_status.HostCaptureStats(event, capture, fields["today"])
-    return host_statuses(hosts, stats, versions=getattr(args, "versions", False)), spool
-
-
-def host_statuses(
-    hosts: Sequence[str], stats: dict[str, install_status.HostCaptureStats], *, versions: bool = False
-) -> list[HostStatus]:
-    context, unknown = install_context(), install_status.HostCaptureStats()
-    return [install_status.host_status(host, context, stats.get(host, unknown), versions=versions) for host in hosts]
+        captures = {fields["host"]: (HostCaptures(**fields),) for fields in reply["hosts"]}
+    context, versions, find = install_context(), getattr(args, "versions", False), install_status.host_status
+    return [find(host, context, *captures.get(host, ()), versions=versions) for host in hosts], spool
 
 
 def install_context(args: argparse.Namespace | None = None) -> plan.InstallContext:

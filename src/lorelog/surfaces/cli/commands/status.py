@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from time import strftime
+
 from lorelog.core.errors import DaemonError, LorelogError, UsageError, plural
 from lorelog.light.daemon_connection import find_address, is_listening
-from lorelog.surfaces.cli.client import call_operation, print_note, print_reply, print_table
+from lorelog.surfaces.cli.client import OperationClient, call_operation, print_note, print_reply, print_table
 from lorelog.surfaces.text import hang, known_width, one_line, printable, short_path, stylize
 
 TYPE_CHECKING = False
@@ -76,7 +78,6 @@ def _read_day(args: argparse.Namespace) -> Json:
     """Return what was shown today and what waits, from the files of hooks: no operation is called."""
     import os
     from pathlib import Path
-    from time import strftime
 
     from lorelog.light.delivery_files import DeliveryFiles, read_start
     from lorelog.services.usage.history import DeliveryFilter, list_deliveries
@@ -99,9 +100,11 @@ def _show_day(day: Json, args: argparse.Namespace) -> None:
 def _collect(args: argparse.Namespace) -> dict[str, Any]:
     """Return all parts of the screen. A part that cannot be told is null, and the reason is a problem."""
     problems: list[dict[str, str]] = []
+    clients: list[OperationClient] = []
 
     def call(operation: str, **request: Any) -> Any:
-        return call_operation(args, operation, request)
+        clients[:] = clients or [OperationClient(args.warm, shared=True)]
+        return call_operation(args, operation, request, client=clients[0])
 
     def part(name: str, read: Callable[..., Any]) -> Any:
         try:
@@ -118,7 +121,8 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
         "daemon": part("daemon", _read_daemon),
         "hosts": part("hosts", _read_hosts),
         "captured": part("captures", _read_captured),
-        "inbox": part("inbox", lambda call: call("review.list", limit=1)["total_count"]),
+        # Of a kind whose items need no conversation.
+        "inbox": part("inbox", lambda call: sum(call("review.list", kind="rest", limit=1)["counts"].values())),
         "delivered": part("deliveries", _read_delivered),
         "cost": part("cost", _read_cost),
     }
@@ -130,6 +134,8 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
     for check in part("health", lambda call: call("memory.health", duplicates=0)["checks"]) or ():
         if not check["ok"] or check["hint"]:
             problems.append({name: check[name] for name in ("name", "message", "hint")})
+    for client in clients:
+        client.close()
     return {**parts, "problems": problems}
 
 
@@ -140,17 +146,14 @@ def _read_daemon(_: object) -> Json:
     return {name: status.get(name) for name in _DAEMON_FIELDS}
 
 
-def _read_hosts(_: object) -> list[Json]:
-    from lorelog.hosts import HOSTS
-    from lorelog.surfaces.cli.commands.hosts import host_statuses
-
+def _read_hosts(call: Callable[..., Any]) -> list[Json]:
     return [
         {
-            **{name: getattr(status, name) for name in ("host", "title", "found", "installed")},
-            "to_do": list(status.approve),
-            "problem": status.warnings[0] if status.installed == "stale" and status.warnings else "",
+            **{name: host[name] for name in ("host", "title", "found", "installed")},
+            "to_do": host["approve"],
+            "problem": host["warnings"][0] if host["installed"] == "stale" and host["warnings"] else "",
         }
-        for status in host_statuses(HOSTS, {})
+        for host in call("session.hosts")["hosts"]
     ]
 
 
@@ -172,11 +175,9 @@ def _read_delivered(call: Callable[..., Any]) -> dict[str, int]:
 
 
 def _read_cost(call: Callable[..., Any]) -> Json:
-    from datetime import date
-
-    today = date.today()
-    reply = call("memory.cost", since=today.replace(day=1).isoformat(), by=["day"])
-    of_today: Json = next((line for line in reply["lines"] if line["day"] == today.isoformat()), {})
+    today = strftime("%Y-%m-%d")
+    reply = call("memory.cost", since=f"{today[:8]}01", by=["day"])
+    of_today: Json = next((line for line in reply["lines"] if line["day"] == today), {})
     names = ("calls", "tokens_in", "tokens_out")
     sums = [{name: line.get(name, 0) for name in names} for line in (of_today, reply["total"])]
     return {"today": sums[0], "month": sums[1], "limits": reply["today"]}
