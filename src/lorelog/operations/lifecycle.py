@@ -26,7 +26,6 @@ from lorelog.core.memory import (
 from lorelog.core.query import Filters
 from lorelog.core.serializable import Serializable
 from lorelog.engine import Engine
-from lorelog.ingest.redaction.redact import redact
 from lorelog.operations.memory import (
     TEXT_HELP,
     CueTexts,

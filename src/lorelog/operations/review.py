@@ -24,7 +24,6 @@ from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.ingest.redaction.redact import redact
 from lorelog.light.delivery_files import DeliveryFiles, text_key
 from lorelog.operations.guard import RESTING, GuardEnableRequest, enable_guard, guard_items, refuse_guard, resting_items
 from lorelog.operations.operation import Operation, OperationFamily, OperationReply, RequestContext, ShellCommand
