@@ -171,6 +171,7 @@ def _ask_in_turn(homes: dict[int, WarmHome], seen: dict[int, Seen], rounds: int)
         for number, query in enumerate(asked):
             for size, home in homes.items():
                 if number == 1:
+                    home.settle()  # work that the first question began: reading what recent memories mention, once in a daemon's life
                     before[size] = home.cpu_s()
                 arguments = {"query": f"{query} {name}", **given} if op == "memory.search" else given
                 took = home.timed(op, **arguments)

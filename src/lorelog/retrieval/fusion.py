@@ -418,9 +418,12 @@ def rank_single(candidates: Sequence[Candidate], lane: Lane) -> FusedRanking:
     scores = _sort_scores(candidates)
     if lane is Lane.HYBRID:
         raise ValueError(f"{lane} is not a single lane")
-    share = (_LexicalShare if lane is Lane.LEXICAL else _DenseShare)(scores, 1.0, {})
     keys = list(scores.by_key)
-    return FusedRanking(keys, [share.value(key, 0.0) for key in keys], lambda key: (share.part(key, 0.0),))
+    if lane is Lane.LEXICAL:
+        words = _LexicalShare(scores, 1.0, {})
+        return FusedRanking(keys, words.ratios(keys), lambda key: (words.part(key),))
+    vectors = _DenseShare(scores, 1.0, {})
+    return FusedRanking(keys, [vectors.value(key, 0.0) for key in keys], lambda key: (vectors.part(key, 0.0),))
 
 
 class _LexicalShare:
@@ -448,10 +451,7 @@ class _LexicalShare:
         score = self.supported.get(key, 0.0)
         return self.weight * ((score / self._best) ** self._power - self.ratio(key)) if score > 0.0 else 0.0
 
-    def value(self, key: ChunkKey, _: float = 0.0) -> float:
-        return self.weight * self.ratio(key)
-
-    def part(self, key: ChunkKey, _: float = 0.0) -> ScorePart:
+    def part(self, key: ChunkKey) -> ScorePart:
         score = self._scores.by_key.get(key)
         if score is not None:
             note = f"BM25 {score:.2f} of best {self._best:.2f}, weight {self.weight:.2f}"
@@ -459,7 +459,7 @@ class _LexicalShare:
             note = "BM25 was not a finite number and is left out"
         else:
             note = "not among the lexical candidates"
-        return ScorePart(Lane.LEXICAL.value, self.value(key), note)
+        return ScorePart(Lane.LEXICAL.value, self.weight * self.ratio(key), note)
 
 
 class _DenseShare:

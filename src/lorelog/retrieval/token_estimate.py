@@ -59,9 +59,9 @@ _SMALL_ONLY = bytes(byte if byte == ord("a") else ord(" ") for byte in range(256
 def estimate_tokens(text: str) -> int:
     """Return the estimated tokens of a text; rather too many than too few."""
     shape = text.encode("utf-8", "surrogatepass").translate(_CLASSES, _CONTINUATIONS)
-    count = shape.count
+    count, small = shape.count, b" " + shape.translate(_SMALL_ONLY)
     pieces = (
-        len(shape.translate(_SMALL_ONLY).split())
+        small.count(b" a")
         + count(_LONG_WORD)
         + _PIECES_OF_NO_WORD * count(_NO_WORD)
         + (count(b"A") - count(b"AA") - count(b"Aa") + count(b"aA"))

@@ -199,7 +199,8 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
 
 
 def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
-    for place in _locate(text, filterfalse(_is_ordinary, text.split())):
+    words = [word for word in text.split() if not (word.islower() and word.isalpha() and word.isascii())]
+    for place in _locate(text, filterfalse(_is_ordinary, words)):
         for match in _pattern("chain").finditer(text, *place):
             name = _dotted(match[0])
             if _is_name(name) and (match[0].endswith("()") or _looks_like_code(name)):

@@ -96,7 +96,7 @@ class SearchPipeline(Struct, frozen=True):
     def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the origin `repository` on those that came with the repository."""
         ownership, store = self.scope.ownership(), self.scope.store
-        find = cache(lambda: store.chunks_by_id([hit.id for hit in hits]))  # all at once, and only if one is looked up
+        find = cache(lambda: self.searcher.shown or store.chunks_by_id([hit.id for hit in hits]))  # once, if at all
         anchors = [ownership.shown_anchor(hit, hit.id, store, find) for hit in hits]
         return tuple(
             hit if anchor is hit.anchor else replace(hit, anchor=anchor)

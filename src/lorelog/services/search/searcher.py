@@ -94,12 +94,10 @@ class HitBuilder:
         self.notes: list[str] = []
         self.transient_notes: list[str] = []
         """Notes of failures that may not recur, even without a write."""
-        self._store = context.store
-        self._analyser = context.analyser
-        self._deps = context.deps
-        self._question = question
-        self._options = options
-        self._candidates = candidates
+        self.shown: dict[str, StoredChunk] = {}
+        """The chunks of the hits by id, without those of other machines."""
+        self._store, self._analyser, self._deps = context.store, context.analyser, context.deps
+        self._question, self._options, self._candidates = question, options, candidates
         self._reader = CloseReader(question.terms, candidates.rarity, unread_share(question.text))
         self._query_features = QueryFeatures(
             len(question.terms),
@@ -130,6 +128,7 @@ class HitBuilder:
         distinct = self._distinct()
         self._best_scores = sorted(map(self._plain_score, distinct), reverse=True)[:2]
         chosen = self._rank_below_sources(self._rerank(distinct))[: self._options.k]
+        self.shown = {item.stored.id: item.stored for item in chosen if not item.stored.machine}
         # Sort by the displayed scores: they may differ from the ranking's in the last digit.
         hits = sorted((self._hit(ranked) for ranked in chosen), key=lambda hit: -hit.score)
         replaced = ((item.stored.id, self._replaced.get(item.fused.key)) for item in chosen)
@@ -411,6 +410,8 @@ class Searcher:
         self._analyser = analyser
         self._answers = answers or AnswerCache(CacheOptions(answers=False))
         self._context = RankingContext(store, analyser, deps or SearchDeps())
+        self.shown: dict[str, StoredChunk] = {}
+        """What `HitBuilder.shown` was in the last search; empty if the reply was kept."""
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Return the hits for a query, best first."""
@@ -425,7 +426,7 @@ class Searcher:
         # The revision before anything else is read: a later write then invalidates the reply.
         revision = self._revision() if self._answers.is_enabled else ""
         key = AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
-        reply = self._answers.get(key, revision)
+        reply, self.shown = self._answers.get(key, revision), {}
         if reply is None:
             reply = self._search(query, options, revision, key)
         note = f"only the first {MAX_QUERY_CHARS:,} characters of the query were used"
@@ -451,7 +452,7 @@ class Searcher:
             troubles.append(f"{lost} removed: keywords find the texts until 'lorelog index' makes vectors again")
             coverage = left
         builder = HitBuilder(self._context, question, options, candidates)
-        hits = builder.hits()
+        hits, self.shown = builder.hits(), builder.shown
         troubles += builder.transient_notes
         notes += [*troubles, *builder.notes]
         if options.lane is not Lane.DENSE and not terms:
