@@ -23,6 +23,7 @@ MAX_STEPS = 60
 _OPENED_AFTER_GREP = 3
 _LISTED_BYTES = 2_000
 _SUFFIXES = (".py", ".pyx", ".pyi", ".c", ".h", ".cpp", ".js")
+_GLOBS = tuple(f"*{suffix}" for suffix in _SUFFIXES)
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.\w{1,4}\b")
 _SECONDS = 120
 
@@ -63,21 +64,32 @@ class GitTree:
 
     def __init__(self, source: GitSource) -> None:
         self._source = source
+        self._sizes: dict[str, int] = {}
+        self._known: dict[str, set[str]] = {}
 
     def find(self, names: Sequence[str]) -> Mapping[str, Collection[str]]:
-        found: dict[str, set[str]] = defaultdict(set)
-        words = ["git", "-C", str(self._source.folder), "grep", "-o", "-w", "-F", *(f"-e{name}" for name in names)]
-        words += [self._source.commit, "--", *(f"*{suffix}" for suffix in _SUFFIXES)]
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-        for line in done.stdout.splitlines() if names else ():
-            _, path, name = line.split(":", 2)
-            found[name].add(path)
-        return found
+        """Return the paths by name; what was found once is not searched for again."""
+        if new := [name for name in dict.fromkeys(names) if name not in self._known]:
+            self._known |= {name: set() for name in new}
+            for line in self._git(
+                "grep", "-o", "-w", "-F", *(f"-e{name}" for name in new), self._source.commit, "--", *_GLOBS
+            ):
+                _, path, name = line.split(":", 2)
+                self._known[name].add(path)
+        return {name: self._known[name] for name in names}
 
     def size(self, path: str) -> int:
-        words = ["git", "-C", str(self._source.folder), "cat-file", "-s", f"{self._source.commit}:{path}"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        return -1 if done.returncode else int(done.stdout)
+        if not self._sizes:
+            for line in self._git("ls-tree", "-r", "-l", self._source.commit):
+                head, _, name = line.partition("\t")
+                size = head.split()[3]
+                self._sizes[name] = int(size) if size.isdecimal() else -1
+        return self._sizes.get(path, -1)
+
+    def _git(self, *words: str) -> list[str]:
+        command = ["git", "-C", str(self._source.folder), *words]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
+        return done.stdout.splitlines()
 
 
 @dataclass(frozen=True)

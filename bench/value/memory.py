@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from unittest import mock
 import time_machine
 from bench.delivery.hook_calls import Bench, shown_text
 from bench.quality.rivals import CUT, PlainBM25, memsearch
+from msgspec.structs import replace
 
 from lorelog import Lorelog
 from lorelog.core.query import Filters
@@ -28,8 +30,10 @@ from lorelog.light.delivery_log import estimate_tokens
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.surfaces.hook import handle_hook
 
-_CANDIDATES = 60
+_CANDIDATES, _RANKED = 60, 20
 _BUILT = "built.json"
+_QUOTED_CHARS = 35
+"""So many characters of a note are no coincidence."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,12 @@ class Shown:
 
     moment: str
     text: str
+    spent: int = 0
+    """Tokens with what is shown around the text, where that is known."""
 
     @property
     def tokens(self) -> int:
-        return estimate_tokens(self.text) if self.text else 0
+        return self.spent or (estimate_tokens(self.text) if self.text else 0)
 
 
 @dataclass
@@ -84,15 +90,16 @@ class Memory:
         answer = handle_hook(["claude", moment], json.dumps(payload).encode(), os.environ)
         return Shown(moment, shown_text(answer) or str(answer.get("additionalContext") or ""))
 
-    def search(self, query: str, budget: int) -> str:
-        """Return what `lorelog search` answers within a budget of tokens, as an agent reads it."""
+    def search(self, query: str, budget: int) -> Shown:
+        """Return what `lorelog search` answers within a budget of tokens, which pays for places and ids, too."""
         reply = self.api.call("memory.search", {"query": query[:4_000], "token_budget": budget})
-        lines = []
-        for hit in reply["hits"]:
-            packed = hit.get("packed") or {}
-            text = packed.get("text") or hit.get("text") or hit.get("snippet") or ""
-            lines.append(f"- {hit.get('date') or ''} {text}")
-        return "\n".join(lines)
+        texts = (f"- {hit['date']} {hit['packed']['text']}" for hit in reply["hits"])
+        return Shown("search", "\n".join(texts), reply["packing"]["spent"])
+
+    def ranked(self, query: str) -> list[str]:
+        """Return the memories that a search finds, whole, without what is shown around them."""
+        options = replace(self.engine.defaults.search, k=_RANKED, token_budget=0)
+        return [hit.content for hit in self.engine.search(query[:4_000], options).hits]
 
     def recall(self, prompt: str, session: str = "") -> list[str]:
         """Return the memories that the daemon would recall for a prompt, whatever its length."""
@@ -164,6 +171,13 @@ def fit(texts: Sequence[str], budget: int) -> str:
             shown.append(line.encode()[: 4 * room].decode("utf-8", "ignore"))
         break
     return "\n".join(shown)
+
+
+def is_quoted(shown: str, notes: str) -> bool:
+    """Return whether a shown text quotes something of these notes."""
+    plain = " ".join(notes.split())
+    pieces = (" ".join(piece.split()) for piece in re.split(r"…|\"|\n|: ", shown))
+    return any(piece[:_QUOTED_CHARS] in plain for piece in pieces if len(piece) >= _QUOTED_CHARS)
 
 
 @contextmanager

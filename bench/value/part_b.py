@@ -21,14 +21,18 @@ from unittest import mock
 from bench.result import Verdicts, format_table
 from bench.value.intervals import mean, share
 from bench.value.issues import Issue, Project, identifiers, load_projects, names_file
-from bench.value.memory import Memory, estimate_tokens, fit, open_memory
+from bench.value.memory import Memory, Shown, fit, is_quoted, open_memory
 from bench.value.sources import GitSource, SourceMissing, find_source
 
 from lorelog.surfaces.hook import context as hook_context
 
 _MAX_PROMPT_CHARS = 400
 _OURS = ("lorelog prompt", "lorelog session start", "lorelog search")
-_WHAT_IF = ("what if: prompts of any length", "what if: prompts of any length, any hit")
+_WHAT_IF = (
+    "what if: prompts of any length",
+    "what if: prompts of any length, any hit",
+    "what if: our ranking, bare text",
+)
 _GREP_SECONDS = 60
 
 
@@ -80,27 +84,28 @@ class _Trial:
         """Yield what each arm named."""
         editors = self._project.editors(issue)
         for arm, budget, shown in self._shown(issue):
-            named = names_file(shown, issue.gold)
-            stage = "" if named or not editors or arm not in _OURS else self._stage(issue, arm, shown)
-            tokens = estimate_tokens(shown) if shown and arm != "nothing" else 0
+            named = names_file(shown.text, issue.gold)
+            stage = "" if named or not editors or arm not in _OURS else self._stage(issue, arm, shown.text)
+            tokens = shown.tokens if arm != "nothing" else 0
             yield Naming(issue.name, issue.repository, arm, budget, tokens, named, bool(editors), stage)
 
-    def _shown(self, issue: Issue) -> Iterator[tuple[str, int, str]]:
+    def _shown(self, issue: Issue) -> Iterator[tuple[str, int, Shown]]:
         memory, lanes = self._memory, self._memory.lanes
-        yield "nothing", 0, issue.text
+        yield "nothing", 0, Shown("nothing", issue.text)
         for budget in (200, 700):
             if self._code is not None and self._code.has(issue.commit):
-                yield "grep", budget, fit(grep_files(self._code, issue, self._keep), budget)
-            yield "BM25", budget, fit(_bare(lanes.bm25(issue.text)), budget)
-            yield "memsearch", budget, fit(_bare(lanes.memsearch(issue.text)), budget)
+                yield "grep", budget, Shown("grep", fit(grep_files(self._code, issue, self._keep), budget))
+            yield "BM25", budget, Shown("BM25", fit(_bare(lanes.bm25(issue.text)), budget))
+            yield "memsearch", budget, Shown("memsearch", fit(_bare(lanes.memsearch(issue.text)), budget))
             yield "lorelog search", budget, memory.search(issue.text, budget)
+            yield _WHAT_IF[2], budget, Shown("ranked", fit(_bare(memory.ranked(issue.text)), budget))
         session = memory.run_session(issue.name, issue.text)
         for moment, arm, budget in (("session-start", _OURS[1], 600), ("prompt", _OURS[0], 200)):
-            yield arm, budget, "\n".join(part.text for part in session if part.moment == moment)
-        for arm, relevance in zip(_WHAT_IF, ("0.1", "0"), strict=True):
+            yield arm, budget, Shown(moment, "\n".join(part.text for part in session if part.moment == moment))
+        for arm, relevance in zip(_WHAT_IF[:2], ("0.1", "0"), strict=True):
             with _any_length(relevance):
                 shown = memory.run_session(f"{issue.name} {arm}", issue.text, start=0)
-            yield arm, 200, "\n".join(part.text for part in shown)
+            yield arm, 200, Shown(arm, "\n".join(part.text for part in shown))
 
     def _stage(self, issue: Issue, arm: str, shown: str) -> str:
         notes = [self._notes[session.name[:8]] for session in self._project.editors(issue)]
@@ -113,12 +118,8 @@ class _Trial:
                 return "prompt: longer than 400 characters, nothing is searched for"
             if not shown:
                 return "prompt: no rare name of it is in a memory, nothing is searched for"
-        plain = " ".join(shown.split())
-        known = (
-            " ".join(line[2:].split())[:60] for note in notes for line in note.splitlines() if line.startswith("- ")
-        )
-        if any(len(line) == 60 and line in plain for line in known):
-            return "snippet: the right memory is shown, cut before its list of files"
+        if is_quoted(shown, "\n".join(notes)):
+            return "packing: the right memory is shown, cut before its list of files"
         return "search: other memories come first"
 
 

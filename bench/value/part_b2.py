@@ -18,7 +18,7 @@ from statistics import fmean
 from bench.result import Verdicts, format_table
 from bench.value.explorer import GitTree, explore
 from bench.value.intervals import mean, share
-from bench.value.issues import Issue, load_projects
+from bench.value.issues import Issue, identifiers, load_projects
 from bench.value.memory import Memory, fit, open_memory
 from bench.value.sources import SourceMissing, find_source
 
@@ -54,8 +54,10 @@ def run_part(sources: Path, keep: Path) -> list[Exploration]:
         with open_memory(keep, project.repository.replace("/", "+"), project.now, project.write) as memory:
             for issue in issues:
                 tree, has_past = GitTree(code.at(issue.commit)), bool(project.editors(issue))
-                for arm, tell in _arms(memory, issue).items():
-                    walk = explore(tree, issue.text, issue.gold, tell(), asked=int(arm == ARMS[4]))
+                told = {arm: tell() for arm, tell in _arms(memory, issue).items()}
+                tree.find([name for text in (*told.values(), issue.text) for name in identifiers(text)])
+                for arm, text in told.items():
+                    walk = explore(tree, issue.text, issue.gold, text, asked=int(arm == ARMS[4]))
                     known.append(
                         Exploration(issue.name, issue.repository, arm, has_past, walk.steps, walk.bytes, walk.found)
                     )
@@ -71,7 +73,7 @@ def _arms(memory: Memory, issue: Issue) -> dict[str, Callable[[], str]]:
         "lorelog, unasked": lambda: "\n".join(
             _bare(part.text) for part in memory.run_session(f"b2 {issue.name}", issue.text)
         ),
-        "lorelog search, 700": lambda: memory.search(issue.text, 700),
+        "lorelog search, 700": lambda: _bare(memory.search(issue.text, 700).text),
     }
 
 

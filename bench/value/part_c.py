@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.result import Verdicts, format_table
 from bench.value.graded import isolation, passes
 from bench.value.intervals import mean, share
-from bench.value.memory import Memory, Shown, estimate_tokens, fit, open_memory
+from bench.value.memory import Memory, Shown, fit, is_quoted, open_memory
 from bench.value.tasks import Task, TaskSet, load_sets
 from bench.value.transcripts import session_id, write_transcript
 
@@ -29,8 +29,18 @@ _SPLITS = {200: (0, 200), 600: (400, 200), 2_000: (600, 1_400)}
 _MAX_PROMPT_CHARS = 400
 _HITS = {200: "2", 600: "2", 2_000: "8"}
 """Hits of the arm that takes any; the prompt's tokens are shared among them."""
-_KNOWN_CHARS = 40
-ARMS = ("nothing", "file of all facts", "BM25", "memsearch", "lorelog, unasked", "lorelog, any hit", "lorelog, asked")
+_BARE, _END = "what if: our ranking, bare text", "what if: how the best hit's conversation ended, bare text"
+ARMS = (
+    "nothing",
+    "file of all facts",
+    "BM25",
+    "memsearch",
+    "lorelog, unasked",
+    "lorelog, any hit",
+    "lorelog, asked",
+    _BARE,
+    _END,
+)
 _OURS = ("lorelog, unasked", "lorelog, any hit", "lorelog, asked")
 
 
@@ -117,26 +127,35 @@ class _Trial:
         for arm in ARMS:
             for budget in BUDGETS:
                 shown = self._shown(task, arm, budget)
-                is_informed = not task.missing(shown)
+                is_informed = not task.missing(shown.text)
                 solved = self._graded.passes(task, task.informed if is_informed else task.naive)
-                stage = "" if solved or arm not in _OURS else self._stage(task, arm, shown)
+                stage = "" if solved or arm not in _OURS else self._stage(task, arm, shown.text)
                 yield Outcome(
-                    task.name, self._tasks.name, arm, budget, estimate_tokens(shown) if shown else 0, is_informed, solved,
-                    not is_informed and task.is_stale_in(shown), stage,
+                    task.name, self._tasks.name, arm, budget, shown.tokens, is_informed, solved,
+                    not is_informed and task.is_stale_in(shown.text), stage,
                 )  # fmt: skip
 
-    def _shown(self, task: Task, arm: str, budget: int) -> str:
+    def _shown(self, task: Task, arm: str, budget: int) -> Shown:
         lanes = self._memory.lanes
         plain: dict[str, Callable[[], str]] = {
             "nothing": lambda: "",
             "file of all facts": lambda: fit(self._tasks.facts().splitlines(), budget),
             "BM25": lambda: fit(_bare(lanes.bm25(task.prompt)), budget),
             "memsearch": lambda: fit(_bare(lanes.memsearch(task.prompt)), budget),
-            "lorelog, asked": lambda: self._memory.search(task.prompt, budget),
+            _BARE: lambda: fit(_bare(self._memory.ranked(task.prompt)), budget),
+            _END: lambda: fit(_bare(self._ends(self._memory.ranked(task.prompt))), budget),
         }
+        if arm == "lorelog, asked":
+            return self._memory.search(task.prompt, budget)
         if arm in plain:
-            return plain[arm]()
-        return "\n".join(part.text for part in self._hooks(task, arm, budget))
+            return Shown(arm, plain[arm]())
+        return Shown(arm, "\n".join(part.text for part in self._hooks(task, arm, budget)))
+
+    def _ends(self, ranked: Sequence[str]) -> list[str]:
+        """Return the last memory of each ranked one's conversation, before the ranked ones themselves."""
+        sessions = dict.fromkeys(found[1] for text in ranked if (found := re.search(r"session:([\w-]+)", text)))
+        ends = [re.split(r"^(?=### )", self._notes[session], flags=re.MULTILINE)[-1] for session in sessions]
+        return list(dict.fromkeys([*ends[:1], *ranked[:1], *ends[1:], *ranked[1:]]))
 
     def _hooks(self, task: Task, arm: str, budget: int) -> Sequence[Shown]:
         start, prompt = _SPLITS[budget]
@@ -165,10 +184,8 @@ class _Trial:
         notes = "\n".join(self._notes[session_id(name)] for name in task.sessions)
         if missing := task.missing(notes):
             return f"capture: {'all' if len(missing) == len(task.parts) else 'part'} of it is in no note"
-        plain = " ".join(shown.split())
-        lines = [" ".join(line[2:].split())[:_KNOWN_CHARS] for line in notes.splitlines() if line.startswith("- ")]
-        if any(len(line) == _KNOWN_CHARS and line in plain for line in lines):
-            return "budget: the shown text is cut before the end of it"
+        if is_quoted(shown, notes):
+            return "packing: the right conversation is shown, but not all of the decision"
         if arm == "lorelog, asked":
             return "search: other memories come first"
         if len(task.prompt) > _MAX_PROMPT_CHARS:
