@@ -5,7 +5,7 @@ The sessions that public repositories keep on the branch `entire/checkpoints/v1`
 before anything was delivered:
 
 - a failed command whose shape and error two earlier sessions had, and that another command followed which passed: announced if a line that
-  the session was shown before the call has the words of that other command;
+  the session was shown before the call has that other command;
 - a file that an earlier session had read is read again: announced if a line shown before names it, by folder and name.
 
 Arms: lorelog without vectors and without a judge, BM25's three nearest notes with each prompt at the same tokens, and a memory of another
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.delivery.__main__ import Team, _find_failures, _shape
+from bench.delivery.__main__ import Team, _find_failures
 from bench.delivery.timeline import read_team
 from bench.result import Verdicts, format_table
 from bench.value.intervals import mean, share
@@ -140,11 +140,10 @@ def _announcements(team: Team, arm: str, shown: _Shown) -> Iterator[Announcement
         event.call: event.at for session in team.sessions for event in session.events if event.moment == "tool-before"
     }
     for session, call, command, passed in team.failures:
-        words = set(_shape(passed).split()) - set(_shape(command).split())
-        if words:
-            lines = shown.lines(session, times.get(call, ""))
-            said = any(all(word in line for word in words if word.isalpha()) and "passed" in line for line in lines)
-            yield Announcement(team.name, arm, "failure", session, said)
+        failed, remedy = _core(command), _core(passed)
+        if remedy and failed and remedy != failed:
+            lines = (line.replace(failed, "") for line in shown.lines(session, times.get(call, "")))
+            yield Announcement(team.name, arm, "failure", session, any(remedy in line for line in lines))
     read: set[str] = set()
     for one in team.sessions:
         new: set[str] = set()
@@ -157,6 +156,11 @@ def _announcements(team: Team, arm: str, shown: _Shown) -> Iterator[Announcement
                     yield Announcement(team.name, arm, "read again", one.name, said)
                 new.add(path)
         read |= new
+
+
+def _core(command: str) -> str:
+    """Return what a command runs, without what becomes of its output; empty if it is a script."""
+    return "" if "\n" in command else re.split(r"\s*(?:2>&1|&&|[|;>])", command)[0].strip()
 
 
 def _costs(team: Team, arm: str, shown: _Shown) -> Iterator[Cost]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.all import BENCHES
-from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page, repeat_summary
+from bench.page import MARKER, PAGE, SUMMARY, VALUE, find_change, render_page, repeat_summary
 from bench.result import (
     REPOSITORY,
     Figure,
@@ -170,9 +170,9 @@ def test_figures_reach_the_file_that_the_runner_names(tmp_path: Path, monkeypatc
 def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page() -> None:
     """A path that was renamed would never make a result stale."""
     assert [path for bench in BENCHES for path in bench.measures if not (REPOSITORY / path).exists()] == []
-    places = {found["name"] for found in MARKER.finditer((REPOSITORY / PAGE).read_text("utf-8"))}
-    assert {bench.name for bench in BENCHES} | {"state", "targets"} <= places
-    assert set(read_results()) <= places
+    pages = "".join((REPOSITORY / page).read_text("utf-8") for page in (PAGE, VALUE))
+    places = {found["name"] for found in MARKER.finditer(pages)}
+    assert {bench.name for bench in BENCHES} | {"state", "targets", *read_results()} <= places
 
 
 def test_a_slower_command_is_reported() -> None:
