@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -27,12 +28,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", choices=PARTS, required=True)
     parser.add_argument("--sources", type=Path, default=Path(".bench/value/sources"), metavar="DIR")
     parser.add_argument("--keep", type=Path, default=Path(".bench/value/keep"), metavar="DIR")
+    parser.add_argument(
+        "--seconds", type=float, default=3_000, help="ask nothing more after this time, and report what there is"
+    )
     options = parser.parse_args(argv)
+    deadline = time.monotonic() + options.seconds
     options.keep.mkdir(parents=True, exist_ok=True)
     part = import_module(f"bench.value.{PARTS[options.part]}")
     verdicts = Verdicts()
     try:
-        lines = list(part.report(part.run_part(options.sources.resolve(), options.keep.resolve()), verdicts))
+        lines = list(part.report(part.run_part(options.sources.resolve(), options.keep.resolve(), deadline), verdicts))
     except SourceMissing as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

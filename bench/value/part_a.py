@@ -18,6 +18,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,8 +35,6 @@ TEAMS = ("PackmindHub/context-evaluator", "EntityProcess/agentv", "entireio/cli"
 _BRANCH = "entire/checkpoints/v1"
 _ARMS = ("lorelog", "BM25", "placebo")
 _BM25_TOKENS = 700
-_SECONDS = 1_500
-"""Most seconds that a replay may take; it counts what was replayed until then."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Cost:
     """Lines shown before calls that passed."""
 
 
-def run_part(sources: Path, keep: Path) -> tuple[list[Announcement], list[Cost]]:
+def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Announcement], list[Cost]]:
     """Replay the teams whose repositories are there, under every arm; kept deliveries are not made again."""
     folders = []
     for name in TEAMS:
@@ -79,8 +78,8 @@ def run_part(sources: Path, keep: Path) -> tuple[list[Announcement], list[Cost]]
             file = keep / f"{arm}.{folder.name}.jsonl"
             if arm == "placebo" and not others:
                 continue
-            if not file.exists():
-                _replay(folder, arm, file, others)
+            if not file.exists() and time.monotonic() < deadline:
+                _replay(folder, arm, file, others, deadline - time.monotonic())
             if file.exists():
                 found = _Shown(file)
                 announcements += _announcements(team, arm, found)
@@ -114,8 +113,17 @@ def _extract(source: GitSource, folder: Path) -> Path:
     return folder
 
 
-def _replay(folder: Path, arm: str, file: Path, others: Sequence[Path]) -> None:
-    words = [sys.executable, "-m", "bench.delivery.replay", str(folder), "--out", str(file), "--seconds", str(_SECONDS)]
+def _replay(folder: Path, arm: str, file: Path, others: Sequence[Path], seconds: float) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "bench.delivery.replay",
+        str(folder),
+        "--out",
+        str(file),
+        "--seconds",
+        f"{seconds:.0f}",
+    ]
     words += {"lorelog": [], "BM25": ["--bm25", str(_BM25_TOKENS)], "placebo": ["--memory", *map(str, others[:1])]}[arm]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -51,13 +52,15 @@ class Naming:
     stage: str = ""
 
 
-def run_part(sources: Path, keep: Path) -> list[Naming]:
+def run_part(sources: Path, keep: Path, deadline: float) -> list[Naming]:
     """Measure every issue under every arm."""
     found: list[Naming] = []
     for project in load_projects(sources):
         with open_memory(keep, project.repository.replace("/", "+"), project.now, project.write) as memory:
             trial = _Trial(memory, project, _checkout_source(sources, project), keep)
             for issue in project.issues:
+                if time.monotonic() > deadline:
+                    break
                 found += trial.namings(issue)
     (keep / "outcomes_b1.json").write_text(json.dumps([vars(one) for one in found], indent=1), "utf-8")
     return found

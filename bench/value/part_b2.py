@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,21 +39,24 @@ class Exploration:
     found: bool
 
 
-def run_part(sources: Path, keep: Path) -> list[Exploration]:
-    """Explore for every issue whose checkout can be had; walks are kept."""
+def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Exploration], int]:
+    """Explore for every issue whose checkout can be had, and return the walks, and how many issues there are; walks are kept."""
     file = keep / "outcomes_b2.json"
     known = [Exploration(**row) for row in json.loads(file.read_text("utf-8"))] if file.exists() else []
     done = {one.issue for one in known}
-    for project in load_projects(sources):
+    projects = load_projects(sources)
+    for project in projects:
         try:
             code = find_source(sources, project.repository)
         except SourceMissing:
             continue
         issues = [issue for issue in project.issues if issue.name not in done and code.has(issue.commit)]
-        if not issues:
+        if not issues or time.monotonic() > deadline:
             continue
         with open_memory(keep, project.repository.replace("/", "+"), project.now, project.write) as memory:
             for issue in issues:
+                if time.monotonic() > deadline:
+                    break
                 tree, has_past = GitTree(code.at(issue.commit)), bool(project.editors(issue))
                 told = {arm: tell() for arm, tell in _arms(memory, issue).items()}
                 tree.find([name for text in (*told.values(), issue.text) for name in identifiers(text)])
@@ -62,7 +66,7 @@ def run_part(sources: Path, keep: Path) -> list[Exploration]:
                         Exploration(issue.name, issue.repository, arm, has_past, walk.steps, walk.bytes, walk.found)
                     )
                 file.write_text(json.dumps([vars(one) for one in known], indent=1), "utf-8")
-    return known
+    return known, sum(len(project.issues) for project in projects)
 
 
 def _arms(memory: Memory, issue: Issue) -> dict[str, Callable[[], str]]:
@@ -81,13 +85,14 @@ def _bare(text: str) -> str:
     return re.sub(r"<!--.*?-->|\S*/\.lorelog/\S*", "", text, flags=re.DOTALL)
 
 
-def report(found: Sequence[Exploration], verdicts: Verdicts) -> Iterator[str]:
+def report(walked: tuple[Sequence[Exploration], int], verdicts: Verdicts) -> Iterator[str]:
     """Yield the tables of the part."""
+    found, total = walked
     issues = {one.issue: one.has_past for one in found}
     if not issues:
         yield "Not run: no checkout of the issues' repositories is in the folder of sources."
         return
-    yield f"{len(issues)} issues whose checkout could be had; a past session changed a gold file of {sum(issues.values())}."
+    yield f"{len(issues)} of {total} issues (checkout here, and time enough); a past session changed a gold file of {sum(issues.values())}."
     walks: dict[tuple[str, bool], dict[str, Exploration]] = defaultdict(dict)
     for one in found:
         walks[one.arm, one.has_past][one.issue] = one

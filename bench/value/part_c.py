@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class Outcome:
     """What lost a miss of ours."""
 
 
-def run_part(sources: Path, keep: Path) -> list[Outcome]:
+def run_part(sources: Path, keep: Path, deadline: float) -> list[Outcome]:
     """Run all tasks of all sets."""
     outcomes: list[Outcome] = []
     for tasks in load_sets(sources):
@@ -79,6 +80,8 @@ def run_part(sources: Path, keep: Path) -> list[Outcome]:
         with open_memory(keep, tasks.name, tasks.now, write) as memory:
             trial = _Trial(memory, tasks, graded)
             for task in usable:
+                if time.monotonic() > deadline:
+                    break
                 outcomes += trial.outcomes(task)
     (keep / "outcomes_c.json").write_text(json.dumps([vars(outcome) for outcome in outcomes], indent=1), "utf-8")
     return outcomes
