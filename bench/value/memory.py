@@ -101,6 +101,12 @@ class Memory:
         options = replace(self.engine.defaults.search, k=_RANKED, token_budget=0)
         return [hit.content for hit in self.engine.search(query[:4_000], options).hits]
 
+    def found_sessions(self, query: str) -> list[str]:
+        """Return the ids of the sessions of the memories that a search finds, best first."""
+        options = replace(self.engine.defaults.search, k=_RANKED, token_budget=0)
+        anchors = (hit.anchor for hit in self.engine.search(query[:4_000], options).hits)
+        return list(dict.fromkeys(anchor.session for anchor in anchors if anchor is not None and anchor.session))
+
     def recall(self, prompt: str, session: str = "") -> list[str]:
         """Return the memories that the daemon would recall for a prompt, whatever its length."""
         reply = self.api.call("session.recall", {"prompt": prompt, "session": session, "k": 2})
@@ -173,11 +179,12 @@ def fit(texts: Sequence[str], budget: int) -> str:
     return "\n".join(shown)
 
 
-def is_quoted(shown: str, notes: str) -> bool:
-    """Return whether a shown text quotes something of these notes."""
-    plain = " ".join(notes.split())
+def is_quoted(shown: str, notes: str, others: str) -> bool:
+    """Return whether a shown text quotes something of these notes that the other notes do not have."""
+    plain, elsewhere = " ".join(notes.split()), " ".join(others.split())
     pieces = (" ".join(piece.split()) for piece in re.split(r"…|\"|\n|: ", shown))
-    return any(piece[:_QUOTED_CHARS] in plain for piece in pieces if len(piece) >= _QUOTED_CHARS)
+    found = {piece[:_QUOTED_CHARS] for piece in pieces if len(piece) >= _QUOTED_CHARS}
+    return any(piece in plain and piece not in elsewhere for piece in found)
 
 
 @contextmanager

@@ -76,9 +76,7 @@ def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Announcem
         others = [other for other in folders if other != folder]
         for arm in _ARMS:
             file = keep / f"{arm}.{folder.name}.jsonl"
-            if arm == "placebo" and not others:
-                continue
-            if not file.exists() and time.monotonic() < deadline:
+            if not file.exists() and time.monotonic() < deadline and (others or arm != "placebo"):
                 _replay(folder, arm, file, others, deadline - time.monotonic())
             if file.exists():
                 found = _Shown(file)

@@ -33,6 +33,7 @@ _WHAT_IF = (
     "what if: prompts of any length",
     "what if: prompts of any length, any hit",
     "what if: our ranking, bare text",
+    "what if: only the files of the memories found",
 )
 _GREP_SECONDS = 60
 
@@ -101,7 +102,15 @@ class _Trial:
             yield "BM25", budget, Shown("BM25", fit(_bare(lanes.bm25(issue.text)), budget))
             yield "memsearch", budget, Shown("memsearch", fit(_bare(lanes.memsearch(issue.text)), budget))
             yield "lorelog search", budget, memory.search(issue.text, budget)
-            yield _WHAT_IF[2], budget, Shown("ranked", fit(_bare(memory.ranked(issue.text)), budget))
+            ranked = memory.ranked(issue.text)
+            yield _WHAT_IF[2], budget, Shown("ranked", fit(_bare(ranked), budget))
+            yield (
+                _WHAT_IF[3],
+                budget,
+                Shown(
+                    "files", fit(_files([self._notes[one[:8]] for one in memory.found_sessions(issue.text)]), budget)
+                ),
+            )
         session = memory.run_session(issue.name, issue.text)
         for moment, arm, budget in (("session-start", _OURS[1], 600), ("prompt", _OURS[0], 200)):
             yield arm, budget, Shown(moment, "\n".join(part.text for part in session if part.moment == moment))
@@ -111,7 +120,9 @@ class _Trial:
             yield arm, 200, Shown(arm, "\n".join(part.text for part in shown))
 
     def _stage(self, issue: Issue, arm: str, shown: str) -> str:
-        notes = [self._notes[session.name[:8]] for session in self._project.editors(issue)]
+        own = [session.name[:8] for session in self._project.editors(issue)]
+        notes = [self._notes[session] for session in own]
+        others = "\n".join(text for session, text in self._notes.items() if session not in own)
         if not any(names_file(note, issue.gold) for note in notes):
             return "capture: no note of the sessions that changed it names it"
         if arm == "lorelog session start":
@@ -121,7 +132,7 @@ class _Trial:
                 return "prompt: longer than 400 characters, nothing is searched for"
             if not shown:
                 return "prompt: no rare name of it is in a memory, nothing is searched for"
-        if is_quoted(shown, "\n".join(notes)):
+        if is_quoted(shown, "\n".join(notes), others):
             return "packing: the right memory is shown, cut before its list of files"
         return "search: other memories come first"
 
@@ -165,6 +176,14 @@ def _grep(code: GitSource, issue: Issue) -> list[str]:
         files[path].add(name)
     spread = Counter(name for found in files.values() for name in found)
     return sorted(files, key=lambda path: (-sum(1 / spread[name] for name in files[path]), path))[:200]
+
+
+def _files(texts: Sequence[str]) -> list[str]:
+    """Return the files in folders that memories list, each once."""
+    lists = (found[1] for text in texts if (found := re.search(r"^- Files: (.+)$", text, re.MULTILINE)))
+    return list(
+        dict.fromkeys(path for files in lists for path in files.split(", ") if "/" in path and "output/" not in path)
+    )
 
 
 def _bare(texts: Sequence[str]) -> list[str]:

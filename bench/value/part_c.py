@@ -184,10 +184,12 @@ class _Trial:
 
     def _stage(self, task: Task, arm: str, shown: str) -> str:
         """Return the first stage that lost the decision of a task."""
-        notes = "\n".join(self._notes[session_id(name)] for name in task.sessions)
+        own = [session_id(name) for name in task.sessions]
+        notes = "\n".join(self._notes[session] for session in own)
+        others = "\n".join(text for session, text in self._notes.items() if session not in own)
         if missing := task.missing(notes):
             return f"capture: {'all' if len(missing) == len(task.parts) else 'part'} of it is in no note"
-        if is_quoted(shown, notes):
+        if is_quoted(shown, notes, others):
             return "packing: the right conversation is shown, but not all of the decision"
         if arm == "lorelog, asked":
             return "search: other memories come first"
