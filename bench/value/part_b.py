@@ -33,9 +33,11 @@ _WHAT_IF = (
     "what if: prompts of any length",
     "what if: prompts of any length, any hit",
     "what if: our ranking, bare text",
-    "what if: only the files of the memories found",
+    "what if: only the files of the five sessions found first",
 )
 _GREP_SECONDS = 60
+_FOUND_FIRST = 5
+"""Of more, the files of a small repository's sessions are simply all files that matter there."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,11 @@ class _Trial:
                 _WHAT_IF[3],
                 budget,
                 Shown(
-                    "files", fit(_files([self._notes[one[:8]] for one in memory.found_sessions(issue.text)]), budget)
+                    "files",
+                    fit(
+                        _files([self._notes[one[:8]] for one in memory.found_sessions(issue.text)[:_FOUND_FIRST]]),
+                        budget,
+                    ),
                 ),
             )
         session = memory.run_session(issue.name, issue.text)
