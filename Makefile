@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-commits bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety release-dry-run lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-commits bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-value bench-safety release-dry-run lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -141,6 +141,9 @@ bench-freshness: $(VENV)/.ready  ## what memories know of refactored code (make 
 
 bench-delivery: $(VENV)/.ready  ## what agents are shown, and when on real sessions (make bench-delivery ARGS='TEAM_FOLDER... --labels FILE')
 	$(BIN)/python -m bench.delivery $(ARGS)
+
+bench-value: $(VENV)/.ready  ## does an agent with lorelog do better: public tasks without a model as judge (make bench-value ARGS='--only value-c'; first: python -m bench.value.fetch)
+	$(BIN)/python -m bench.all $(or $(ARGS),--only value)
 
 bench-safety: $(VENV)/.ready  ## secrets, hostile inputs and kills (make bench-safety ARGS='--cycles 100')
 	$(BIN)/python -m bench.safety.secrets

@@ -97,6 +97,8 @@ class Bench:
     """Whether it takes --rival-env."""
     judges: bool = True
     """Whether its exit status says if targets were met."""
+    named_only: bool = False
+    """Whether it runs only if `--only` names it."""
     before: tuple[str, ...] = field(default=())
     """A command that prepares it, such as a download."""
 
@@ -260,13 +262,19 @@ BENCHES = (
     ),
     _bench("install-size", "bench/install_size.py", ("requirements", "pyproject.toml", "encoder"), 0.5, quick=None),
     _bench("first-run", "-m bench.first_run", ("pyproject.toml", *START), 4, quick="--only lorelog"),
+    _bench("value-a", "-m bench.value --part a", HOOKS + CAPTURE, 45, quick=None, named_only=True),
+    _bench("value-b1", "-m bench.value --part b1", SEARCH + HOOKS + CAPTURE, 20, quick=None, named_only=True),
+    _bench("value-b2", "-m bench.value --part b2", SEARCH + HOOKS + CAPTURE, 20, quick=None, named_only=True),
+    _bench("value-c", "-m bench.value --part c", SEARCH + HOOKS + CAPTURE, 20, quick=None, named_only=True),
+    _bench("value-d", "-m bench.value --part d", CODE, 3, quick=None, named_only=True),
 )
 
 
 def main() -> int:
     options = _arguments()
     only, skipped = choose_names(options.only), choose_names(options.skip)
-    chosen = [bench for bench in BENCHES if (not only or bench.name in only) and bench.name not in skipped]
+    by_default = (bench for bench in BENCHES if not bench.named_only or bench.name in only or options.list)
+    chosen = [bench for bench in by_default if (not only or bench.name in only) and bench.name not in skipped]
     if options.list:
         for bench in chosen:
             print(f"{bench.name:16} {bench.takes(full=options.full):4g} min  {_shown_command(bench, options)}")

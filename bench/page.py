@@ -8,8 +8,8 @@ A generated part stands between two comments in a page that is otherwise written
     <!-- bench: latency -->
     <!-- end bench: latency -->
 
-`bench/results/latency.json` is shown there. Three names are special: `summary` repeats the rows of `SUMMARY` from the tables of the
-results, `state` lists all results, `targets` the headline figures. `stale.py` tells which results are older than their code; the mark
+`bench/results/latency.json` is shown there. Four names are special: `summary` repeats the rows of `SUMMARY` from the tables of the
+results, `state` lists all results, `targets` the headline figures, `losses` the missed ones. Results of `bench.value` are on docs/value.md. `stale.py` tells which results are older than their code; the mark
 names the first commit that made one so, and does not change with each further one.
 """
 
@@ -26,6 +26,9 @@ from bench.stale import Change, find_change
 PAGE = Path("docs") / "benchmarks.md"
 COMPARISON = Path("docs") / "comparison.md"
 """A page that repeats parts of it."""
+VALUE = Path("docs") / "value.md"
+"""The page of the results that `VALUE_PREFIX` begins."""
+VALUE_PREFIX = "value-"
 MARKER = re.compile(
     r"^<!-- bench: (?P<name>[\w-]+) -->\n(?P<body>.*?)^<!-- end bench: (?P=name) -->\n", re.MULTILINE | re.DOTALL
 )
@@ -77,6 +80,8 @@ def render_page(text: str, results: Mapping[str, Result], repository: Path = REP
             body = _state(results, changes, anchors)
         elif name == "targets":
             body = _targets(results, changes, anchors)
+        elif name == "losses":
+            body = _losses(results, anchors)
         elif name in results:
             body = _section(results[name], changes[name])
         else:
@@ -165,6 +170,18 @@ def _targets(results: Mapping[str, Result], changes: Mapping[str, Change | None]
     return "\n".join(lines) if len(lines) > 2 else "No run has recorded headline figures yet."
 
 
+def _losses(results: Mapping[str, Result], anchors: Mapping[str, str]) -> str:
+    """Every missed figure, headlines first."""
+    missed = [(name, figure) for name, result in results.items() for figure in result.figures if figure.met is False]
+    missed.sort(key=lambda item: not item[1].headline)
+    lines = ["| figure | measured | target | part |", "|---|--:|---|---|"]
+    lines += [
+        f"| {figure.what} | {figure.measured} | {figure.target} | [{name}](#{anchors[name]}) |"
+        for name, figure in missed
+    ]
+    return "\n".join(lines) if missed else "No target is missed."
+
+
 def _find_anchors(text: str) -> dict[str, str]:
     """The anchor of the heading above each generated part."""
     anchors: dict[str, str] = {}
@@ -187,12 +204,19 @@ def write_page(repository: Path = REPOSITORY) -> bool:
 
 
 def _read_pages(repository: Path) -> dict[Path, str]:
-    return {path: (repository / path).read_text("utf-8") for path in (PAGE, COMPARISON) if (repository / path).exists()}
+    paths = (path for path in (PAGE, COMPARISON, VALUE) if (repository / path).exists())
+    return {path: (repository / path).read_text("utf-8") for path in paths}
 
 
 def _render_pages(repository: Path = REPOSITORY) -> dict[Path, str]:
     pages = _read_pages(repository)
-    pages[PAGE] = render_page(pages[PAGE], read_results(repository / "bench" / "results"), repository)
+    results = read_results(repository / "bench" / "results")
+    value = {name: result for name, result in results.items() if name.startswith(VALUE_PREFIX)}
+    pages[PAGE] = render_page(
+        pages[PAGE], {name: result for name, result in results.items() if name not in value}, repository
+    )
+    if VALUE in pages:
+        pages[VALUE] = render_page(pages[VALUE], value, repository)
     if COMPARISON in pages:
         pages[COMPARISON] = repeat_parts(pages[PAGE], pages[COMPARISON])
     return pages

@@ -1,0 +1,130 @@
+"""B2: steps and bytes until a scripted explorer has opened every file that the repair of an issue changed, with and without memory.
+
+Paired: the same explorer, the same checkout at the issue's base commit, read from a bare clone of the repository itself. Issues whose
+repository or commit is not in the folder of sources are left out and counted. Harm is measured on issues without a past session that changed a
+gold file: there, steps should not rise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from bench.result import Verdicts, format_table
+from bench.value.explorer import GitTree, explore
+from bench.value.intervals import mean, share
+from bench.value.issues import Issue, identifiers, load_projects
+from bench.value.memory import Memory, fit, open_memory
+from bench.value.sources import SourceMissing, find_source
+
+ARMS = ("nothing", "BM25, 700", "memsearch, 700", "lorelog, unasked", "lorelog search, 700")
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """One walk of the explorer."""
+
+    issue: str
+    repository: str
+    arm: str
+    has_past: bool
+    steps: int
+    bytes: int
+    found: bool
+
+
+def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Exploration], int]:
+    """Explore for every issue whose checkout can be had, and return the walks, and how many issues there are; walks are kept."""
+    file = keep / "outcomes_b2.json"
+    known = [Exploration(**row) for row in json.loads(file.read_text("utf-8"))] if file.exists() else []
+    done = {one.issue for one in known}
+    projects = load_projects(sources)
+    for project in projects:
+        try:
+            code = find_source(sources, project.repository)
+        except SourceMissing:
+            continue
+        issues = [issue for issue in project.issues if issue.name not in done and code.has(issue.commit)]
+        if not issues or time.monotonic() > deadline:
+            continue
+        with open_memory(keep, project.repository.replace("/", "+"), project.now, project.write) as memory:
+            for issue in issues:
+                if time.monotonic() > deadline:
+                    break
+                tree, has_past = GitTree(code.at(issue.commit)), bool(project.editors(issue))
+                told = {arm: tell() for arm, tell in _arms(memory, issue).items()}
+                tree.find([name for text in (*told.values(), issue.text) for name in identifiers(text)])
+                for arm, text in told.items():
+                    walk = explore(tree, issue.text, issue.gold, text, asked=int(arm == ARMS[4]))
+                    known.append(
+                        Exploration(issue.name, issue.repository, arm, has_past, walk.steps, walk.bytes, walk.found)
+                    )
+                file.write_text(json.dumps([vars(one) for one in known], indent=1), "utf-8")
+    return known, sum(len(project.issues) for project in projects)
+
+
+def _arms(memory: Memory, issue: Issue) -> dict[str, Callable[[], str]]:
+    return {
+        "nothing": lambda: "",
+        "BM25, 700": lambda: fit([_bare(text) for text in memory.lanes.bm25(issue.text)], 700),
+        "memsearch, 700": lambda: fit([_bare(text) for text in memory.lanes.memsearch(issue.text)], 700),
+        "lorelog, unasked": lambda: "\n".join(
+            _bare(part.text) for part in memory.run_session(f"b2 {issue.name}", issue.text)
+        ),
+        "lorelog search, 700": lambda: _bare(memory.search(issue.text, 700).text),
+    }
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"<!--.*?-->|\S*/\.lorelog/\S*", "", text, flags=re.DOTALL)
+
+
+def report(walked: tuple[Sequence[Exploration], int], verdicts: Verdicts) -> Iterator[str]:
+    """Yield the tables of the part."""
+    found, total = walked
+    issues = {one.issue: one.has_past for one in found}
+    if not issues:
+        yield "Not run: no checkout of the issues' repositories is in the folder of sources."
+        return
+    yield f"{len(issues)} of {total} issues (checkout here, and time enough); a past session changed a gold file of {sum(issues.values())}."
+    walks: dict[tuple[str, bool], dict[str, Exploration]] = defaultdict(dict)
+    for one in found:
+        walks[one.arm, one.has_past][one.issue] = one
+    for has_past, title in ((True, "Issues with a past session"), (False, "Harm: the others")):
+        base = walks[ARMS[0], has_past]
+        yield f"\n### {title}: {len(base)}\n"
+        rows = []
+        for arm in ARMS:
+            here = walks[arm, has_past]
+            steps = [float(here[name].steps - base[name].steps) for name in base]
+            sizes = [(here[name].bytes - base[name].bytes) / 1_000 for name in base]
+            rows.append([arm, share([one.found for one in here.values()]), mean([float(one.steps) for one in here.values()], 1), mean(steps, 1), mean(sizes)])  # fmt: skip
+        yield format_table(
+            ["told by", "all gold files opened", "steps", "steps, paired difference", "thousand bytes, difference"],
+            rows,
+        )
+    _judge(walks, verdicts)
+
+
+def _judge(walks: dict[tuple[str, bool], dict[str, Exploration]], verdicts: Verdicts) -> None:
+    for arm in ARMS[3:]:
+        base, here = walks[ARMS[0], True], walks[arm, True]
+        before, after = fmean(one.steps for one in base.values()), fmean(one.steps for one in here.values())
+        verdicts.judge(
+            f"steps to the files of a related issue, {arm}", f"{after:.1f} instead of {before:.1f}", "a third fewer",
+            met=after <= before * 2 / 3, headline=arm == ARMS[3],
+        )  # fmt: skip
+        harm = [float(walks[arm, False][name].steps - one.steps) for name, one in walks[ARMS[0], False].items()]
+        verdicts.judge(f"more steps where no past session helps, {arm}", mean(harm, 1), "0 in the interval or below", met=not harm or _low(harm) <= 0)  # fmt: skip
+
+
+def _low(values: Sequence[float]) -> float:
+    from bench.value.intervals import bootstrap
+
+    return bootstrap(values)[0]
