@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 from bench.all import BENCHES
 from bench.page import MARKER, PAGE, SUMMARY, render_page, repeat_parts
-from bench.result import (
-    REPOSITORY,
-    Figure,
-    Result,
-    Verdicts,
-    loaded_modules,
-    noted_figures,
-    read_results,
-    reset_loaded_modules,
-)
+from bench.result import REPOSITORY, Figure, Result, loaded_modules, read_results, reset_loaded_modules
 from bench.stale import Change, find_change
 
 from bench import trend
@@ -152,20 +143,6 @@ def test_the_summary_of_the_page_is_complete() -> None:
     ]
 
 
-def test_figures_reach_the_file_that_the_runner_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a bench judges is read back as it was, and a result survives its file."""
-    monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures"))
-    verdicts = Verdicts()
-    verdicts.judge("wall", "12 ms", "<= 10 ms", met=False, headline=True)
-    verdicts.judge("ratio", "", ">= 5x", met=None)
-    assert list(noted_figures(tmp_path / "figures")) == verdicts.figures
-    assert verdicts.missed == ["wall"]
-
-    stored = result("abc", *verdicts.figures)
-    stored.write(tmp_path)
-    assert read_results(tmp_path) == {"speed": stored}
-
-
 def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page_and_all_take_an_hour() -> None:
     """A path that was renamed would never make a result stale; the minutes of the default form add up to at most 60."""
     assert sum(bench.minutes for bench in BENCHES) <= 60
@@ -173,14 +150,6 @@ def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page_and_a
     places = {found["name"] for found in MARKER.finditer((REPOSITORY / PAGE).read_text("utf-8"))}
     assert {bench.name for bench in BENCHES} | {"state", "targets"} <= places
     assert set(read_results()) <= places
-
-
-def test_counts_are_compared_with_the_best_of_the_same_build() -> None:
-    """Counts of another interpreter do not count, nor do those before an accepted line."""
-    made = (("a", 9, 100), ("a", 50, 100), ("a", 40, 100), ("a", 20, 200), ("b", 20, 100))
-    counts = [(build, {"python -c pass": bare, "search": number}) for build, number, bare in made]
-    lines = [{"build": build, "instructions": of, "accepted": of["search"] == 50} for build, of in counts]
-    assert trend.least_counts(trend.comparable(lines, "a", {"python -c pass": 100})) == {"search": 40}
 
 
 def test_a_slower_command_is_reported() -> None:
