@@ -20,6 +20,7 @@ WRONG = [
         "--min-relevance must be a number from 0 to 1, such as 0.5 (got 50)",
         "lorelog search --help",
     ),
+    ("search walrus --since 2026-02-30", "'2026-02-30' is not a day", "write 2026-03-05, today"),
     ("list --limit 0", "--limit must be at least 1 (got 0)", "lorelog list --help"),
     ("list -n 0", "-n must be at least 1 (got 0)", "lorelog list --help"),
     ("task list --limit 0", "--limit must be at least 1 (got 0)", "lorelog task list --help"),
