@@ -278,9 +278,10 @@ def main() -> int:
     if options.list:
         for bench in chosen:
             print(f"{bench.name:16} {bench.takes(full=options.full):4g} min  {_shown_command(bench, options)}")
-        print(
-            f"{'all of them':16} {sum(bench.takes(full=options.full) for bench in chosen):4g} min  on two quiet cores, with rows, rivals and downloads of an earlier run"
-        )
+        minutes = sum(bench.takes(full=options.full) for bench in chosen if not bench.named_only or bench.name in only)
+        print(f"{'in all':16} {minutes:4g} min  on two quiet cores, with rows, rivals and downloads of an earlier run")
+        if named := [bench.name for bench in chosen if bench.named_only and bench.name not in only]:
+            print(f"not among them, unless --only names them: {', '.join(named)}")
         return 0
     adopt_orphans()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,24 +1,12 @@
 """Stored results of benches: what the page shows of them, and when they are marked stale."""
 
-import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from bench.all import BENCHES
 from bench.page import MARKER, PAGE, SUMMARY, VALUE, render_page, repeat_parts
-from bench.result import (
-    REPOSITORY,
-    Figure,
-    Result,
-    Verdicts,
-    loaded_modules,
-    noted_figures,
-    read_results,
-    reset_loaded_modules,
-)
+from bench.result import REPOSITORY, Figure, Result, read_results
 from bench.stale import Change, find_change
 
 from bench import trend
@@ -54,57 +42,6 @@ def test_a_result_is_stale_when_the_code_it_measures_has_changed(tmp_path: Path)
     commit(tmp_path, "src/search/rank.py", "2026-03-08")
     assert find_change(result(measured), tmp_path) == Change(first[:7], "2026-03-07")
     assert find_change(result(commit(tmp_path, "docs/page.md")), tmp_path) is None
-
-
-def test_a_module_that_the_run_did_not_load_does_not_make_it_stale(tmp_path: Path) -> None:
-    """If the modules of a run are known, only they and data of the measured code count."""
-    measured = replace(result(commit(tmp_path, "src/index.py")), modules=("src/index.py",))
-    commit(tmp_path, "src/search/rank.py", "2026-03-06")
-    assert find_change(measured, tmp_path) is None
-    data = commit(tmp_path, "src/search/words.txt", "2026-03-07")
-    assert find_change(measured, tmp_path) == Change(data[:7], "2026-03-07")
-
-
-def test_prose_and_what_was_taken_back_make_nothing_stale(tmp_path: Path) -> None:
-    """Comments, docstrings and layout may change, and code that is again as it was."""
-    before = 'def index() -> int:\n    """Count."""\n    return 1\n'
-    measured = result(commit(tmp_path, "src/index.py", text=before))
-    commit(tmp_path, "src/index.py", "2026-03-06", '"""A module."""\n\ndef index() -> int:\n    return 1  # one\n')
-    assert find_change(measured, tmp_path) is None
-    changed = commit(tmp_path, "src/index.py", "2026-03-07", before.replace("1", "2"))
-    assert find_change(measured, tmp_path) == Change(changed[:7], "2026-03-07")
-    commit(tmp_path, "src/index.py", "2026-03-08", before)
-    assert find_change(measured, tmp_path) is None
-
-
-def test_the_modules_of_a_run_are_those_that_its_processes_load(tmp_path: Path) -> None:
-    """A module is recorded if a process imports it, also one that exits without clean-up."""
-    package = tmp_path / "src" / "lorelog"
-    package.mkdir(parents=True)
-    for name in ("__init__", "used", "unused"):
-        (package / f"{name}.py").write_text("", "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": ""}
-
-    def load(*modules: str) -> None:
-        script = f"import os, {', '.join(modules)}; os._exit(0)"
-        subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True)
-
-    load("lorelog.used", "lorelog.unused")
-    reset_loaded_modules(tmp_path)
-    assert loaded_modules(tmp_path) == ()
-    load("lorelog.used")
-    if not loaded_modules(tmp_path):
-        pytest.skip("this file system keeps no access times")
-    assert loaded_modules(tmp_path) == ("src/lorelog/__init__.py", "src/lorelog/used.py")
-
-
-@pytest.mark.parametrize("unknown", ["", "0123456789"])
-def test_a_result_without_a_known_commit_is_compared_by_its_day(tmp_path: Path, unknown: str) -> None:
-    """A commit of the same day does not make it stale, one of a later day does."""
-    commit(tmp_path, "src/index.py")
-    assert find_change(result(unknown), tmp_path) is None
-    commit(tmp_path, "src/index.py", "2026-03-06")
-    assert find_change(result(unknown), tmp_path) is not None
 
 
 def test_the_page_shows_results_and_keeps_handwritten_text(tmp_path: Path) -> None:
@@ -150,20 +87,6 @@ def test_the_summary_of_the_page_is_complete() -> None:
     assert [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines()[3:]] == [
         title or row for _, row, title in SUMMARY
     ]
-
-
-def test_figures_reach_the_file_that_the_runner_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a bench judges is read back as it was, and a result survives its file."""
-    monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures"))
-    verdicts = Verdicts()
-    verdicts.judge("wall", "12 ms", "<= 10 ms", met=False, headline=True)
-    verdicts.judge("ratio", "", ">= 5x", met=None)
-    assert list(noted_figures(tmp_path / "figures")) == verdicts.figures
-    assert verdicts.missed == ["wall"]
-
-    stored = result("abc", *verdicts.figures)
-    stored.write(tmp_path)
-    assert read_results(tmp_path) == {"speed": stored}
 
 
 def test_every_bench_measures_code_that_exists_and_has_a_place_on_the_page_and_all_take_an_hour() -> None:

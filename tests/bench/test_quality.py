@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from bench.quality.sets import BadSet, load
 from bench.quality.tables import Bar, verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,17 +39,6 @@ def write_set(data: Path, name: str) -> None:
     ]
     packed(folder / "queries.jsonl.gz", questions)
     (folder / "qrels.tsv").write_text("query\tdoc\tgain\nq1\tt1\t1\nq2\tp1\t1\nq3\tt1\t1\nq5\tp2\t1\n", "utf-8")
-
-
-def test_questions_without_an_answer_are_apart(tmp_path: Path) -> None:
-    """Adversarial questions are not counted though they name a document, nor are those that nobody judged or that have no text."""
-    write_set(tmp_path, "tiny")
-    found = load(tmp_path, "tiny")
-
-    assert [item.id for item in found.judged] == ["q1", "q2"]
-    assert [entry.id for entry in found.unanswerable] == ["q3"]
-    with pytest.raises(BadSet, match="cannot be read"):
-        load(tmp_path, "other")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,6 @@ from bench.safety.fault_trials import (
     try_torn_files,
 )
 from bench.safety.kill_trials import TRIALS, AddTrial, KillTrial, Report, TrialHome, run_kill_steps, run_kill_trial
-
-
-@pytest.mark.slow
-def test_reports_of_a_killed_child_count() -> None:
-    """A report is heard even if the child is killed right after it; a child that ends by itself is not called killed."""
-
-    def act(tell: Report) -> None:
-        tell({"id": 1})
-        signal.pause()
-
-    killed = run_child(act, kill_after_s=3.0)
-    ended = run_child(lambda tell: tell("done"))
-
-    assert killed.killed
-    assert not killed.ok
-    assert killed.reported == ({"id": 1},)
-    assert ended.ok
-    assert ended.reported == ("done",)
 
 
 def test_an_error_of_a_child_is_reported() -> None:

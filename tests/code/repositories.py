@@ -11,7 +11,7 @@ def git(directory: Path, *arguments: str) -> str:
     command = ["git", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
     command += ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", *arguments]
     done = subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True)
-    return done.stdout
+    return done.stdout.strip()
 
 
 def write(directory: Path, files: dict[str, str]) -> None:

@@ -25,31 +25,27 @@ def uses(extracted: FileExtract, name: str) -> list[tuple[str, bool]]:
     return [(str(use.kind), use.local) for use in extracted.uses if use.name == name]
 
 
-NAMES = {
-    "a computed name has no symbol": ("typescript", "class A {\n  [Symbol.iterator]() {}\n  b() {}\n}\n", "A A.b"),
+DEFINED = {
+    "a computed name has no symbol": (
+        *("typescript", "class A {\n  [Symbol.iterator]() {}\n  b() {}\n}\n"),
+        "A:class A.b:method",
+    ),
     "`typedef struct a {…} b` defines both, and fields belong to the struct": (
-        "c",
-        "typedef struct node { int v; } node_t;\n",
-        "node node.v node_t",
+        *("c", "typedef struct node { int v; } node_t;\n"),
+        "node:class node.v:variable node_t:type",
     ),
     "`class LIB_EXPORT A` is the class A": (
-        "cpp",
-        "class LIB_EXPORT Engine : public Base {\n public:\n  void run();\n};\n",
-        "Engine Engine.run",
+        *("cpp", "class LIB_EXPORT Engine : public Base {\n public:\n  void run();\n};\n"),
+        "Engine:class Engine.run:method",
     ),
     "`const A, B` and `var x, y` define two each, the blank name none": (
-        "go",
-        "package p\nconst A, B = 1, 2\nvar x, _ = 3, 4\nvar _ T = y\nfunc _() { var z int }\n",
-        "A B x",
+        *("go", "package p\nconst A, B = 1, 2\nvar x, _ = 3, 4\nvar _ T = y\nfunc _() { var z int }\n"),
+        "A:constant B:constant x:variable",
     ),
     "members of an anonymous class are in its type": (
-        "java",
-        "class A {\n  Runnable r = new Runnable() {\n    int n = 1;\n    public void run() {}\n  };\n}\n",
-        "A A.r A.r.Runnable.n A.r.Runnable.run",
+        *("java", "class A {\n  Runnable r = new Runnable() {\n    int n = 1;\n    public void run() {}\n  };\n}\n"),
+        "A:class A.r:variable A.r.Runnable.n:variable A.r.Runnable.run:method",
     ),
-}
-
-KINDS = {
     "prototypes, classes and exports get all assigned members, other objects only functions": (
         "javascript",
         (
@@ -114,14 +110,8 @@ IMPORTS = {
 }
 
 
-@pytest.mark.parametrize(("language", "source", "expected"), NAMES.values(), ids=NAMES)
-def test_names(language: str, source: str, expected: str) -> None:
-    """Each construct defines these names."""
-    assert names(read(language, source)) == expected.split()
-
-
-@pytest.mark.parametrize(("language", "source", "expected"), KINDS.values(), ids=KINDS)
-def test_kinds(language: str, source: str, expected: str) -> None:
+@pytest.mark.parametrize(("language", "source", "expected"), DEFINED.values(), ids=DEFINED)
+def test_definitions(language: str, source: str, expected: str) -> None:
     """Each construct defines symbols of these kinds."""
     assert [f"{symbol.qualified_name}:{symbol.kind}" for symbol in read(language, source).symbols] == expected.split()
 
@@ -141,21 +131,46 @@ def test_imports(language: str, source: str, expected: list[tuple[str, str, str]
     assert names(extracted) == []
 
 
-def test_a_constructor_defines_fields_once() -> None:
-    """The first `this.x = …` defines a field, unless the class declares it or has a method of that name."""
-    extracted = read(
+USES: dict[str, tuple[str, str, str, dict[str, list[tuple[str, bool]]]]] = {
+    "the first `this.x = …` defines a field, unless the class declares it or has a method of that name": (
         "javascript",
         "class A {\n  y = 1;\n  constructor() {\n    this.x = 1;\n    this.x = 2;\n    this.y = 3;\n    this.go = this.go.bind(this);\n  }\n  go() {}\n}\n",
-    )
-    assert names(extracted) == ["A", "A.y", "A.constructor", "A.x", "A.go"]
-    assert uses(extracted, "x") == [("write", False)]
+        *("A A.y A.constructor A.x A.go", {"x": [("write", False)]}),
+    ),
+    "a type parameter is local to its class, and fields stay fields": (
+        *("typescript", "export class Box<T> {\n  value: T;\n  get(): T { return this.value; }\n}\n"),
+        *("Box Box.value Box.get", {"T": [("type", True), ("type", True)]}),
+    ),
+    "`struct queue *queue` uses the type, and binds the name": (
+        *("c", "int push(struct queue *queue) { return queue->size; }\n"),
+        *("push", {"queue": [("type", False), ("read", True)]}),
+    ),
+    "`Lock lock(mutex);` in a function is a local variable, not a prototype": (
+        *("cpp", "void f() { Lock lock(mutex); lock.release(); }\n"),
+        *("f", {"lock": [("write", True), ("read", True)]}),
+    ),
+    "in `class A(val x: Int, y: Int)` x is a member, and y is local to the head": (
+        *("kotlin", "class A(val x: Int, y: Int) {\n    val z = y\n    fun f() = x\n}\n"),
+        *("A A.x A.z A.f", {"x": [("read", False)], "y": [("read", True)]}),
+    ),
+    "`$this->total`, `self::$total` and the declaration have one name; a variable keeps its `$`": (
+        "php",
+        "<?php\nclass A { private static $total = 0; function f($total) { self::$total = $total; return $this->total; } }\n",
+        *("A A.total A.f", {"total": [("write", False), ("read", False)], "$total": [("read", True)]}),
+    ),
+    "the first assignment of a shell variable is a definition, the others are writes": (
+        *("bash", "a=1\na=2\nf() { local b=3; a=$b; }\n"),
+        *("a f", {"a": [("write", False), ("write", False)]}),
+    ),
+}
 
 
-def test_type_parameters_are_local_to_their_class() -> None:
-    """A type parameter is local to its class, and fields stay fields."""
-    extracted = read("typescript", "export class Box<T> {\n  value: T;\n  get(): T { return this.value; }\n}\n")
-    assert names(extracted) == ["Box", "Box.value", "Box.get"]
-    assert uses(extracted, "T") == [("type", True), ("type", True)]
+@pytest.mark.parametrize(("language", "source", "defined", "used"), USES.values(), ids=USES)
+def test_uses(language: str, source: str, defined: str, used: dict[str, list[tuple[str, bool]]]) -> None:
+    """Each construct defines these names, and uses them so: local or not."""
+    extracted = read(language, source)
+    assert names(extracted) == defined.split()
+    assert {name: uses(extracted, name) for name in used} == used
 
 
 def test_variance_and_bare_call_signatures_do_not_break_a_file() -> None:
@@ -207,24 +222,11 @@ def test_loading_a_language_takes_no_time_of_its_first_file(monkeypatch: pytest.
     assert ("after" in names(read("typescript", BROKEN)), late) == (True, 60.0)
 
 
-def test_a_parameter_may_be_named_like_its_struct() -> None:
-    """`struct queue *queue` uses the type, and binds the name."""
-    extracted = read("c", "int push(struct queue *queue) { return queue->size; }\n")
-    assert uses(extracted, "queue") == [("type", False), ("read", True)]
-
-
 def test_an_objective_c_header_is_not_c() -> None:
     """An Objective-C header is not parsed as C, which would read messages as variables."""
     assert detect_language("a.h", b"#import <Foo/Foo.h>\n@interface A : NSObject\n@end\n") is None
     assert detect_language("a.h", b"class A {};\nnamespace b {}\n") == "cpp"
     assert detect_language("a.h", b"int a(void);\n") == "c"
-
-
-def test_an_object_with_arguments_is_not_a_prototype() -> None:
-    """`Lock lock(mutex);` in a function is a local variable."""
-    extracted = read("cpp", "void f() { Lock lock(mutex); lock.release(); }\n")
-    assert names(extracted) == ["f"]
-    assert uses(extracted, "lock") == [("write", True), ("read", True)]
 
 
 def test_rust_traits_are_bases() -> None:
@@ -246,31 +248,6 @@ def test_rust_calls_inside_macros_are_calls() -> None:
         ("make", "call", "B"),
         ("c", "read", ""),
     }
-
-
-def test_kotlin_constructor_properties_are_not_local() -> None:
-    """In `class A(val x: Int, y: Int)` x is a member, and y is local to the head."""
-    extracted = read("kotlin", "class A(val x: Int, y: Int) {\n    val z = y\n    fun f() = x\n}\n")
-    assert names(extracted) == ["A", "A.x", "A.z", "A.f"]
-    assert (uses(extracted, "x"), uses(extracted, "y")) == ([("read", False)], [("read", True)])
-
-
-def test_php_properties_have_no_dollar_sign() -> None:
-    """`$this->total`, `self::$total` and the declaration have one name; a variable keeps its `$`."""
-    extracted = read(
-        "php",
-        "<?php\nclass A { private static $total = 0; function f($total) { self::$total = $total; return $this->total; } }\n",
-    )
-    assert names(extracted) == ["A", "A.total", "A.f"]
-    assert uses(extracted, "total") == [("write", False), ("read", False)]
-    assert uses(extracted, "$total") == [("read", True)]
-
-
-def test_shell_variables_are_defined_once() -> None:
-    """The first assignment is a definition, the others are writes."""
-    extracted = read("bash", "a=1\na=2\nf() { local b=3; a=$b; }\n")
-    assert names(extracted) == ["a", "f"]
-    assert uses(extracted, "a") == [("write", False), ("write", False)]
 
 
 def test_comments_document_the_definition_below() -> None:

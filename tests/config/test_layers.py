@@ -223,7 +223,7 @@ def test_malformed_file(place: Place, text: str, where: str) -> None:
 
 
 def test_unreadable_files(place: Place) -> None:
-    """A file that is not text, not a regular file or too large is an error that names it."""
+    """A file that is not text, not a regular file or too large is an error that names it; a home that is a file has the system's reason."""
     place.user_file.write_bytes(b"[search]\nk = 5 # caf\xe9\n")
     assert place.error().message == f"{place.user_file} is not UTF-8 text (line 2)"
 
@@ -238,12 +238,8 @@ def test_unreadable_files(place: Place) -> None:
     place.user_file.rmdir()
     assert str(place.project_file) in place.error().message
 
-
-def test_unreadable_home(place: Place) -> None:
-    """A home that is a file is an error of the settings file, with the system's reason."""
     place.home.rmdir()
     place.home.write_text("")
-
     assert "Not a directory" in place.error().message
 
 

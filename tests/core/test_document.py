@@ -20,31 +20,25 @@ MOMENTS = [
 SUBJECTS = ["Redis", "14:30 Redis", "Release 2026-03-05", "Session", "Sessions", "14:30 Uhr", "2026", "12"]
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_moments_are_not_embedded(moment: str) -> None:
-    """Headings with only a day or a time are not embedded."""
-    assert embedded_text(f"{moment} > Redis", "says") == "Redis\nsays"
-    assert embedded_text(moment, "says") == "says"
-    assert embedded_text("", f"### {moment}\n\nsays") == "says"
+EMBEDDED = [
+    # Headings with only a day or a time are not embedded.
+    *((f"{moment} > Redis", "says", "Redis\nsays") for moment in MOMENTS),
+    *((moment, "says", "says") for moment in MOMENTS),
+    *(("", f"### {moment}\n\nsays", "says") for moment in MOMENTS),
+    # Headings with a subject are, even with a day or a time in them.
+    *((f"Notes > {subject}", "says", f"Notes > {subject}\nsays") for subject in SUBJECTS),
+    *(("", f"### {subject}\n\nsays", f"### {subject}\n\nsays") for subject in SUBJECTS),
+    # A section that contains only a time is embedded as that time, because no model embeds an empty text.
+    *(("2026-03-05", text, text) for text in ("### 14:30", "### 14:30\n", "## 2026-03-05\n\n")),
+    # Times further down are part of the text.
+    ("", "### 14:30\n\nfirst\n\n### 15:10\n\nsecond", "first\n\n### 15:10\n\nsecond"),
+]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
-def test_other_headings_are_embedded(subject: str) -> None:
-    """Headings with a subject are embedded, even with a day or a time in them."""
-    assert embedded_text(f"Notes > {subject}", "says") == f"Notes > {subject}\nsays"
-    assert embedded_text("", f"### {subject}\n\nsays") == f"### {subject}\n\nsays"
-
-
-@pytest.mark.parametrize("text", ["### 14:30", "### 14:30\n", "## 2026-03-05\n\n"])
-def test_a_section_that_is_nothing_but_a_moment(text: str) -> None:
-    """A section that contains only a time is embedded as that time, because no model embeds an empty text."""
-    assert embedded_text("2026-03-05", text) == text
-
-
-def test_only_the_first_heading_is_a_moment() -> None:
-    """Times further down are part of the text."""
-    said = "first\n\n### 15:10\n\nsecond"
-    assert embedded_text("", f"### 14:30\n\n{said}") == said
+@pytest.mark.parametrize(("context", "text", "embedded"), EMBEDDED)
+def test_moments_are_not_embedded(context: str, text: str, embedded: str) -> None:
+    """Headings with only a day or a time are not embedded, unless there is nothing else; all other text is."""
+    assert embedded_text(context, text) == embedded
 
 
 def test_another_time_needs_no_other_vector() -> None:

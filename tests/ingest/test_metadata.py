@@ -49,41 +49,20 @@ from lorelog.ingest.metadata import (
                 commit="c0ffee",
             ),
         ),
+        (  # Unknown keys and other words are skipped; they also end an address.
+            "v:2 session:s loose words x-y:z turn:t transcript:/a b/c.jsonl later:key memory:m",
+            Anchor("s", "t", "/a b/c.jsonl", "transcript", memory="m"),
+        ),
+        # An anchor may span lines; the first of equal keys and of equal tags counts.
+        ("\n  memory:m\n  tags:a, b,a,,c\n  memory:n\n", Anchor(memory="m", tags=("a", "b", "c"))),
+        # A comment without a session or memory, or that begins as prose, is not an anchor.
+        *((comment, None) for comment in ("", "TODO", "type:decision tags:a", "turn:t transcript:/p")),
+        *((comment, None) for comment in ("session:", "session: s", "see session:s", "mysession:s")),
     ],
 )
-def test_every_dialect_is_read(comment: str, anchor: Anchor) -> None:
+def test_every_dialect_is_read(comment: str, anchor: Anchor | None) -> None:
     """Anchors of Claude Code, Codex, OpenClaw (path and URL), OpenCode, DSH and lorelog are read; addresses may contain spaces."""
     assert parse_anchor(comment) == anchor
-
-
-def test_unknown_words_are_passed_over() -> None:
-    """Unknown keys and other words are skipped; they also end an address."""
-    anchor = parse_anchor("v:2 session:s loose words x-y:z turn:t transcript:/a b/c.jsonl later:key memory:m")
-    assert anchor == Anchor("s", "t", "/a b/c.jsonl", "transcript", memory="m")
-
-
-def test_anchors_may_wrap_and_repeat() -> None:
-    """An anchor may span lines; the first of equal keys and of equal tags counts."""
-    anchor = parse_anchor("\n  memory:m\n  tags:a, b,a,,c\n  memory:n\n")
-    assert anchor == Anchor(memory="m", tags=("a", "b", "c"))
-
-
-@pytest.mark.parametrize(
-    "comment",
-    [
-        "",
-        "TODO",
-        "type:decision tags:a",
-        "turn:t transcript:/p",
-        "session:",
-        "session: s",
-        "see session:s",
-        "mysession:s",
-    ],
-)
-def test_other_comments_are_not_anchors(comment: str) -> None:
-    """A comment without a session or memory, or that begins as prose, is not an anchor."""
-    assert parse_anchor(comment) is None
 
 
 def test_covered_hashes_may_follow_the_anchor() -> None:
@@ -185,12 +164,38 @@ def parse(text: str) -> FrontMatter:
     return parse_front_matter(lines[: front_matter_length(lines)])
 
 
-def test_the_four_keys_are_read() -> None:
-    """Title, date, type and tags are read among any other keys."""
-    text = (
-        '---\nlayout: post\nTitle: "A: b"\ndate: 2026-03-05T10:00:00Z # UTC\ntype: decision\ntags: [x, "y z", x]\n---'
-    )
-    assert parse(text) == FrontMatter("A: b", "2026-03-05", "decision", ("x", "y z"))
+FRONT_MATTER = {
+    "four keys among any others": (
+        '---\nlayout: post\nTitle: "A: b"\ndate: 2026-03-05T10:00:00Z # UTC\ntype: decision\ntags: [x, "y z", x]\n---',
+        FrontMatter("A: b", "2026-03-05", "decision", ("x", "y z")),
+    ),
+    "TOML between `+++`, up to the first table": (
+        "+++\ntitle = 'T'\ndate = 2026-03-05\ntags = [\"a\"]\n[extra]\ntype = 'no'\n+++\nbody",
+        FrontMatter("T", "2026-03-05", "", ("a",)),
+    ),
+    "no nested key": ("---\nparent:\n  title: nested\n---", FrontMatter()),
+    "no folded text": ("---\ntitle: >\n  folded\n---", FrontMatter()),
+    "no day that does not exist": ("---\ndate: 2026-02-30\n---", FrontMatter()),
+    "no word for a day": ("---\ndate: yesterday\n---", FrontMatter()),
+    "nothing from empty keys": ("---\ntitle:\ntags:\n---", FrontMatter()),
+    **{
+        f"nothing from what is not front matter: {text!r}": (text, FrontMatter())
+        for text in (
+            "",
+            "---",
+            "---\n---",
+            "---\ntitle: never closed",
+            "--- \n\n# Heading\n---",
+            "x\n---\ntitle: late\n---",
+        )
+    },
+}
+
+
+@pytest.mark.parametrize(("text", "front_matter"), FRONT_MATTER.values(), ids=FRONT_MATTER)
+def test_front_matter_is_read(text: str, front_matter: FrontMatter) -> None:
+    """Title, date, type and tags are read among any other keys, in YAML and TOML; anything else is ignored."""
+    assert parse(text) == front_matter
 
 
 @pytest.mark.parametrize(
@@ -207,33 +212,6 @@ def test_the_four_keys_are_read() -> None:
 def test_lists_are_read_in_every_form(tags: str) -> None:
     """A list may be written in brackets, between commas or with dashes."""
     assert parse(f"---\nother: x\n{tags}\n---").tags == ("a", "b")
-
-
-def test_toml_front_matter_is_read() -> None:
-    """Between `+++` keys are assigned with an equals sign, up to the first table."""
-    text = "+++\ntitle = 'T'\ndate = 2026-03-05\ntags = [\"a\"]\n[extra]\ntype = 'no'\n+++\nbody"
-    assert parse(text) == FrontMatter("T", "2026-03-05", "", ("a",))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "---\nparent:\n  title: nested\n---",
-        "---\ntitle: >\n  folded\n---",
-        "---\ndate: 2026-02-30\n---",
-        "---\ndate: yesterday\n---",
-        "---\ntitle:\ntags:\n---",
-        "",
-        "---",
-        "---\n---",
-        "---\ntitle: never closed",
-        "--- \n\n# Heading\n---",
-        "x\n---\ntitle: late\n---",
-    ],
-)
-def test_other_front_matter_is_ignored(text: str) -> None:
-    """Nested keys, folded texts, invalid days and blocks that are not front matter are ignored."""
-    assert parse(text) == FrontMatter()
 
 
 def test_metadata_of_a_file_is_limited() -> None:

@@ -213,72 +213,69 @@ def scan_names(root: Path, *roots: Path, **options: object) -> list[str]:
     return [os.path.relpath(file.path, root) for file in result.files]
 
 
-def test_exclude_patterns_are_gitignore_patterns(plant: Plant) -> None:
-    """Patterns work as in a .gitignore at the root: anchored, for directories only, and negated with `!`."""
-    root = plant(dict.fromkeys(("a.md", "tmp/b.md", "sub/tmp/c.md", "sub/a.md", "sub/keep.md", "build.md"), ""))
-    assert scan_names(root, exclude=("tmp/",)) == ["a.md", "build.md", "sub/a.md", "sub/keep.md"]
-    assert scan_names(root, exclude=("/tmp", "/a.md")) == ["build.md", "sub/a.md", "sub/keep.md", "sub/tmp/c.md"]
-    assert scan_names(root, exclude=("*.md", "!keep.md")) == ["sub/keep.md"]
-    assert scan_names(root, exclude=("**/tmp/*.md", "build/")) == ["a.md", "build.md", "sub/a.md", "sub/keep.md"]
+TREE = "a.md tmp/b.md sub/tmp/c.md sub/a.md sub/keep.md build.md"
+NAMED = {".gitignore": "a.md", ".lorelogignore": "b.md", ".otherignore": "c.md"}
+NESTED = {".gitignore": "# comment\n*.tmp.md\n/top.md\r\nnotes/\n", "sub/.gitignore": "!a.tmp.md\n/only.md\n"}
+LEFT_OUT: dict[str, tuple[str, dict[str, str], dict[str, object], str]] = {
+    "a pattern for directories": (TREE, {}, {"exclude": ("tmp/",)}, "a.md build.md sub/a.md sub/keep.md"),
+    "an anchored one": (TREE, {}, {"exclude": ("/tmp", "/a.md")}, "build.md sub/a.md sub/keep.md sub/tmp/c.md"),
+    "a negated one": (TREE, {}, {"exclude": ("*.md", "!keep.md")}, "sub/keep.md"),
+    "two stars": (TREE, {}, {"exclude": ("**/tmp/*.md", "build/")}, "a.md build.md sub/a.md sub/keep.md"),
+    "nothing returns from an excluded directory": (
+        *("drafts/keep.md a.md", {"drafts/.gitignore": "!keep.md"}),
+        *({"exclude": ("drafts/", "!drafts/keep.md")}, "a.md"),
+    ),
+    "a nested ignore file holds below its own directory, and may negate a parent's rule": (
+        "top.md a.tmp.md sub/a.tmp.md sub/b.tmp.md sub/only.md sub/deep/only.md sub/top.md sub/notes/x.md only.md",
+        *(NESTED, {}, "only.md sub/a.tmp.md sub/deep/only.md sub/top.md"),
+    ),
+    "both default names are ignore files": ("a.md b.md c.md", NAMED, {}, "c.md"),
+    "and no others are if the setting names none": ("a.md b.md c.md", NAMED, {"ignore_files": ()}, "a.md b.md c.md"),
+    "or one": ("a.md b.md c.md", NAMED, {"ignore_files": (".otherignore",)}, "a.md b.md"),
+    "of two the later in the setting decides": (
+        *("x.md", {".a": "*.md", ".b": "!x.md"}),
+        *({"ignore_files": (".a", ".b")}, "x.md"),
+    ),
+    "whatever their names": ("x.md", {".a": "*.md", ".b": "!x.md"}, {"ignore_files": (".b", ".a")}, ""),
+    "exclude overrides every ignore file, in both directions": (
+        *("a.md b.md", {".gitignore": "a.md\n!b.md\n"}),
+        *({"exclude": ("b.md", "!a.md")}, "a.md"),
+    ),
+    "a malformed line of an ignore file is passed over": (
+        "a.md b.md",
+        {".gitignore": "!\na.md\ntrailing\\\n"},
+        {},
+        "b.md",
+    ),
+}
 
 
-def test_nothing_returns_from_an_excluded_directory(plant: Plant) -> None:
-    """As in git, a file in an excluded directory cannot be included again."""
-    root = plant({"drafts/keep.md": "", "drafts/.gitignore": "!keep.md", "a.md": ""})
-    assert scan_names(root, exclude=("drafts/", "!drafts/keep.md")) == ["a.md"]
+@pytest.mark.parametrize(("files", "ignore", "options", "found"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_patterns_leave_files_out_as_git_does(
+    plant: Plant, files: str, ignore: dict[str, str], options: dict[str, object], found: str
+) -> None:
+    """Patterns and ignore files work as in Git; `exclude` has the last word, and the setting names the ignore files."""
+    assert scan_names(plant(dict.fromkeys(files.split(), "") | ignore), **options) == found.split()
 
 
-def test_nested_ignore_files_come_after_their_parents(plant: Plant) -> None:
-    """A nested ignore file applies below its own directory only, and may negate a parent's rule."""
-    root = plant(
-        {
-            ".gitignore": "# comment\n*.tmp.md\n/top.md\r\nnotes/\n",
-            "top.md": "",
-            "a.tmp.md": "",
-            "sub/.gitignore": "!a.tmp.md\n/only.md\n",
-            "sub/a.tmp.md": "",
-            "sub/b.tmp.md": "",
-            "sub/only.md": "",
-            "sub/deep/only.md": "",
-            "sub/top.md": "",
-            "sub/notes/x.md": "",
-            "only.md": "",
-        }
-    )
-    assert scan_names(root) == ["only.md", "sub/a.tmp.md", "sub/deep/only.md", "sub/top.md"]
-
-
-def test_ignore_files_have_the_names_that_were_chosen(plant: Plant) -> None:
-    """Only files with the configured names are ignore files; both default names are."""
-    root = plant({".gitignore": "a.md", ".lorelogignore": "b.md", ".otherignore": "c.md", "a.md": "", "b.md": ""})
-    plant({"c.md": ""})
-    assert scan_names(root) == ["c.md"]
-    assert scan_names(root, ignore_files=()) == ["a.md", "b.md", "c.md"]
-    assert scan_names(root, ignore_files=(".otherignore",)) == ["a.md", "b.md"]
-
-
-@pytest.mark.parametrize(("names", "found"), [((".a", ".b"), ["x.md"]), ((".b", ".a"), [])])
-def test_of_two_ignore_files_the_later_name_decides(plant: Plant, names: tuple[str, str], found: list[str]) -> None:
-    """Ignore files of a directory apply in the order of the setting, not of their names."""
-    assert scan_names(plant({".a": "*.md", ".b": "!x.md", "x.md": ""}), ignore_files=names) == found
-
-
-def test_exclude_has_the_last_word_over_ignore_files(plant: Plant) -> None:
-    """An exclude pattern overrides every ignore file, in both directions."""
-    root = plant({".gitignore": "a.md\n!b.md\n", "a.md": "", "b.md": ""})
-    assert scan_names(root, exclude=("b.md", "!a.md")) == ["a.md"]
+@pytest.mark.parametrize(
+    ("excluded", "found"),
+    [
+        (("drafts",), "drafts-v2/c.md drafts.md"),
+        (("drafts/",), "drafts-v2/c.md drafts.md"),
+        (("drafts.md", "missing"), "drafts-v2/c.md drafts/a.md drafts/deep/b.md"),
+    ],
+)
+def test_excluded_paths_end_at_separators(plant: Plant, excluded: tuple[str, ...], found: str) -> None:
+    """An excluded path covers its whole subtree and never a sibling with the same name prefix."""
+    root = plant(dict.fromkeys(("drafts/a.md", "drafts/deep/b.md", "drafts-v2/c.md", "drafts.md"), ""))
+    assert scan_names(root, exclude_paths=tuple(f"{root}/{path}" for path in excluded)) == found.split()
 
 
 def test_ignore_files_above_the_root_do_not_count(plant: Plant) -> None:
     """Ignore files above the root are not read."""
     root = plant({".gitignore": "*", "sub/a.md": ""})
     assert scan_names(root, root / "sub") == ["sub/a.md"]
-
-
-def test_malformed_lines_of_an_ignore_file_are_passed_over(plant: Plant) -> None:
-    """A malformed line affects neither the other lines nor the scan."""
-    root = plant({".gitignore": "!\na.md\ntrailing\\\n", "a.md": "", "b.md": ""})
-    assert scan_names(root) == ["b.md"]
 
 
 def test_a_malformed_exclude_pattern_is_an_error(plant: Plant) -> None:
@@ -310,18 +307,6 @@ def test_an_unreadable_ignore_file_closes_its_directory(plant: Plant, run_unpriv
               result.problems], result.may_exist(root + "/sub/b.md"))
     """
     assert run_unprivileged(code, str(root)) == "['a.md'] ['sub/.gitignore'] True\n"
-
-
-def test_excluded_paths_end_at_separators(plant: Plant) -> None:
-    """An excluded path covers its whole subtree and never a sibling with the same name prefix."""
-    root = plant(dict.fromkeys(("drafts/a.md", "drafts/deep/b.md", "drafts-v2/c.md", "drafts.md"), ""))
-    assert scan_names(root, exclude_paths=(str(root / "drafts"),)) == ["drafts-v2/c.md", "drafts.md"]
-    assert scan_names(root, exclude_paths=(f"{root}/drafts/",)) == ["drafts-v2/c.md", "drafts.md"]
-    assert scan_names(root, exclude_paths=(str(root / "drafts.md"), str(root / "missing"))) == [
-        "drafts-v2/c.md",
-        "drafts/a.md",
-        "drafts/deep/b.md",
-    ]
 
 
 def test_excluded_paths_are_resolved_on_both_sides(plant: Plant, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -164,28 +163,19 @@ def test_no_request_holds_more_texts_than_the_vendor_takes(name: str, most: int,
     assert max(len(vendor.texts(request)) for request in server.requests) == most
 
 
-TEXTS = st.lists(st.text(max_size=60), max_size=30)
-
-
-@given(texts=TEXTS, most_texts=st.integers(1, 10), max_tokens=st.integers(1, 100))
+@given(texts=st.lists(st.text(max_size=60), max_size=30), most_texts=st.integers(1, 10), max_tokens=st.integers(1, 100))
 def test_batches_hold_every_text_once_in_order_within_limits(
     texts: list[str], most_texts: int, max_tokens: int
 ) -> None:
-    """All texts are kept in order, and only a single text may exceed a limit."""
+    """All texts are kept in order; only a single text may exceed a limit, and a batch ends only where the next one would."""
     found = [list(batch) for batch in split_batches(texts, most_texts, max_tokens)]
     assert [text for batch in found for text in batch] == texts
-    for batch in found:
+    sizes = [sum(map(estimate_tokens, batch)) for batch in found]
+    for batch, size in zip(found, sizes, strict=True):
         assert 1 <= len(batch) <= most_texts
-        assert len(batch) == 1 or sum(map(estimate_tokens, batch)) <= max_tokens
-
-
-@given(texts=TEXTS, most_texts=st.integers(1, 10), max_tokens=st.integers(1, 100))
-def test_batches_are_as_large_as_limits_allow(texts: list[str], most_texts: int, max_tokens: int) -> None:
-    """A batch ends only where the next text would break a limit."""
-    found = [list(batch) for batch in split_batches(texts, most_texts, max_tokens)]
-    for batch, following in itertools.pairwise(found):
-        full = sum(map(estimate_tokens, batch)) + estimate_tokens(following[0]) > max_tokens
-        assert len(batch) == most_texts or full
+        assert len(batch) == 1 or size <= max_tokens
+    for batch, size, following in zip(found, sizes, found[1:], strict=False):
+        assert len(batch) == most_texts or size + estimate_tokens(following[0]) > max_tokens
 
 
 def test_the_guess_is_rather_too_many() -> None:

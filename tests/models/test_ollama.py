@@ -5,20 +5,18 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.models.fake_docker import FakeDocker
-from tests.models.vendors import VENDORS, Rig, cosine, unpacked
+from tests.models.vendors import VENDORS, Rig, unpacked
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, OllamaOptions
@@ -350,26 +348,3 @@ def test_there_is_one_keeper(docker: FakeDocker, tmp_path: Path) -> None:
     stop_when_idle(tmp_path, "lorelog-ollama", 1.0)
     os.close(first)
     assert docker.calls() == []
-
-
-# -- the real Docker ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(
-    not os.environ.get("LORELOG_TEST_DOCKER"), reason="set LORELOG_TEST_DOCKER=1 to use the real Docker"
-)
-def test_the_real_docker_runs_the_real_ollama(tmp_path: Path, port: int, opened: Any) -> None:
-    """With a real Docker a container starts, embeds with a real model, and stops (downloads gigabytes the first time)."""
-    assert shutil.which("docker")
-    name = f"lorelog-test-{uuid.uuid4().hex[:8]}"
-    managed = OllamaOptions(
-        manage=True, container=name, volume="lorelog-test-ollama", idle_s=5.0, folder=str(tmp_path / "ollama")
-    )
-    options = EmbedOptions(
-        provider="ollama", model="all-minilm", base_url=f"http://127.0.0.1:{port}", ollama=managed, timeout_s=120
-    )
-    embedder = opened(options)
-    near, far = embedder.embed_documents(["an otter swims in the river", "the bank raised its interest rates"]).vectors
-    query = embedder.embed_query("animals in water")
-    assert cosine(query, near) > cosine(query, far)
-    assert until(lambda: not container.is_running(name), 60)

@@ -80,12 +80,6 @@ def test_the_server_the_path_and_the_key_are_those_chosen(vendor: Vendor, rig: R
         assert KEY not in f"{others} {request.path} {request.body}"
 
 
-def test_a_query_has_unit_length(rig: Rig) -> None:
-    """A query's vector is normalized and keeps its direction."""
-    server = rig.serve(OPENAI.answering([0.0, 3.0, 4.0]))
-    assert unpacked(rig.open(OPENAI, server).embed_query("q")) == pytest.approx([0.0, 0.6, 0.8])
-
-
 @each_vendor
 def test_a_question_says_what_it_costs(vendor: Vendor, rig: Rig) -> None:
     """The tokens of a query are reported if the vendor reports them."""

@@ -107,11 +107,6 @@ def test_what_is_not_read_in_time_has_no_score(tmp_path: Path, monkeypatch: pyte
 # -- where it comes from --------------------------------------------------------------------------------------------------
 
 
-def test_off_unless_a_model_is_named() -> None:
-    """Without a model there is no reranker."""
-    assert open_reranker(RerankOptions()) is None
-
-
 def test_an_unknown_provider_is_a_config_error() -> None:
     """An unknown provider is reported with the known ones."""
     with pytest.raises(ConfigError, match="onyx") as caught:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 from collections.abc import Iterator
@@ -13,10 +12,9 @@ from typing import Annotated
 import pytest
 from msgspec import Meta
 from msgspec.structs import replace
-from scripts.derive_options import render_options
 from scripts.generate_reference import render_operations
 
-from lorelog import AsyncLorelog, Lorelog
+from lorelog import Lorelog
 from lorelog.core.errors import UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.engine import Engine
@@ -24,12 +22,10 @@ from lorelog.operations import catalogue
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import OperationRequest
-from lorelog.surfaces.cli import commands
 from lorelog.surfaces.cli.main import main
-from lorelog.surfaces.cli.parser import command_parser
 from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.python.methods import Awaited, Blocking, ModeT, OperationMethods, method
+from lorelog.surfaces.python.methods import Blocking, ModeT, OperationMethods, method
 
 OPERATIONS = OperationFamily()
 
@@ -87,27 +83,10 @@ def test_python_has_a_method_with_parameters_and_help(tmp_path: Path) -> None:
             made.greet("Mara", tims=2)  # type: ignore[call-arg]
 
 
-def test_async_python_has_the_same_method(tmp_path: Path) -> None:
-    """The same declaration is a coroutine for an asynchronous client."""
-
-    async def use() -> str:
-        async with AsyncLorelog(tmp_path, settings=FAKE) as memory:
-            return (await MadeNamespace[Awaited](memory.run_operation).greet("Mara")).text
-
-    assert asyncio.run(use()) == "hello Mara"
-
-
-def test_the_shell_has_a_command_with_typed_options(
+def test_the_shell_reaches_it_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command's options, their types and help come from the request; `call` and `batch` reach it by name."""
-    options = tmp_path / "options.jsonl"
-    options.write_text(render_options(OPERATIONS.values()), "utf-8")
-    monkeypatch.setattr(commands, "OPTIONS_FILE", str(options))
-    parser = command_parser("greet")
-
-    assert "number of greetings" in parser.format_help()
-    assert vars(parser.parse_args(["Mara", "--times", "2"])).items() >= {("name", "Mara"), ("times", 2)}
+    """`call` and `batch` reach it by name; its options are those of every operation (test_derived_options.py)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     assert main(["--daemon", "off", "call", "made.greet", "--json", json.dumps({"name": "Mara"})]) == 0

@@ -14,14 +14,6 @@ from lorelog.core.errors import LorelogError, NotFound, UsageError
 
 VERIFIED = "verified_record"
 COUNTERSIGNING = ("review", "revision", "verification", "decision")
-FORGED = {
-    "verification_status": VERIFIED,
-    "approval_state": "approved",
-    "status": VERIFIED,
-    "artifact_role": VERIFIED,
-    "relation_kind": "verified_by",
-    "summary": "verified_record, verified_by otto",
-}
 
 
 @dataclass
@@ -74,25 +66,6 @@ def other_tenants_claim(table: Table) -> dict[str, Any]:
     task = table.desk("task.start", goal="elsewhere", writer="mara", tenant="theirs")["task_id"]
     given = {"task_id": task, "evidence_kind": "x", "summary": "theirs", "writer": "mara", "tenant": "theirs"}
     return {"reply_to_artifact_id": table.desk("task.add_evidence", **given)["artifact_id"]}
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ({"writer": "  "}, "its writer has no name"),
-        ({"origin": "tool"}, "supports nothing unless it is signed"),
-        ({"writer": "M\u200bara ", **FORGED}, "same writer"),
-    ],
-)
-def test_what_lacks_a_condition_is_refused_with_its_reason(table: Table, said: dict[str, Any], why: str) -> None:
-    """The record is written, and every reply says that nothing was promoted, and why."""
-    spoken = table.speak("verification", **said)
-
-    for trust in (spoken["trust"], table.trust(spoken["artifact_id"])):
-        assert (trust["tier"], trust["promotion"]) == ("canonical_record", "refused")
-        assert why in trust["promotion_reason"]
-    assert spoken["trust"]["promotion_reason"] in spoken["notes"][-1]
-    assert table.trust(table.claim)["verified_by"] == []
 
 
 @pytest.mark.parametrize("field", ["promotion_state", "trust_tier", "tier", "trust", "verified_by", "tainted"])

@@ -18,8 +18,6 @@ from typing import Any, Self
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WAIT_S = 15.0
-REBOUND_NAME = "rebound.example"
-"""A name that leads to this machine, as after DNS rebinding."""
 
 
 def find_chromium() -> str | None:
@@ -49,7 +47,6 @@ class Browser:
             "--disable-background-networking",
             "--disable-component-update",
             "--force-color-profile=srgb",
-            f"--host-resolver-rules=MAP {REBOUND_NAME} 127.0.0.1",
             f"--user-data-dir={self._profile}",
             "--remote-debugging-pipe",
         ]

@@ -32,8 +32,9 @@ def test_the_server_wants_the_typed_id_before_it_forgets(served: PageWorld) -> N
     cookie, wanted = log_in(served), {"ids": [served.ids["pnpm"]], "confirm": True}
     right, other = shown_id(served, "pnpm"), shown_id(served, "review")
     for typed in ("", other, right[:4], "x" * 8, served.ids["pnpm"][:8]):
-        reply = ask(served, cookie, "memory.forget", wanted, typed)
-        assert (reply.status, reply.json["error"]["code"]) == (400, "confirmation"), typed
+        for op in ("memory.forget", "forget"):
+            reply = ask(served, cookie, op, wanted, typed)
+            assert (reply.status, reply.json["error"]["code"]) == (400, "confirmation"), (op, typed)
     assert served.call("memory.get", {"id": served.ids["pnpm"]})["memory"]
     assert ask(served, cookie, "memory.forget", {**wanted, "dry_run": True}).status == 200
     assert served.call("memory.get", {"id": served.ids["pnpm"]})["memory"]
@@ -46,7 +47,8 @@ def test_the_page_forgets_one_memory_at_a_time(served: PageWorld) -> None:
     cookie, right = log_in(served), shown_id(served, "pnpm")
     first, second = served.ids["pnpm"], served.ids["review"]
     for wanted in ({"ids": [first, second]}, {"ids": [first], "match": "review"}, {"match": "pnpm"}, {"since": "1d"}):
-        assert ask(served, cookie, "memory.forget", {**wanted, "confirm": True}, right).status == 400, wanted
+        for op in ("memory.forget", "forget"):
+            assert ask(served, cookie, op, {**wanted, "confirm": True}, right).status == 400, (op, wanted)
     assert served.call("memory.get", {"id": first})["memory"]
     assert served.call("memory.get", {"id": second})["memory"]
 
@@ -55,7 +57,8 @@ def test_the_server_wants_the_id_before_it_deletes(served: PageWorld) -> None:
     """Deleting needs the id of the memory that the page shows; another one's does not do."""
     cookie, identity = log_in(served), served.ids["pnpm"]
     for typed in ("", shown_id(served, "review")):
-        assert ask(served, cookie, "memory.delete", {"id": identity}, typed).status == 400
+        for op in ("memory.delete", "delete"):
+            assert ask(served, cookie, op, {"id": identity}, typed).status == 400
     assert not served.call("memory.get", {"id": identity})["deleted"]
     assert ask(served, cookie, "memory.delete", {"id": identity}, identity).status == 200
     assert served.call("memory.get", {"id": identity})["deleted"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.query import ScorePart
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates
@@ -36,7 +38,7 @@ def test_best_of_equal_texts() -> None:
 
 
 def test_newest_of_equal_scores() -> None:
-    """Of equal texts with equal scores the newest is kept."""
+    """Of equal texts with equal scores the newest is kept; where the date is equal too, the first stays first."""
     ranked = [
         pair(1, 0.9, "same", "2026-01-01"),
         pair(2, 0.9, "same", "2026-03-05T14:30"),
@@ -44,6 +46,7 @@ def test_newest_of_equal_scores() -> None:
         pair(4, 0.5, "same", "2027-01-01"),
     ]
     assert kept(drop_duplicates(ranked)) == [(2, ("/notes/1.md:1-2", "/notes/3.md:3-4", "/notes/4.md:4-5"))]
+    assert kept(drop_duplicates([pair(1, 0.9, "same"), pair(2, 0.9, "same")]))[0][0] == 1
 
 
 def test_a_persons_text_is_not_hidden_behind_an_agents() -> None:
@@ -51,18 +54,6 @@ def test_a_persons_text_is_not_hidden_behind_an_agents() -> None:
     for origin in ("agent", "tool", "import"):
         ranked = [pair(1, 0.9, "same", origin=origin), pair(2, 0.8, "other"), pair(3, 0.5, "same", origin="user")]
         assert kept(drop_duplicates(ranked)) == [(2, ()), (3, ("/notes/1.md:1-2",))]
-
-
-def test_first_of_equal_dates() -> None:
-    """Where date and score are equal too, the first stays first."""
-    assert kept(drop_duplicates([pair(1, 0.9, "same"), pair(2, 0.9, "same")]))[0][0] == 1
-
-
-def test_different_texts_stay() -> None:
-    """Texts that differ in more than white space are different."""
-    ranked = [pair(1, 0.9, "Use the cache"), pair(2, 0.9, "use the cache"), pair(3, 0.8, "Use the cache.")]
-    assert [key for key, _ in kept(drop_duplicates(ranked))] == [1, 2, 3]
-    assert drop_duplicates([]) == []
 
 
 LONG = " ".join(f"word{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10]}" for n in range(80))
@@ -84,24 +75,21 @@ def test_nearly_the_same_is_folded() -> None:
     assert kept(drop_duplicates(ranked)) == [(1, ("/notes/3.md:3-4", "/notes/4.md:4-5")), (2, ())]
 
 
-def test_another_number_is_another_text() -> None:
-    """Another number makes texts different."""
-    ranked = [pair(1, 0.9, changed(LONG, 40, "30")), pair(2, 0.8, changed(LONG, 40, "60"))]
-    assert len(drop_duplicates(ranked)) == 2
+SHORT = " ".join(LONG.split()[:40])
+SIGNS = " ".join("".join(chr(0x4E00 + 7 * n) for n in range(start, start + 10)) for start in range(0, 120, 10))
+PAIRS: dict[str, tuple[str, str, int]] = {
+    "another case of a short text": ("Use the cache", "use the cache", 2),
+    "another sign of a short text": ("Use the cache", "Use the cache.", 2),
+    "another number": (changed(LONG, 40, "30"), changed(LONG, 40, "60"), 2),
+    "one other word of a short text": (SHORT, changed(SHORT, 20, "not"), 2),
+    "a long addition": (LONG, f"{LONG} {SHORT.upper()}x", 2),
+    "one sign of a script without spaces": (SIGNS, SIGNS.replace(SIGNS[55], "龠"), 1),
+    "many of its signs": (SIGNS, "".join("龠" if n % 5 == 0 else sign for n, sign in enumerate(SIGNS)), 2),
+}
 
 
-def test_one_word_of_a_short_text_matters() -> None:
-    """One other word makes short texts different; so does a long addition."""
-    short = " ".join(LONG.split()[:40])
-    assert len(drop_duplicates([pair(1, 0.9, short), pair(2, 0.8, changed(short, 20, "not"))])) == 2
-    assert len(drop_duplicates([pair(1, 0.9, LONG), pair(2, 0.8, f"{LONG} {short.upper()}x")])) == 2
-
-
-def test_chinese_is_compared_by_its_signs() -> None:
-    """Scripts without spaces are compared by characters."""
-    text = "".join(chr(0x4E00 + 7 * n) for n in range(120))
-    spaced = " ".join(text[start : start + 10] for start in range(0, 120, 10))
-    near = spaced.replace(spaced[55], "龠")
-    far = "".join("龠" if n % 5 == 0 else sign for n, sign in enumerate(spaced))
-    assert len(drop_duplicates([pair(1, 0.9, spaced), pair(2, 0.8, near)])) == 1
-    assert len(drop_duplicates([pair(1, 0.9, spaced), pair(2, 0.8, far)])) == 2
+@pytest.mark.parametrize(("first", "second", "left"), PAIRS.values(), ids=PAIRS)
+def test_texts_that_differ_in_more_than_little_stay(first: str, second: str, left: int) -> None:
+    """Texts that differ in a number, or in more than white space if they are short, are different; signs count as words."""
+    assert len(drop_duplicates([pair(1, 0.9, first), pair(2, 0.8, second)])) == left
+    assert drop_duplicates([]) == []

@@ -33,6 +33,7 @@ BM25 = st.floats(0.0, 100.0)
 COSINES = st.floats(-1.0, 1.0)
 STEPS = st.integers(0, 1000).map(lambda number: number / 1000)
 WEIGHTS = st.floats(0.0, 1.0)
+LENT = st.dictionaries(st.integers(0, 9), st.floats(0.0, 150.0)), st.dictionaries(st.integers(0, 9), COSINES)
 
 
 def candidates(scores: dict[ChunkKey, float]) -> list[Candidate]:
@@ -97,31 +98,31 @@ def test_weight_outside_its_range(weight: float) -> None:
         LaneMix(weight)
 
 
-@given(st.dictionaries(st.integers(), SCORES), st.dictionaries(st.integers(), SCORES), WEIGHTS)
-@example({}, {0: sys.float_info.max, 1: -sys.float_info.max}, 0.5)
-def test_parts_add_up(lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float) -> None:
-    """The parts add up to the score, and the ranking is by score."""
-    for fused in (
-        fuse_convex(candidates(lexical), candidates(dense), dense, LaneMix(weight)),
-        fuse_rrf(candidates(lexical), candidates(dense)),
-        rank_single(candidates(lexical), Lane.LEXICAL),
-        rank_single(candidates(dense), Lane.DENSE),
+@given(
+    st.dictionaries(st.integers(0, 20), SCORES),
+    st.dictionaries(st.integers(0, 20), SCORES),
+    st.builds(LaneMix, WEIGHTS, st.floats(0.1, 1.0)),
+    st.builds(NeighbourSupport, *LENT),
+)
+@example({}, {0: sys.float_info.max, 1: -sys.float_info.max}, LaneMix(0.5), NO_SUPPORT)
+def test_parts_add_up(
+    lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], mix: LaneMix, support: NeighbourSupport
+) -> None:
+    """The parts add up to the score, which is in range; every candidate with a finite score is ranked once, by its score."""
+    finite = [{key for key, score in lane.items() if math.isfinite(score)} for lane in (lexical, dense)]
+    words, vectors = candidates(lexical), candidates(dense)
+    for fused, ranked, most in (
+        (fuse_convex(words, vectors, {}, mix, support), finite[0] | finite[1], mix.whole),
+        (fuse_convex(words, vectors, dense, LaneMix(mix.dense)), finite[0] | finite[1], 1.0),
+        (fuse_rrf(words, vectors), finite[0] | finite[1], 1.0),
+        (rank_single(words, Lane.LEXICAL), finite[0], 1.0),
+        (rank_single(vectors, Lane.DENSE), finite[1], 1.0),
     ):
         scores = [candidate.score for candidate in fused]
-        assert scores == pytest.approx([candidate.explanation.score for candidate in fused], abs=1e-12)
+        assert scores == pytest.approx([candidate.explanation.score for candidate in fused], abs=1e-9)
         assert scores == sorted(scores, reverse=True)
-        assert all(0.0 <= score <= 1.0 for score in scores)
-        assert len(set(keys(fused))) == len(fused)
-
-
-@given(st.dictionaries(st.integers(0, 20), SCORES), st.dictionaries(st.integers(0, 20), SCORES), WEIGHTS)
-def test_every_candidate_is_ranked_once(
-    lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float
-) -> None:
-    """Every candidate with a finite score is ranked once."""
-    finite = {key for lane in (lexical, dense) for key, score in lane.items() if math.isfinite(score)}
-    assert set(keys(fuse_convex(candidates(lexical), candidates(dense), {}, LaneMix(weight)))) == finite
-    assert set(keys(fuse_rrf(candidates(lexical), candidates(dense)))) == finite
+        assert all(-1e-9 <= score <= most + 1e-9 for score in scores)
+        assert sorted(keys(fused)) == sorted(ranked)
 
 
 @given(st.lists(st.tuples(STEPS, STEPS), min_size=1, unique_by=(lambda pair: pair[0], lambda pair: pair[1])))
@@ -197,8 +198,6 @@ def test_single_lane_is_one_part() -> None:
 
 # -- what neighbours lend ----------------------------------------------------------------------------------------------
 
-LENT = st.dictionaries(st.integers(0, 9), st.floats(0.0, 150.0)), st.dictionaries(st.integers(0, 9), COSINES)
-
 
 def test_support_is_a_part_of_its_own() -> None:
     """The neighbours' contribution is a part of its own, and both lanes together stay within the mix."""
@@ -217,23 +216,6 @@ def test_neighbours_may_take_away() -> None:
     fused = fuse_convex([], candidates({"a": 0.9, "b": 0.1}), {}, LaneMix(1.0), NeighbourSupport({}, {"a": 0.5}))
     assert part(fused[0], "neighbours")[0] == pytest.approx(-0.5)
     assert fused[0].score == pytest.approx(0.5)
-
-
-@given(
-    st.dictionaries(st.integers(0, 9), SCORES),
-    st.dictionaries(st.integers(0, 9), SCORES),
-    st.builds(LaneMix, WEIGHTS, st.floats(0.1, 1.0)),
-    st.builds(NeighbourSupport, *LENT),
-)
-def test_supported_parts_add_up(
-    lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], mix: LaneMix, support: NeighbourSupport
-) -> None:
-    """With support, too, the parts add up, the ranking is by score, and scores stay in range."""
-    fused = fuse_convex(candidates(lexical), candidates(dense), {}, mix, support)
-    scores = [candidate.score for candidate in fused]
-    assert scores == pytest.approx([candidate.explanation.score for candidate in fused], abs=1e-9)
-    assert scores == sorted(scores, reverse=True)
-    assert all(-1e-9 <= score <= mix.whole + 1e-9 for score in scores)
 
 
 # -- neighbours

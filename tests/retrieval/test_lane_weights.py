@@ -32,19 +32,6 @@ UNSURE = LaneEvidence(coverage=0.3, terms=3, lead=1.0)
 EVIDENCE = st.builds(LaneEvidence, coverage=st.floats(0.0, 2.0), terms=st.integers(0, 2_000), lead=st.floats(0.0, 5.0))
 BUILTIN = load_calibrations()["builtin/lorelog-2"].lanes
 NUMBERS = st.sampled_from([found.lanes for found in load_calibrations().values()])
-HOSTILE = {
-    "nothing": "",
-    "white space": " \n\t ",
-    "one stop word": "the",
-    "punctuation": "?!… --- ;;; ()[]{}",
-    "emoji": "🦦 👩‍👩‍👧‍👦🏳️‍🌈",
-    "unbalanced quotes": "\"otter ` “and 'then",
-    "a regular expression": r"(otter|[a-z)*+?{3,}\b^$.",
-    "mixed scripts": "otter 水獭 выдра ثعلب นาก カワウソ",
-    "control characters": "otter\x00\x1b[31m\u202e",
-    "half a surrogate pair": "otter \ud83e",
-    "10,000 words": " ".join(f"word{n}" for n in range(10_000)),
-}
 
 
 @pytest.mark.parametrize("query", [*LITERAL, '"connection reset by peer"', "`ls`", "0.4.23", "run()"])
@@ -131,7 +118,7 @@ def test_more_unread_letters(words: list[str], evidence: LaneEvidence, data: st.
     assert weigh_lanes(" ".join(unread), evidence).dense <= weigh_lanes(" ".join(plain), evidence).dense
 
 
-@given(st.text(), EVIDENCE)
+@given(st.text() | st.text("?!… -;()[]{}<>|*+^$.`'\"“\ud83e水👩\u200d\u202e\0"), EVIDENCE)
 def test_weight_is_a_share(query: str, evidence: LaneEvidence) -> None:
     """Any query has a weight between 0 and 1 and a reason."""
     weights = weigh_lanes(query, evidence)
@@ -145,13 +132,6 @@ def test_a_report_is_not_meant_literally() -> None:
     plain, mixed = (weigh_lanes(report.format(name), UNSURE).dense for name in ("that", "parse_config"))
     assert mixed == pytest.approx(plain, abs=0.01)
     assert weigh_lanes("parse_config", UNSURE).dense < plain / 2
-
-
-@pytest.mark.parametrize("query", HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_questions(query: str) -> None:
-    """No query fails, for any results of the lanes."""
-    for evidence in (LaneEvidence(), UNSURE, LaneEvidence(2.0, 10_000, 5.0)):
-        assert 0.0 <= weigh_lanes(query, evidence).dense <= 1.0
 
 
 @pytest.mark.parametrize("query", ["a" * 1_000_000, "_a" * 500_000, '"' * 1_000_000, "a " * 500_000, "漢" * 1_000_000])

@@ -156,33 +156,28 @@ def test_a_long_report_quotes_nothing() -> None:
     assert held(report + f'"{"the whole message " * 8}"', "red fox") == (1, 2)
 
 
-@pytest.mark.parametrize(
-    "text", ["the red fox ran", "The Red\n  Fox ran", "(red fox)", "a red fox, and more", "red fox"]
-)
-def test_phrase_is_found(text: str) -> None:
-    """Case, white space and line ends are ignored."""
-    assert held('where is the "red fox"', text) == (1, 1)
+FOUND = ("the red fox ran", "The Red\n  Fox ran", "(red fox)", "a red fox, and more", "red fox")
+APART = ("fox red", "red and fox", "bored fox", "red foxes", "redfox", "")
 
 
-@pytest.mark.parametrize("text", ["fox red", "red and fox", "bored fox", "red foxes", "redfox", ""])
-def test_words_apart_are_not_the_phrase(text: str) -> None:
-    """The same words apart, reversed or inside longer words are not the phrase."""
-    assert held('where is the "red fox"', text) == (0, 1)
+@pytest.mark.parametrize(("text", "matched"), [*((text, 1) for text in FOUND), *((text, 0) for text in APART)])
+def test_phrase_is_found(text: str, matched: int) -> None:
+    """Case, white space and line ends are ignored; the same words apart, reversed or inside longer words are not the phrase."""
+    assert held('where is the "red fox"', text) == (matched, 1)
 
 
-@pytest.mark.parametrize(
-    "question",
-    ["“red fox”", "„red fox“", "«red fox»", "「red fox」", '"red fox'],  # the last is open
-)
-def test_quotation_marks(question: str) -> None:
-    """Quotation marks of other languages work; an unpaired mark quotes nothing."""
-    assert len(find_quoted_phrases(question)) == (question[0] != '"')
+QUOTED = {
+    "quotation marks of other languages": ("“red fox”", "„red fox“", "«red fox»", "「red fox」"),
+    "neither an unpaired mark, apostrophes, code nor empty marks": (
+        *('"red fox', "red fox", "it's the fox's", "`red fox`", '""', '"?!"', '" "'),
+    ),
+}
 
 
-@pytest.mark.parametrize("question", ["red fox", "it's the fox's", "`red fox`", '""', '"?!"', '" "'])
-def test_what_quotes_nothing(question: str) -> None:
-    """Apostrophes, code and empty marks are not quotations."""
-    assert find_quoted_phrases(question) == []
+@pytest.mark.parametrize(("marks", "question"), [(marks, one) for marks, all_ in QUOTED.items() for one in all_])
+def test_quotation_marks(marks: str, question: str) -> None:
+    """Quotation marks of other languages work; an unpaired mark, apostrophes, code and empty marks quote nothing."""
+    assert len(find_quoted_phrases(question)) == (not marks.startswith("neither"))
 
 
 def test_scripts_without_spaces() -> None:

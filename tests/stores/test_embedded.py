@@ -505,32 +505,6 @@ def check_whole(place: Path) -> None:
     store.close()
 
 
-@pytest.mark.slow
-def test_eight_writers_keep_every_document(tmp_path: Path) -> None:
-    """Concurrent writers wait for each other, and nothing is lost."""
-    script = (
-        f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
-        "from pathlib import Path\n"
-        "from tests.stores.test_embedded import open_store\n"
-        "from tests.stores.making import update\n"
-        f"store = open_store(Path({str(tmp_path)!r}))\n"
-        "for n in range(3):\n"
-        "    with store.writer(wait_s=120) as writer:\n"
-        "        writer.put([update(f'/{sys.argv[1]}-{n}.md', ['shared word'])])\n"
-    )
-    running = [
-        subprocess.Popen([sys.executable, "-c", script, str(number)], cwd=Path.cwd(), stderr=subprocess.PIPE, text=True)
-        for number in range(8)
-    ]
-    for process in running:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-
-    store = open_store(tmp_path)
-    assert len(store.documents()) == 24
-    assert len(search_texts(store, "shared")) == 24
-
-
 def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
     """A lane that lost its state after a commit applies the same changes again with the same result."""
     store = open_store(tmp_path)

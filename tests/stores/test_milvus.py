@@ -86,15 +86,18 @@ def test_one_collection_for_all_projects_by_choice(tmp_path: Path, milvus_file: 
     assert again.compare().is_consistent
 
 
-def test_collections_have_the_name_that_the_user_chose(tmp_path: Path, milvus_file: str) -> None:
-    """Names begin with store.collection; after a change of it the rows are pushed again, and the old collection goes."""
+@pytest.mark.parametrize("changed", [{"collection": "team"}, {"version": "plain 2"}])
+def test_another_name_or_analyser_pushes_the_rows_again(
+    tmp_path: Path, milvus_file: str, changed: dict[str, str]
+) -> None:
+    """After a change of store.collection, with which names begin, or of the analyser, rows are pushed again, and the old collection goes."""
     of = tenant()
     fill(open_store(tmp_path, milvus_file, of=of), "alpha one")
 
-    store = open_store(tmp_path, milvus_file, of=of, collection="team")
+    store = open_store(tmp_path, milvus_file, of=of, **changed)
 
     assert search_texts(store, "alpha", Filters(projects=("/p",))) == ["alpha one"]
-    assert [name.partition("_")[0] for name in names(store)] == ["team"]
+    assert [name.partition("_")[0] for name in names(store)] == [changed.get("collection", "lorelog")]
     assert store.compare().is_consistent
 
 
@@ -376,17 +379,6 @@ def test_lost_local_files_are_rebuilt(tmp_path: Path, milvus_file: str, lost: st
     assert search_texts(again, "alpha") == ["alpha one"]
     assert len(again.propose((), vector(1, 9), ALL, 10)[1]) == 2
     assert again.compare().is_consistent
-
-
-def test_a_new_analyser_pushes_the_words_again(tmp_path: Path, milvus_file: str) -> None:
-    """A new version of the analyser pushes the words again."""
-    of = tenant()
-    fill(open_store(tmp_path, milvus_file, of=of), "alpha one")
-
-    store = open_store(tmp_path, milvus_file, of=of, version="plain 2")
-
-    assert search_texts(store, "alpha") == ["alpha one"]
-    assert store.compare().is_consistent
 
 
 # -- what is not there -------------------------------------------------------------------------------------------------

@@ -71,25 +71,6 @@ def test_a_file_that_turns_bad_keeps_its_old_version(shell: Shell, good: Path) -
     check_good_is_found(shell)
 
 
-@pytest.mark.parametrize("value", ['a"b', "a'b", "50%", "a_b", '" OR 1=1 --', "*", "[x]", "\\", "a:b", "äß漢"])
-def test_filter_values_are_only_values(shell: Shell, good: Path, value: str) -> None:
-    """Quotes, wildcards and query syntax in a filter match themselves and nothing else."""
-    for flag in ("--type", "--tag", "--source"):
-        done = shell("search", "walrus", flag, value, "--json")
-        assert done.status == 0
-        assert done.json["hits"] == []
-    assert shell("search", value, "--json").status == 0
-
-
-@pytest.mark.parametrize("day", ["yesterdayy", "2026-13-01", "2026-02-30", "9999999d"])
-def test_a_wrong_day_is_a_usage_error(shell: Shell, good: Path, day: str) -> None:
-    """A day that does not exist is named."""
-    done = shell("search", "walrus", "--since", day)
-
-    assert done.status == 2
-    assert day in done.err
-
-
 @pytest.mark.parametrize("words", [["search", "x", "--nonsense"], ["show"], ["nonsense"], ["search", "", "--k"]])
 def test_wrong_words_are_json_too(shell: Shell, project: Path, words: list[str]) -> None:
     """With --json a mistake in the command line is an error object like any other."""

@@ -139,21 +139,6 @@ def test_another_tenants_context_is_kept_apart(shell: Shell, repository: Path) -
     assert "a secret of work" in own.read_text("utf-8")
 
 
-def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) -> None:
-    """Existing files get the block, byte for byte the same each time, and are restored by --remove."""
-    texts = {"AGENTS.md": b"# Agents\r\n\r\nBe kind.\r\n", "CLAUDE.md": b"no last line end"}
-    for name, text in texts.items():
-        (repository / name).write_bytes(text)
-
-    assert shell("init").status == 0
-    after = {name: (repository / name).read_bytes() for name in texts}
-    assert all(after[name].startswith(text) and b"lorelog:start" in after[name] for name, text in texts.items())
-    assert {file["change"] for file in shell("init", "--json").json["files"]} == {"unchanged"}
-    assert {name: (repository / name).read_bytes() for name in texts} == after
-    assert shell("init", "--remove").status == 0
-    assert {name: (repository / name).read_bytes() for name in texts} == texts
-
-
 def test_init_makes_the_file_that_most_agents_read(shell: Shell, repository: Path) -> None:
     """If neither file exists, AGENTS.md is created, and deleted with its block."""
     shell("init")

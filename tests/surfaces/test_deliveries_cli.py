@@ -66,24 +66,6 @@ def test_deliveries_are_shown_as_a_table(shell: Shell, deliveries: Deliveries) -
     assert "use -n to show more" in shell("deliveries", "-n", "1").err
 
 
-def test_filters_leave_out_what_does_not_match(shell: Shell, deliveries: Deliveries) -> None:
-    """Session, kind, memory, day and project are filters."""
-    deliveries.add("one", "m1")
-    deliveries.add("two", "m2", kind="recall", project="/elsewhere")
-
-    def count(*words: str) -> int:
-        total: int = shell("deliveries", "--json", *words).json["total_count"]
-        return total
-
-    assert count() == 1
-    assert count("--all-projects") == 2
-    assert count("--all-projects", "--session", "two") == count("--all-projects", "--kind", "recall") == 1
-    assert count("--all-projects", "--memory", "m2") == 1
-    assert count("--since", "today") == 1
-    assert count("--since", "2999-01-01") == 0
-    assert shell("deliveries", "--session", "three").out == "No deliveries match session three.\n"
-
-
 def test_unused_memories_are_listed_for_review(shell: Shell, deliveries: Deliveries) -> None:
     """A memory that was delivered five times without use is listed with the commands for it, others are not."""
     unused, used, gone = (add_memory(shell, f"{name} rule for the harbour") for name in ("first", "second", "third"))

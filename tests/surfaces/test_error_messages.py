@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 from tests.surfaces.conftest import Shell, write
 
 VALIDATOR_WORDS = ("Expected `", "Object ", "msgspec", "of length")
@@ -20,6 +21,7 @@ WRONG = [
         "--min-relevance must be a number from 0 to 1, such as 0.5 (got 50)",
         "lorelog search --help",
     ),
+    ("search walrus --since 2026-02-30", "'2026-02-30' is not a day", "write 2026-03-05, today"),
     ("list --limit 0", "--limit must be at least 1 (got 0)", "lorelog list --help"),
     ("list -n 0", "-n must be at least 1 (got 0)", "lorelog list --help"),
     ("task list --limit 0", "--limit must be at least 1 (got 0)", "lorelog task list --help"),
@@ -149,12 +151,6 @@ def test_words_instead_of_an_id_are_forgotten_by_match(words: tuple[str, ...], s
     assert 'lorelog forget --match "the walrus"' in done.err
 
 
-def git(*words: str, cwd: Path) -> str:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
-    done = subprocess.run(["git", *identity, *words], cwd=cwd, capture_output=True, text=True, check=True)
-    return done.stdout
-
-
 def test_a_new_project_is_told_once(shell: Shell, project: Path) -> None:
     """The first memory outside a repository names the new project and --global; the second says nothing of it."""
     first, second = shell("add", "the walrus sleeps"), shell("add", "the otter plays")
@@ -165,11 +161,11 @@ def test_a_new_project_is_told_once(shell: Shell, project: Path) -> None:
 
 def test_memories_are_shared_by_git_only_on_purpose(shell: Shell, project: Path, tmp_path: Path) -> None:
     """Git ignores .lorelog from the first memory on; without its .gitignore journals are committed and found in a clone."""
-    git("init", "-q", cwd=project)
+    git(project, "init", "-q")
     added = shell("add", "the walrus sleeps")
     assert "delete .lorelog/.gitignore to share memories by Git" in added.err
-    git("add", "-A", cwd=project)
-    assert git("status", "--short", cwd=project) == ""
+    git(project, "add", "-A")
+    assert git(project, "status", "--short") == ""
     assert shell("index").status == 0
     assert shell("search", "walrus", "--lane", "lexical", "--json").json["hits"], (
         "our own indexer reads what Git ignores"
@@ -177,9 +173,9 @@ def test_memories_are_shared_by_git_only_on_purpose(shell: Shell, project: Path,
 
     (project / ".lorelog" / ".gitignore").unlink()
     shell("add", "the otter plays")
-    git("add", "-A", cwd=project)
-    git("commit", "-qm", "share memories", cwd=project)
-    git("clone", "-q", str(project), str(tmp_path / "clone"), cwd=tmp_path)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "share memories")
+    git(tmp_path, "clone", "-q", str(project), str(tmp_path / "clone"))
 
     assert not (project / ".lorelog" / ".gitignore").exists()
     assert shell("index", "--project", tmp_path / "clone").status == 0

@@ -191,25 +191,6 @@ def test_a_guard_from_elsewhere_is_refused(shell: Shell, standing: Callable[...,
     assert "came with a repository" in shell("guard", "add", "--command", "pnpm *", "--memory", "m2").err
 
 
-def test_an_agent_in_its_shell_cannot_make_a_guard_block(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable of a host, an agent may add a guard that warns; blocking and a person's guards are refused."""
-    mine = shell("guard", "add", "--command", "npm *", "--message", "use pnpm", "--json").json["guard"]["id"]
-    shell("guard", "enable", mine, "--block")
-    monkeypatch.setenv("CLAUDECODE", "1")
-
-    added = shell("guard", "add", "--command", "yarn *", "--message", "use pnpm", "--json").json["guard"]
-    assert (added["created_by"], added["action"]) == ("agent", "warn")
-    assert shell("guard", "enable", added["id"]).status == 0
-    assert "cannot add a guard that blocks" in shell("guard", "enable", added["id"], "--block").err
-    assert (
-        "cannot add a guard that blocks" in shell("guard", "add", "--command", "bun *", "--message", "x", "--block").err
-    )
-    for verb in ("disable", "dismiss", "remove"):
-        assert "a person wrote or approved" in shell("guard", verb, mine).err
-    monkeypatch.delenv("CLAUDECODE")
-    assert "blocks" in shell("guard", "list").out
-
-
 @pytest.mark.parametrize("client", [{"own": False}, {"agent": "an MCP client"}])
 def test_remote_clients_and_mcp_count_as_agents(project: Path, client: dict[str, Any]) -> None:
     """HTTP and MCP list, propose and add guards that warn; they never enable one that blocks."""

@@ -87,15 +87,6 @@ def test_any_text_stays_one_entry(shell: Shell, project: Path, text: str) -> Non
     assert shell("show", following["memory"], "--json").json["content"].endswith("the next entry")
 
 
-def test_a_gitignore_does_not_hide_journals(shell: Shell, project: Path) -> None:
-    """Keeping journals out of Git does not keep them out of memory."""
-    journal = journal_of(shell)
-    write(journal.parent / ".gitignore", "*\n")
-
-    assert shell("index").status == 0
-    assert shell("search", "first entry", "--json").json["hits"]
-
-
 @pytest.mark.slow
 def test_an_entry_made_during_an_index_run_stays(shell: Shell, project: Path) -> None:
     """Memories that are added while a long run goes on are found when it has ended."""

@@ -240,16 +240,6 @@ def test_a_journal_is_not_replaced_over_http(world: World, project: Path, home: 
         assert source.read_bytes() == before
 
 
-def test_the_page_confirms_under_every_name(world: World) -> None:
-    """Forgetting and deleting in the page need the id again, and one memory at a time, by the short name too."""
-    (ask,) = world.ways[Caller.PAGE]
-    for name in ("forget", "memory.forget"):
-        assert ask(name, match="lint", confirm=True) == "confirmation"
-        assert ask(name, ids=[world.rule], confirm=True) == "confirmation"
-    assert {ask(name, id=world.rule) for name in ("delete", "memory.delete")} == {"confirmation"}
-    assert world.stands(world.rule)
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [

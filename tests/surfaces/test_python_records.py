@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lorelog import Lorelog, to_dict
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.python import namespaces
 
 SETTINGS = {"embedding.provider": "fake"}
 
@@ -86,9 +84,3 @@ def test_another_tenant_has_its_own_records(memory: Lorelog) -> None:
 
     assert [hit.goal for hit in memory.task.search().hits] == ["ours"]
     assert [hit.goal for hit in memory.task.search(tenant="other").hits] == ["theirs"]
-
-
-def methods() -> list[Any]:
-    classes = [kind for name, kind in vars(namespaces).items() if name.endswith("Namespace")]
-    methods = [getattr(kind, name) for kind in classes for name in vars(kind) if not name.startswith("_")]
-    return [method for method in methods if hasattr(method, "__signature__")]

@@ -8,7 +8,6 @@ import lzma
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ import pytest
 from train.sources import SOURCES
 from train.tokens import Pairs, WordPieces, read_pairs, word_mask, write_arrays, write_pairs
 
-from train import gather, overlap, pack, parallel, vocabulary
+from train import gather, overlap, pack, parallel
 
-UNKNOWN = 100
 VOCABULARY = Path(__file__).parents[2] / "encoder/src/lorelog_encoder/vocab.txt"
 JUDGED = (
     "The cache of the scheduler is emptied every night at two, because the disk of the old server was too small for it."
@@ -126,35 +124,3 @@ def test_every_source_names_its_licence() -> None:
     """Licences that forbid commercial use are not taken."""
     licences = [source.licence for source in SOURCES] + [source.licence for source in parallel.SOURCES]
     assert all(licence and "NC" not in licence and licence != "research" for licence in licences)
-
-
-def test_sections_are_translations_only_if_the_documents_are_built_alike() -> None:
-    """A section is paired with the English one in its place; from a document with other headings only the beginning is taken."""
-    russian = "# Кэш\n\nКаждую ночь кэш очищается, потому что диск мал.\n\n## Очистка\n\nОчистка занимает девять минут и никому не мешает.\n"
-    english = "# Cache\n\nThe cache is emptied every night, as the disk is small.\n\n## Emptying\n\nEmptying takes nine minutes and disturbs nobody.\n"
-    passages = [(item.passage[:7], item.english[:8]) for item in parallel.aligned(russian, english, "ru", Random(1))]
-    assert passages == [("Каждую ", "The cach"), ("Очистка", "Emptying")]
-    other = english.replace("## Emptying", "### Emptying")
-    assert not [
-        item for item in parallel.aligned(russian, other, "ru", Random(1)) if item.passage.startswith("Очистка")
-    ]
-
-
-def test_new_pieces_leave_other_texts_as_they_were_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vocabulary with pieces of another script cuts a text in Latin letters into the same ids, and that script into fewer unknown ones."""
-    korean = "데이터베이스 연결이 끊어지면 작업을 다시 시도합니다"
-    with gzip.open(tmp_path / "texts.jsonl.gz", "wt", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(["ko", korean, f"{korean} {number}", "", ""]) + "\n" for number in range(60))
-    plain = tmp_path / "plain.txt"
-    entries = VOCABULARY.read_text("utf-8").removesuffix("\n").split("\n")
-    plain.write_text(
-        "\n".join("[unused1]" if vocabulary.is_trained(entry) else entry for entry in entries) + "\n", "utf-8"
-    )
-    arguments = ["vocabulary", "--texts", str(tmp_path / "texts.jsonl.gz"), "--vocabulary", str(plain)]
-    monkeypatch.setattr(sys, "argv", [*arguments, "--out", str(tmp_path / "more.txt")])
-    assert vocabulary.main() == 0
-    before, after = WordPieces(plain), WordPieces(tmp_path / "more.txt")
-    latin = ["The cache of the scheduler was too small.", "Café naïve: Größe, año, ľahký — 5 µs ≤ α"]
-    assert np.array_equal(before(latin, 100).tokens, after(latin, 100).tokens)
-    assert (before([korean], 100).tokens == UNKNOWN).all()
-    assert not (after([korean], 100).tokens == UNKNOWN).any()

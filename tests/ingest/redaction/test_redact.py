@@ -64,11 +64,6 @@ def test_every_rule_is_well_formed() -> None:
     assert set(checks) == set(detectors._CHECKS)
 
 
-def test_there_are_many_kinds() -> None:
-    """The corpus has more than sixty reported kinds."""
-    assert len({kind.kind for kind in KINDS}) >= 60
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=by_name)
 @settings(max_examples=15, deadline=None, derandomize=True)  # one random key in ten thousand looks like words
@@ -97,15 +92,6 @@ def test_placeholders_stay(value: str, place: str) -> None:
     assert redact(text).text == text
 
 
-@settings(deadline=None)
-@given(st.text())
-def test_any_text_is_accepted(text: str) -> None:
-    """Any text is accepted, and redacting it again changes nothing."""
-    once = redact(text).text
-
-    assert redact(once).text == once
-
-
 fragments = st.sampled_from(
     [
         *(kind.places[0].format(kind.make(Random(5))) for kind in KINDS),
@@ -128,10 +114,10 @@ fragments = st.sampled_from(
 
 
 @settings(deadline=None)
-@given(st.lists(fragments, max_size=12))
-def test_redacting_twice_changes_nothing(parts: list[str]) -> None:
-    """Secrets, halves of secrets and their contexts in any order are complete after one pass."""
-    once = redact("".join(parts)).text
+@given(st.text() | st.lists(fragments, max_size=12).map("".join))
+def test_redacting_twice_changes_nothing(text: str) -> None:
+    """Any text is accepted; secrets, halves of secrets and their contexts in any order are complete after one pass."""
+    once = redact(text).text
 
     assert redact(once) == type(redact(once))(once, {})
 

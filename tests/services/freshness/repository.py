@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
+from tests.code.repositories import git
 
 from lorelog.core.memory import NewMemory
 from lorelog.core.query import FreshnessVerdict, Hit
@@ -54,17 +54,7 @@ class Repository:
         self.commit("first")
 
     def git(self, *args: str) -> str:
-        named = {
-            f"GIT_{who}_{what}": "mara@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-        }
-        done = subprocess.run(
-            ["git", *args],
-            cwd=self.root,
-            check=True,
-            capture_output=True,
-            env={**os.environ, **named, "GIT_CONFIG_GLOBAL": "/dev/null"},
-        )
-        return done.stdout.decode().strip()
+        return git(self.root, *args).strip()
 
     def commit(self, message: str) -> None:
         self.git("add", "-A")

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 
 from lorelog.light.git_location import find_worktree, read_head
-
-
-def git(directory: Path, *words: str) -> str:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *identity, *words], cwd=directory, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 @pytest.fixture

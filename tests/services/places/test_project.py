@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.code.repositories import git
 from tests.examples import examples
 
 from lorelog.core.document import GLOBAL_PROJECT
@@ -18,20 +18,6 @@ from lorelog.services.places.workspace import Project, find_project, visible_pro
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     return tmp_path.resolve()
-
-
-def git(directory: Path, *arguments: str) -> None:
-    quiet = {
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_AUTHOR_NAME": "a",
-        "GIT_AUTHOR_EMAIL": "a@example.org",
-        "GIT_COMMITTER_NAME": "a",
-        "GIT_COMMITTER_EMAIL": "a@example.org",
-    }
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    command = ["git", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", *arguments]
-    subprocess.run(command, cwd=directory, env=inherited | quiet, check=True, capture_output=True)
 
 
 def make_repository(directory: Path) -> Path:

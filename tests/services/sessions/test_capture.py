@@ -49,18 +49,6 @@ def test_a_turn_that_ended_is_written_and_searchable(world: CaptureHome, talk: C
     assert [item.chunk.anchor for item in world.store.find(captured.memory)] == [anchor]
 
 
-def test_the_same_event_again_writes_nothing(world: CaptureHome, talk: ClaudeTalk) -> None:
-    """A repeated Stop and later events of the session capture a turn once."""
-    event = talk.exchange("first", "done first")
-    world.capture(event)
-    before = world.text()
-
-    again = [world.capture(event), world.capture(event), world.capture(talk.event("session-end"))]
-
-    assert [reply.captured for reply in again] == [(), (), ()]
-    assert world.text() == before
-
-
 def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: CaptureHome, talk: ClaudeTalk) -> None:
     """A turn that began after the event is not captured yet."""
     first = talk.exchange("first", "done first")

@@ -73,13 +73,6 @@ def test_required_fails_where_there_can_be_none(warm: Warm) -> None:
 
 
 @pytest.mark.slow
-def test_off_starts_nothing(warm: Warm) -> None:
-    """`--daemon off` starts no daemon."""
-    assert run_process(["add", "alone", "--daemon", "off"], warm.project).status == 0
-    assert warm.pids() == []
-
-
-@pytest.mark.slow
 def test_doctor_looks_at_everything(warm: Warm, shell: Shell) -> None:
     """Doctor checks settings, index and daemon, exits with 0 if all is well, and starts nothing."""
     shell("add", "all is well", "--daemon", "off")

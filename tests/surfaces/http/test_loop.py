@@ -49,17 +49,6 @@ def test_search_takes_any_number_of_hits(client: Client, world: ServedNotes) -> 
         assert 1 <= len(reply.json["results"]) <= 5
 
 
-def test_nothing_found_is_an_empty_list(client: Client, world: ServedNotes, tmp_path: Any) -> None:
-    """Where nothing is indexed, results and files are `[]`, never null."""
-    empty = tmp_path / "empty"
-    empty.mkdir()
-
-    assert client.post(SEARCH, {"query": "redis", "dir_path": str(empty)}).json == {"results": []}
-    assert client.post(SEARCH, {"query": "redis", "dir_path": "/no/such/place"}).json == {"results": []}
-    assert client.get(FILES, dir_path=str(empty)).json == {"files": []}
-    assert client.get(FILES, dir_path="/no/such/place").json == {"files": []}
-
-
 def test_search_does_not_index_first(client: Client, world: ServedNotes) -> None:
     """A changed file is found in its new words after an index call, not by the search itself."""
     world.note.write_text("# Cache\n\nWe moved to memcached lately.\n", "utf-8")
@@ -75,14 +64,15 @@ def test_search_does_not_index_first(client: Client, world: ServedNotes) -> None
 
 
 def test_a_project_does_not_see_another(client: Client, world: ServedNotes) -> None:
-    """`dir_path` scopes: what is filed under one project is not found from another."""
+    """`dir_path` scopes: what is filed under one project is not found from another; nothing found is `[]`, never null."""
     other = world.project.parent / "other"
     (other / ".git" / "objects").mkdir(parents=True)
     (other / ".git" / "refs").mkdir()
     write(other / ".git" / "HEAD", "ref: refs/heads/main\n")
 
-    assert client.post(SEARCH, {"query": "redis", "dir_path": str(other)}).json == {"results": []}
-    assert client.get(FILES, dir_path=str(other)).json == {"files": []}
+    for place in (str(other), "/no/such/place"):
+        assert client.post(SEARCH, {"query": "redis", "dir_path": place}).json == {"results": []}
+        assert client.get(FILES, dir_path=place).json == {"files": []}
     assert client.get(FILE, dir_path=str(other), path=str(world.note)).status == 403
 
 
