@@ -33,7 +33,7 @@ def test_growth_counts_documents_by_their_day(person: ClientIdentity) -> None:
     for name, text in texts.items():
         Path(person.directory, name).write_text(text, "utf-8")
     call(person, "memory.index", paths=["."])
-    days = {line["day"]: line for line in call(person, "memory.growth", since="2024-01-01")["days"]}
+    days = {line["day"]: line for line in call(person, "memory.stats", growth_since="2024-01-01")["growth"]}
     assert list(days) == ["2024-01-01", "2024-05-01", "2024-05-03"]
     assert days["2024-05-03"]["bytes"] == len(texts["2024-05-03.md"])
     assert days["2024-05-03"]["chunks"] >= days["2024-05-01"]["chunks"] == 1

@@ -16,7 +16,6 @@ from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.options import ListOptions
 from lorelog.core.processes import resident_bytes
 from lorelog.core.query import Filters, Lane, VectorCoverage
-from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import (
     OperationFamily,
@@ -82,6 +81,12 @@ class ProjectStats(OperationReply, frozen=True, kw_only=True):
     coverage: VectorCoverage
 
 
+class StatsRequest(ScopedRequest, frozen=True):
+    """What to show besides the sizes."""
+
+    growth_since: Annotated[Day | None, about("Also return the growth since this day: 2026-03-05, 30d, 1y.")] = None
+
+
 class StatsReply(OperationReply, frozen=True, kw_only=True):
     """Sizes of the index of all projects, and of this project; tokens of deliveries."""
 
@@ -99,6 +104,8 @@ class StatsReply(OperationReply, frozen=True, kw_only=True):
     schema_version: int
     location: str
     deliveries: DeliveryStats
+    growth: tuple[GrowthDay, ...] = ()
+    """Documents, chunks and bytes of Markdown by day, oldest first. Older ones are in the line of the first day."""
 
 
 class MetricsReply(OperationReply, frozen=True, kw_only=True):
@@ -111,11 +118,16 @@ class MetricsReply(OperationReply, frozen=True, kw_only=True):
     cache: dict[str, int]
 
 
-@OPERATIONS.declare("memory.stats", ShellCommand("status index", summary="show the sizes of the index"))
-def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsReply:
+@OPERATIONS.declare(
+    "memory.stats",
+    ShellCommand("status index", hidden=("growth_since", "all_projects"), summary="show the sizes of the index"),
+)
+def stats(engine: Engine, request: StatsRequest, call: RequestContext) -> StatsReply:
     """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days.
 
-    `project` has the sizes of this project alone, which search and list look into; all else is of all projects.
+    `project` has the sizes of this project alone, which search and list look into; `growth` those of this project or, with
+    `all_projects`, of all; all else is of all projects. The day of a journal is in its name; other files count on the day of
+    their text or of their last change.
     """
     from lorelog.services.usage.history import days_ago, sum_days
 
@@ -126,6 +138,10 @@ def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsR
         tokens_30_days=sum(total.tokens for total in days.values()),
         days=tuple(reply_from(total, DeliveryDay, day=day) for day, total in reversed(days.items())),
     )
+    growth: tuple[GrowthDay, ...] = ()
+    if since := parse_past_day(request.growth_since):
+        listed = engine.memories().list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
+        growth = measure_growth(listed.documents, since)
     return reply_from(
         sizes,
         StatsReply,
@@ -138,6 +154,7 @@ def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsR
         coverage=engine.store.coverage(Filters()),
         model=engine.model,
         deliveries=deliveries,
+        growth=growth,
     )
 
 
@@ -213,19 +230,6 @@ class CostRequest(OperationRequest, frozen=True):
     ] = []
 
 
-class GrowthRequest(ScopedRequest, frozen=True):
-    """The days to report."""
-
-    since: _Since = "1y"
-
-
-class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=True):
-    """Documents, chunks and bytes of Markdown by day, oldest first. Older ones are in the line of the first day."""
-
-    since: str
-    days: tuple[GrowthDay, ...]
-
-
 @OPERATIONS.declare(
     "memory.cost", ShellCommand("status cost", metavars={"since": "DAY"}, summary="show calls and tokens of models")
 )
@@ -242,14 +246,3 @@ def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> C
         parse_past_day(request.since),
         request.by or DEFAULT_COST_KEYS,
     )
-
-
-@OPERATIONS.declare("memory.growth")
-def report_growth(engine: Engine, request: GrowthRequest, call: RequestContext) -> GrowthReply:
-    """Show how the index and the journals grew: documents, chunks and bytes of Markdown by the day of the document.
-
-    The day of a journal is in its name; other files count on the day of their text or of their last change.
-    """
-    since = parse_past_day(request.since)
-    listed = engine.memories().list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
-    return GrowthReply(since=since, days=measure_growth(listed.documents, since))

@@ -184,9 +184,8 @@ class MemoryMethods(OperationMethods[ModeT]):
     timeline = method(session_operations.TimelineRequest, session_operations.list_timeline)
     hosts = method(EmptyRequest, session_operations.list_hosts)
     handoff = method(session_operations.HandoffRequest, session_operations.hand_over)
-    stats = method(EmptyRequest, measures_operations.stats)
+    stats = method(measures_operations.StatsRequest, measures_operations.stats)
     cost = method(measures_operations.CostRequest, measures_operations.report_cost)
-    growth = method(measures_operations.GrowthRequest, measures_operations.report_growth)
     export = method(ExportRequest, backup_operations.export)
     reset = method(EmptyRequest, index_operations.reset)
 

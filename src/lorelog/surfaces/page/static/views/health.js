@@ -15,7 +15,7 @@ export default function HealthView() {
   const { memories, sessions, settings, costs, deliveries } = revision.value;
   const since = PERIODS.includes(route.value.query.since) ? route.value.query.since : "30d";
   const scope = [project.value];
-  const stats = useLoad(load("memory.stats", {}), [memories, deliveries, ...scope]);
+  const stats = useLoad(load("memory.stats", { growth_since: since, all_projects: everywhere.value }), [since, memories, deliveries, everywhere.value, ...scope]);
   const health = useLoad(load("memory.health", { duplicates: 0 }), [memories, settings, ...scope]);
   const hosts = useLoad(load("session.hosts", {}), [sessions, ...scope]);
   const status = useLoad(load("session.status", {}), [sessions, costs, ...scope]);
@@ -23,8 +23,7 @@ export default function HealthView() {
   const failed = useLoad(load("debug.find_tool_calls", { errors_only: true, source: "operation", time_from: "7d", limit: 5 }), [memories, ...scope]);
   const daemon = useLoad((abort) => loadDaemon(abort), [sessions, memories]);
   const cost = useLoad(load("memory.cost", { since, by: ["day", "purpose"] }), [since, costs, ...scope]);
-  const growth = useLoad(load("memory.growth", { since, all_projects: everywhere.value }), [since, memories, everywhere.value, ...scope]);
-  const errors = [stats, health, hosts, status, roots, cost, growth].map((each) => each.error).filter(Boolean);
+  const errors = [stats, health, hosts, status, roots, cost].map((each) => each.error).filter(Boolean);
   const problems = collectProblems(health.data, hosts.data, status.data, daemon);
   return html`<div class="health"><header class="line"><h1>${s.title}</h1><span class="grow"></span>
       <div class="periods" role="group" aria-label=${s.period}>${PERIODS.map((each) => html`<button type="button" aria-pressed=${each === since} onClick=${() => refine({ since: each })}>${s.periods[each]}</button>`)}</div></header>
@@ -33,7 +32,7 @@ export default function HealthView() {
     <${Problems} problems=${problems} ready=${health.data && hosts.data} />
     <div class="plots">
       ${cost.data && html`<${CostPlot} cost=${cost.data} />`}
-      ${growth.data && html`<${GrowthPlots} growth=${growth.data} />`}
+      ${stats.data && html`<${GrowthPlots} days=${stats.data.growth} />`}
       ${stats.data && html`<${DeliveryPlot} days=${stats.data.deliveries.days} />`}
     </div>
     ${failed.data?.tool_calls.length > 0 && html`<${Section} title=${s.failed} aside=${s.failedWhen}><ul class="plain-list">${failed.data.tool_calls.map((trace) => html`<li><time class="muted">${visible(trace.timestamp_formatted.slice(0, 16))}</time> <code>${visible(trace.tool_name)}</code> ${visible(trace.error)}</li>`)}</ul><//>`}
@@ -162,11 +161,11 @@ function CostPlot({ cost }) {
     ${cost.notes.map((note) => html`<p class="muted small">${visible(note)}</p>`)}</figure>`;
 }
 
-function GrowthPlots({ growth }) {
-  if (!growth.days.length) return null;
-  const days = eachDay(growth.days[0].day);
+function GrowthPlots({ days: grown }) {
+  if (!grown.length) return null;
+  const days = eachDay(grown[0].day);
   const sums = (name) => {
-    const byDay = new Map(growth.days.map((line) => [line.day, line[name]]));
+    const byDay = new Map(grown.map((line) => [line.day, line[name]]));
     let sum = 0;
     return days.map((day) => (sum += byDay.get(day) || 0));
   };
