@@ -34,7 +34,7 @@ from lorelog.code.names import Similarity, module_ends_with, module_tail, name_p
 from lorelog.core import sqlite_file
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
 from lorelog.core.document import FileStamp
-from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, translate_error
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, batches, is_corruption, placeholders, translate_error
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x6C6F7263  # "lorc"
@@ -264,7 +264,6 @@ class StoredImport(_FileEntry, frozen=True):
     what: ImportStatement
 
 
-_BATCH_SIZE = 500
 _MAX_CHAR = "\U0010ffff"
 _SYMBOL_COLUMNS = (
     "s.id, n.name, s.kind, s.start_line, s.start_column, s.end_line, s.end_column, s.name_line, s.name_column,"
@@ -466,14 +465,9 @@ class CodeTables:
         ]
 
     def _symbols(self, ids: Iterable[int]) -> dict[int, Symbol]:
-        unique_ids = sorted(set(ids))
-        symbols: dict[int, Symbol] = {}
-        for first in range(0, len(unique_ids), _BATCH_SIZE):
-            batch = unique_ids[first : first + _BATCH_SIZE]
-            marks = ", ".join("?" * len(batch))
-            query = f"SELECT {_SYMBOL_COLUMNS} FROM symbols s JOIN names n ON n.id = s.name WHERE s.id IN ({marks})"
-            symbols |= {row[0]: _symbol_from_row(row) for row in self._rows(query, batch)}
-        return symbols
+        query = f"SELECT {_SYMBOL_COLUMNS} FROM symbols s JOIN names n ON n.id = s.name WHERE s.id IN ({{}})"
+        parts = (self._rows(query.format(placeholders(part)), part) for part in batches(sorted(set(ids))))
+        return {row[0]: _symbol_from_row(row) for rows in parts for row in rows}
 
     def _files(self, rest: str, values: Sequence[object]) -> list[CodeFile]:
         return [
@@ -516,8 +510,7 @@ def _sorted_imports(rows: Iterable[Any]) -> list[StoredImport]:
 def _root_filter(column: str, roots: Sequence[str] | None) -> tuple[str, list[str]]:
     if roots is None:
         return "1", []
-    marks = ", ".join("?" * len(roots))
-    return f"{column} IN (SELECT id FROM roots WHERE path IN ({marks}))", list(roots)
+    return f"{column} IN (SELECT id FROM roots WHERE path IN ({placeholders(roots)}))", list(roots)
 
 
 def _symbol_from_row(row: Any) -> Symbol:

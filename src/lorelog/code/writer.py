@@ -19,12 +19,11 @@ from lorelog.code.parsing import ParsedFile
 from lorelog.code.tables import MAX_PER_FILE, REBUILD_HINT, delete_database, open_writable, pack_numbers, unpack_numbers
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import FileLock
-from lorelog.core.sqlite_file import is_corruption, translate_error
+from lorelog.core.sqlite_file import batches, is_corruption, placeholders, translate_error
 
 _COMMIT_EVERY_S = 5.0
 _MAX_CACHED_NAMES = 100_000
 """Names whose ids are cached."""
-_BATCH_SIZE = 500
 
 
 class IndexedFile(NamedTuple):
@@ -198,10 +197,10 @@ class CodeWriter:
             self._names, self._defined = {}, set()
         missing = [name for name in names if name not in self._names]
         self._db.executemany("INSERT OR IGNORE INTO names (name) VALUES (?)", [(name,) for name in sorted(missing)])
-        for first in range(0, len(missing), _BATCH_SIZE):
-            batch = missing[first : first + _BATCH_SIZE]
-            marks = ", ".join("?" * len(batch))
-            self._names.update(self._db.execute(f"SELECT name, id FROM names WHERE name IN ({marks})", batch))
+        for part in batches(missing):
+            self._names.update(
+                self._db.execute(f"SELECT name, id FROM names WHERE name IN ({placeholders(part)})", part)
+            )
         name_ids = {name: self._names[name] for name in names}
         new = {name_ids[name] for name in defined} - self._defined
         self._db.executemany("UPDATE names SET defined = 1 WHERE id = ? AND defined = 0", [(id_,) for id_ in new])

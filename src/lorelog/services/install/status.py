@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import format_time
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.services.install import config_edit
@@ -96,16 +96,12 @@ def host_status(
         version=_host_version(host, context) if versions else "",
         installed=installed,
         approve=tuple(approve),
-        last_event=_format_time(captures.last_event),
-        last_capture=_format_time(captures.last_capture),
+        last_event=format_time(captures.last_event),
+        last_capture=format_time(captures.last_capture),
         today=captures.today,
-        newest_session=_format_time(newest),
+        newest_session=format_time(newest),
         warnings=tuple(warnings),
     )
-
-
-def _format_time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
 def is_host_available(host: str, context: InstallContext) -> bool:

@@ -543,7 +543,7 @@ class Watcher:
             return
         elif kind == DELETED:
             self._pending_for(target).gone.add(path)
-        elif _is_directory(path):
+        elif os.path.isdir(path) and not os.path.islink(path):
             self._pending_for(target).roots.add(root.path)
 
     def _pending_for(self, target: WatchTarget) -> FileChanges:
@@ -633,13 +633,6 @@ def _file_identities(watch_set: WatchSet) -> dict[str, object]:
         else:
             identities[path] = (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else "file"
     return identities
-
-
-def _is_directory(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def _now() -> str:
