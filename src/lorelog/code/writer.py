@@ -15,8 +15,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.msgpack import decode, encode
+
 from lorelog.code.parsing import ParsedFile
-from lorelog.code.tables import MAX_PER_FILE, REBUILD_HINT, delete_database, open_writable, pack_numbers, unpack_numbers
+from lorelog.code.tables import MAX_PER_FILE, REBUILD_HINT, delete_database, open_writable
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import FileLock
 from lorelog.core.sqlite_file import batches, is_corruption, placeholders, translate_error
@@ -148,7 +150,7 @@ class CodeWriter:
     ) -> Iterator[tuple[int, int, int, bytes]]:
         """Write a file without its uses; return the rows of those."""
         used = sorted(name_ids[name] for name, _ in file.uses)
-        deltas = pack_numbers(after - before for before, after in zip([0, *used], used, strict=False))
+        deltas = encode([after - before for before, after in zip([0, *used], used, strict=False)])
         existing = self._db.execute("SELECT id FROM files WHERE root = ? AND path = ?", (root, file.path)).fetchone()
         if existing is not None:
             self._clear(existing[0])
@@ -179,7 +181,7 @@ class CodeWriter:
         root, used = row
         self._db.executemany(
             "DELETE FROM uses WHERE name = ? AND root = ? AND file = ?",
-            [(name, root, file) for name in accumulate(unpack_numbers(used))],
+            [(name, root, file) for name in accumulate(decode(used))],
         )
         first, after = file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE
         self._db.execute("DELETE FROM symbols WHERE id >= ? AND id < ?", (first, after))
