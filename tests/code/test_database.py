@@ -1,11 +1,11 @@
-"""Packed uses and numbers are decoded to what was encoded."""
+"""Packed uses are decoded to what was encoded."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.code.tables import USE_KINDS, pack_numbers, pack_uses, unpack_numbers, unpack_uses
+from lorelog.code.tables import USE_KINDS, pack_uses, unpack_uses
 from lorelog.core.code import NameUse, UseKind
 
 _USES = st.lists(
@@ -29,12 +29,6 @@ def test_uses_survive_a_round_trip(uses: list[NameUse]) -> None:
     unpacked = unpack_uses("name", pack_uses(uses))
     assert sorted(unpacked) == sorted(uses)
     assert [(use.line, use.column) for use in unpacked] == sorted((use.line, use.column) for use in uses)
-
-
-@given(st.lists(st.integers(0, 2**62)))
-def test_numbers_survive_a_round_trip(numbers: list[int]) -> None:
-    """Numbers of any size are decoded."""
-    assert list(unpack_numbers(pack_numbers(numbers))) == numbers
 
 
 def test_every_kind_of_use_has_a_code() -> None:

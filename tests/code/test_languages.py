@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.resources
-import importlib.util
 
 import pytest
 
-from lorelog.code.extract import extract, load_grammar, load_query
+from lorelog.code.extract import extract, load_grammar, load_hooks, load_query
 from lorelog.code.languages.registry import LANGUAGES, LANGUAGES_BY_NAME, LanguageSpec, detect_language, may_be_code
 
 NAMES = [language.name for language in LANGUAGES]
@@ -62,7 +61,7 @@ def test_every_grammar_query_and_hook_is_installed(language: LanguageSpec) -> No
     folder = importlib.resources.files("lorelog.code") / "queries"
     assert all((folder / f"{name}.scm").is_file() for name in language.queries.split())
     assert language.name == "python" or load_query(language.name) is not None
-    assert not language.hooks or importlib.util.find_spec(f"lorelog.code.languages.{language.hooks}") is not None
+    assert load_hooks(language.name).comments
 
 
 def test_an_unknown_language_gives_an_empty_extract() -> None:

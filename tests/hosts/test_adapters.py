@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.core.ids import answer_hash
 from lorelog.hosts import (
     HOST_TITLES,
     HOSTS,
     MOMENTS,
     TOOL_MOMENTS,
-    answer_hash,
     detect_host,
     host_adapter,
     prompt_field,

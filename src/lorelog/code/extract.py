@@ -112,11 +112,9 @@ def load_query(name: str) -> Query | None:
 
 @cache
 def load_hooks(name: str) -> LanguageHooks:
-    module = LANGUAGES_BY_NAME[name].hooks
-    if not module:
-        return LanguageHooks()
-    hooks: LanguageHooks = importlib.import_module(f"lorelog.code.languages.{module}").HOOKS[name]
-    return hooks
+    module, _, hooks = LANGUAGES_BY_NAME[name].hooks.partition(".")
+    kind: type[LanguageHooks] = getattr(importlib.import_module(f"lorelog.code.languages.{module}"), hooks)
+    return kind()
 
 
 class _BoundedParser:

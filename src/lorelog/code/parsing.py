@@ -3,44 +3,46 @@
 Rows are plain tuples because they cross a pipe. Uses are packed here already, since several processes parse and one
 writes.
 
-`main` is the parser process: it reads requests from standard input and writes results until the input ends. Parsers are third-party native code that reads untrusted files. In a separate process, a parser that crashes, hangs or
-exhausts the memory costs one file, which is reported. The process ends with its parent, since its input ends then.
+`main` is the parser process: it reads requests from the socket that is its standard input, and writes results to it, until it is closed. Parsers are third-party native code that reads untrusted files. In a separate process, a parser that crashes, hangs or
+exhausts the memory costs one file, which is reported. The process ends with its parent, which closes the socket.
 
 `ParserPool` runs these processes. Memory is bounded: results wait in a queue of limited size. A process that crashes or
 times out is replaced; its current file gets a problem as result, and the next process parses the remaining files.
 
-A message is its length in four bytes and a marshalled value: a root with files to parse, or the result of one of them.
+A message is MessagePack, which makes no objects but ours: a root with files to parse, or the result of one of them.
 """
 
 from __future__ import annotations
 
 import errno
 import gc
-import marshal
 import os
-import select
 import stat
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from operator import attrgetter
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Lock, Thread
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from msgspec.msgpack import decode, encode
 
 from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.names import module_tail
 from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
 from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
-from lorelog.core.atomic_file import OpenDescriptor, write_all
+from lorelog.core.atomic_file import OpenDescriptor
 from lorelog.core.code import FileExtract
 from lorelog.core.document import FileStamp
 from lorelog.core.ports import batches_of, group_by
 from lorelog.core.processes import usable_cores
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 RECIPE = "1"
 """Version of the extraction: raise it when the same bytes would give other symbols, uses or imports."""
@@ -145,7 +147,6 @@ def _read_file(path: str) -> tuple[tuple[int, int, int], bytes | None]:
         return stamp, bytes(content[: MAX_SOURCE_BYTES + 1])
 
 
-_LENGTH = struct.Struct("<I")
 MAX_MEMORY = 3 << 30
 """Memory limit in bytes; a parser that needs more is ended. The largest accepted file takes a third of it."""
 
@@ -173,39 +174,14 @@ def main(words: list[str]) -> None:
     # Trees and rows are freed by reference counting: looking for cycles among them took a tenth of the time.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
-    # Output of a library must not get between our messages.
-    output = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        while (message := receive(lambda max_bytes: os.read(0, max_bytes))) is not None:
-            root, files = message
-            for file in files:
-                send(output, tuple(parse(root, ParseRequest(*file))))
-    except (BrokenPipeError, KeyboardInterrupt):
-        pass
+    from multiprocessing.connection import Connection
 
-
-def send(descriptor: int, message: Any) -> None:
-    body = marshal.dumps(message)
-    write_all(descriptor, _LENGTH.pack(len(body)) + body, durable=False)
-
-
-def receive(read: Callable[[int], bytes]) -> Any:
-    """Read a message; return None at the end of the input. `read` takes the maximum number of bytes to return."""
-    head = _read_exactly(read, _LENGTH.size)
-    if head is None:
-        return None
-    body = _read_exactly(read, _LENGTH.unpack(head)[0])
-    return None if body is None else marshal.loads(body)  # noqa: S302  (written by our own process)
-
-
-def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < size:
-        if not (piece := read(min(size - len(data), 1 << 20))):
-            return None
-        data += piece
-    return bytes(data)
+    pool = Connection(0)
+    with suppress(EOFError, OSError, KeyboardInterrupt):  # the pool has closed its end
+        while True:
+            root, requests = decode(pool.recv_bytes(), type=tuple[str, list[ParseRequest]])
+            for request in requests:
+                pool.send_bytes(encode(parse(root, request)))
 
 
 _MAX_BATCH_FILES = 32
@@ -333,47 +309,44 @@ class _ParserProcess:
     def __init__(self, nice: int) -> None:
         self._nice = nice
         self.process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection[Any, Any]
 
     def send_batch(self, root: str, requests: Sequence[ParseRequest]) -> None:
         """Send requests to the process; start it if there is none."""
         if self.process is None:
+            from multiprocessing.connection import Pipe
+
             package_parent = str(Path(__file__).resolve().parents[2])  # for when the package is not installed
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _WORKER_CODE, str(self._nice), package_parent],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,  # ^C at the terminal goes to us only, and we end it
-            )
-        assert self.process.stdin is not None
+            self._connection, inherited = Pipe()
+            with inherited:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _WORKER_CODE, str(self._nice), package_parent],
+                    stdin=inherited.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    start_new_session=True,  # ^C at the terminal goes to us only, and we end it
+                )
         try:
-            send(self.process.stdin.fileno(), (root, [tuple(request) for request in requests]))
+            self._connection.send_bytes(encode((root, requests)))
         except OSError as error:
             raise _ParserFailed("could not be parsed: the parser crashed") from error
 
     def receive_result(self, timeout_s: float, stopped: Event) -> ParsedFile:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        stdout = self.process.stdout.fileno()
         deadline = time.monotonic() + timeout_s
-
-        def read(max_bytes: int) -> bytes:
-            while not select.select([stdout], [], [], 0.2)[0]:
-                if stopped.is_set():
-                    raise _PoolStopped
-                if time.monotonic() > deadline:
-                    raise _ParserFailed(f"could not be parsed: it took longer than {timeout_s:g} s")
-            return os.read(stdout, max_bytes)
-
-        message: Any = receive(read)
-        if message is None:
-            raise _ParserFailed("could not be parsed: the parser crashed or ran out of memory")
-        return ParsedFile(*message)
+        while not self._connection.poll(0.2):
+            if stopped.is_set():
+                raise _PoolStopped
+            if time.monotonic() > deadline:
+                raise _ParserFailed(f"could not be parsed: it took longer than {timeout_s:g} s")
+        try:
+            return decode(self._connection.recv_bytes(), type=ParsedFile)
+        except (EOFError, OSError) as error:
+            raise _ParserFailed("could not be parsed: the parser crashed or ran out of memory") from error
 
     def kill(self) -> None:
         process, self.process = self.process, None
         if process is not None:
             process.kill()
-            with suppress(OSError), process:  # closes the pipes, and waits
-                pass
+            process.wait()
+            self._connection.close()

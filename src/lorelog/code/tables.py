@@ -7,12 +7,12 @@ File paths are relative to their root, with slashes. Roots are real paths.
 
 Names are stored once and referenced by id. A symbol's id is its file's id followed by its index in the file, so the
 symbols of a file are adjacent, and deleting them deletes a range; imports likewise. The uses of one name in one file
-are one packed row of about five bytes a use, where a row for each would take forty: several times the size of the
+are one packed row of about eight bytes a use, where a row for each would take forty: several times the size of the
 source. They are keyed by name, since they are queried by name; the row of a file lists the names to delete when it
 changes.
 
-Packed numbers are varints of seven bits a byte, and lines are stored as deltas. The receiver is nearly always one of a
-few, which are encoded in four bits.
+A packed row is a list in MessagePack, in which small numbers take one byte; lines are stored as deltas. The receiver is
+nearly always one of a few, which are encoded in four bits.
 
 code.db is derived from the files. So a damaged file, or one of another version, is never repaired: the next writer
 replaces it and notes that.
@@ -23,20 +23,21 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.msgpack import decode, encode
 
 from lorelog.code.names import Similarity, module_ends_with, module_tail, name_patterns, split_qualified
 from lorelog.core import sqlite_file
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
 from lorelog.core.document import FileStamp
-from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, translate_error
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, batches, is_corruption, placeholders, translate_error
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x6C6F7263  # "lorc"
 MAX_PER_FILE = 1 << 20
 """Maximum number of symbols, and of imports, of a file."""
@@ -87,72 +88,28 @@ _RECEIVER_CODES = {text: code for code, text in enumerate(_RECEIVERS)}
 _LOCAL_BIT = 8
 
 
-def pack_numbers(numbers: Iterable[int]) -> bytes:
-    """Encode non-negative numbers as varints."""
-    packed = bytearray()
-    for number in numbers:
-        left = number
-        while left > 0x7F:
-            packed.append(left & 0x7F | 0x80)
-            left >>= 7
-        packed.append(left)
-    return bytes(packed)
-
-
-def unpack_numbers(packed: bytes) -> Iterator[int]:
-    """Decode the numbers that `pack_numbers` encoded."""
-    number = shift = 0
-    for byte in packed:
-        number |= (byte & 0x7F) << shift
-        if byte & 0x80:
-            shift += 7
-        else:
-            yield number
-            number = shift = 0
-
-
 def pack_uses(uses: Iterable[NameUse]) -> bytes:
     """Encode the uses of one name in one file, sorted by position."""
-    packed = bytearray()
+    packed: list[int | str] = []
     last = 0
     for use in sorted(uses, key=lambda use: (use.line, use.column)):
         receiver = _RECEIVER_CODES.get(use.receiver, _RECEIVER_AS_TEXT)
-        packed.append(_KIND_CODES[use.kind] | (_LOCAL_BIT if use.local else 0) | receiver << 4)
-        packed += pack_numbers((use.line - last, use.column, use.enclosing + 1))
-        if receiver == _RECEIVER_AS_TEXT:
-            text = use.receiver.encode("utf-8", "surrogatepass")
-            packed += pack_numbers([len(text)]) + text
+        head = _KIND_CODES[use.kind] | (_LOCAL_BIT if use.local else 0) | receiver << 4
+        packed += (head, use.line - last, use.column, use.enclosing + 1)
+        packed += (use.receiver,) if receiver == _RECEIVER_AS_TEXT else ()
         last = use.line
-    return bytes(packed)
+    return encode(packed)
 
 
 def unpack_uses(name: str, packed: bytes) -> list[NameUse]:
     """Decode the uses that `pack_uses` encoded, in file order."""
     uses: list[NameUse] = []
-    offset, line, end = 0, 0, len(packed)
-    while offset < end:
-        head = packed[offset]
-        offset += 1
-        numbers: list[int] = []
-        code = head >> 4
-        count = 4 if code == _RECEIVER_AS_TEXT else 3
-        while len(numbers) < count:
-            number = shift = 0
-            while packed[offset] & 0x80:
-                number |= (packed[offset] & 0x7F) << shift
-                shift += 7
-                offset += 1
-            numbers.append(number | packed[offset] << shift)
-            offset += 1
-        if code == _RECEIVER_AS_TEXT:
-            receiver = packed[offset : offset + numbers[3]].decode("utf-8", "surrogatepass")
-            offset += numbers[3]
-        else:
-            receiver = _RECEIVERS[code]
-        line += numbers[0]
-        uses.append(
-            NameUse(name, USE_KINDS[head & 7], line, numbers[1], numbers[2] - 1, receiver, bool(head & _LOCAL_BIT))
-        )
+    values, line = iter(decode(packed)), 0
+    for head in values:
+        line += next(values)
+        column, enclosing, code = next(values), next(values) - 1, head >> 4
+        receiver = next(values) if code == _RECEIVER_AS_TEXT else _RECEIVERS[code]
+        uses.append(NameUse(name, USE_KINDS[head & 7], line, column, enclosing, receiver, bool(head & _LOCAL_BIT)))
     return uses
 
 
@@ -264,7 +221,6 @@ class StoredImport(_FileEntry, frozen=True):
     what: ImportStatement
 
 
-_BATCH_SIZE = 500
 _MAX_CHAR = "\U0010ffff"
 _SYMBOL_COLUMNS = (
     "s.id, n.name, s.kind, s.start_line, s.start_column, s.end_line, s.end_column, s.name_line, s.name_column,"
@@ -466,14 +422,9 @@ class CodeTables:
         ]
 
     def _symbols(self, ids: Iterable[int]) -> dict[int, Symbol]:
-        unique_ids = sorted(set(ids))
-        symbols: dict[int, Symbol] = {}
-        for first in range(0, len(unique_ids), _BATCH_SIZE):
-            batch = unique_ids[first : first + _BATCH_SIZE]
-            marks = ", ".join("?" * len(batch))
-            query = f"SELECT {_SYMBOL_COLUMNS} FROM symbols s JOIN names n ON n.id = s.name WHERE s.id IN ({marks})"
-            symbols |= {row[0]: _symbol_from_row(row) for row in self._rows(query, batch)}
-        return symbols
+        query = f"SELECT {_SYMBOL_COLUMNS} FROM symbols s JOIN names n ON n.id = s.name WHERE s.id IN ({{}})"
+        parts = (self._rows(query.format(placeholders(part)), part) for part in batches(sorted(set(ids))))
+        return {row[0]: _symbol_from_row(row) for rows in parts for row in rows}
 
     def _files(self, rest: str, values: Sequence[object]) -> list[CodeFile]:
         return [
@@ -516,8 +467,7 @@ def _sorted_imports(rows: Iterable[Any]) -> list[StoredImport]:
 def _root_filter(column: str, roots: Sequence[str] | None) -> tuple[str, list[str]]:
     if roots is None:
         return "1", []
-    marks = ", ".join("?" * len(roots))
-    return f"{column} IN (SELECT id FROM roots WHERE path IN ({marks}))", list(roots)
+    return f"{column} IN (SELECT id FROM roots WHERE path IN ({placeholders(roots)}))", list(roots)
 
 
 def _symbol_from_row(row: Any) -> Symbol:

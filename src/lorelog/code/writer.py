@@ -15,16 +15,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.msgpack import decode, encode
+
 from lorelog.code.parsing import ParsedFile
-from lorelog.code.tables import MAX_PER_FILE, REBUILD_HINT, delete_database, open_writable, pack_numbers, unpack_numbers
+from lorelog.code.tables import MAX_PER_FILE, REBUILD_HINT, delete_database, open_writable
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import FileLock
-from lorelog.core.sqlite_file import is_corruption, translate_error
+from lorelog.core.sqlite_file import batches, is_corruption, placeholders, translate_error
 
 _COMMIT_EVERY_S = 5.0
 _MAX_CACHED_NAMES = 100_000
 """Names whose ids are cached."""
-_BATCH_SIZE = 500
 
 
 class IndexedFile(NamedTuple):
@@ -149,7 +150,7 @@ class CodeWriter:
     ) -> Iterator[tuple[int, int, int, bytes]]:
         """Write a file without its uses; return the rows of those."""
         used = sorted(name_ids[name] for name, _ in file.uses)
-        deltas = pack_numbers(after - before for before, after in zip([0, *used], used, strict=False))
+        deltas = encode([after - before for before, after in zip([0, *used], used, strict=False)])
         existing = self._db.execute("SELECT id FROM files WHERE root = ? AND path = ?", (root, file.path)).fetchone()
         if existing is not None:
             self._clear(existing[0])
@@ -180,7 +181,7 @@ class CodeWriter:
         root, used = row
         self._db.executemany(
             "DELETE FROM uses WHERE name = ? AND root = ? AND file = ?",
-            [(name, root, file) for name in accumulate(unpack_numbers(used))],
+            [(name, root, file) for name in accumulate(decode(used))],
         )
         first, after = file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE
         self._db.execute("DELETE FROM symbols WHERE id >= ? AND id < ?", (first, after))
@@ -198,10 +199,10 @@ class CodeWriter:
             self._names, self._defined = {}, set()
         missing = [name for name in names if name not in self._names]
         self._db.executemany("INSERT OR IGNORE INTO names (name) VALUES (?)", [(name,) for name in sorted(missing)])
-        for first in range(0, len(missing), _BATCH_SIZE):
-            batch = missing[first : first + _BATCH_SIZE]
-            marks = ", ".join("?" * len(batch))
-            self._names.update(self._db.execute(f"SELECT name, id FROM names WHERE name IN ({marks})", batch))
+        for part in batches(missing):
+            self._names.update(
+                self._db.execute(f"SELECT name, id FROM names WHERE name IN ({placeholders(part)})", part)
+            )
         name_ids = {name: self._names[name] for name in names}
         new = {name_ids[name] for name in defined} - self._defined
         self._db.executemany("UPDATE names SET defined = 1 WHERE id = ? AND defined = 0", [(id_,) for id_ in new])

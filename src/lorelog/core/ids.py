@@ -29,7 +29,7 @@ else:
             from hashlib import blake2b
             from hashlib import sha256 as _light_sha256
 
-__all__ = ["blake2b", "new_id", "parse_cited_id", "sha256"]
+__all__ = ["answer_hash", "blake2b", "new_id", "parse_cited_id", "sha256"]
 
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _CITATION_HASH_DIGITS = 12
@@ -55,6 +55,13 @@ _LIGHT_BYTES = 1 << 19
 
 _make: Callable[[bytes | memoryview], hashlib._Hash] = _light_sha256
 _hashed = 0
+
+
+def answer_hash(text: object) -> str:
+    """Return a hash that identifies an answer without revealing it; empty without an answer."""
+    if not isinstance(text, str) or not text.strip():
+        return ""
+    return sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def sha256(data: bytes | memoryview = b"") -> hashlib._Hash:

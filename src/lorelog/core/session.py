@@ -7,6 +7,7 @@ that prints them escapes them.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
@@ -297,9 +298,9 @@ def is_unique_turn_id(turn: str) -> bool:
     return bool(_UNIQUE_TURN_ID.fullmatch(turn))
 
 
-def answer_hash(text: str) -> str:
-    """Return the hash of the last answer that a hook stores instead of the answer."""
-    return sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def format_time(seconds: float) -> str:
+    """Return a moment as an ISO time in UTC; empty for zero."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
 def parse_iso_time(value: object) -> datetime | None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.processes import enable_wal
 
+ItemT = TypeVar("ItemT")
 BUSY_S = 10.0
 _UNWRITABLE = ("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR")
 
@@ -248,3 +250,15 @@ def rewrite_database(database: sqlite3.Connection) -> None:
             return
         time.sleep(_CHECKPOINT_PAUSE_S)
     raise sqlite3.OperationalError("busy: a reader keeps the write-ahead log from being emptied")
+
+
+def placeholders(values: Sized) -> str:
+    """Return a question mark for each of some values of an SQL statement."""
+    return ", ".join("?" * len(values))
+
+
+def batches(items: Iterable[ItemT], size: int = 500) -> Iterator[list[ItemT]]:
+    """Yield lists of at most `size` items; SQLite accepts so many values."""
+    iterator = iter(items)
+    while part := list(islice(iterator, size)):
+        yield part

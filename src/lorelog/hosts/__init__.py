@@ -66,15 +66,6 @@ def prompt_field(payload: Mapping[str, Any]) -> str:
     return prompt
 
 
-def answer_hash(text: object) -> str:
-    """Return a hash that identifies an answer without revealing it; empty without an answer."""
-    if not isinstance(text, str) or not text.strip():
-        return ""
-    from lorelog.core.ids import sha256
-
-    return sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
 def event_fields(payload: Mapping[str, Any], session: str, directory: str, **more: Any) -> dict[str, Any]:
     """Return the fields of an event under their names in the spool; `more` are those that a host has or names otherwise."""
     return {

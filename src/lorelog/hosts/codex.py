@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lorelog.hosts import answer_hash, claude_answer, event_fields, path_field, text_field
+from lorelog.core.ids import answer_hash
+from lorelog.hosts import claude_answer, event_fields, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

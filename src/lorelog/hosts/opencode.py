@@ -5,7 +5,8 @@ OpenCode keeps all sessions in one SQLite database. Its plugin API does not give
 
 from __future__ import annotations
 
-from lorelog.hosts import answer_hash, block_reason, event_fields, path_field, text_field
+from lorelog.core.ids import answer_hash
+from lorelog.hosts import block_reason, event_fields, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

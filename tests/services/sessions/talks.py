@@ -15,8 +15,9 @@ from msgspec import to_builtins
 from tests.ingest.transcripts.conversations import claude, tool_result, tool_use
 from tests.stores.making import TemporaryStore
 
+from lorelog.core.ids import answer_hash
 from lorelog.core.options import CaptureOptions, ChunkOptions, ScanOptions
-from lorelog.core.session import CaptureReply, HookEvent, TurnSummarizer, answer_hash
+from lorelog.core.session import CaptureReply, HookEvent, TurnSummarizer
 from lorelog.language.analyser import WordAnalyser
 from lorelog.light import spool
 from lorelog.services.indexing.run import IndexJob

@@ -84,6 +84,10 @@ class LanguageHooks:
     """Keywords that the grammar reads as identifiers, and names that are not stored as uses."""
     class_marks: tuple[bytes, ...] = ()
     """Marks after a capitalized name that make it a type."""
+    keeps_members = False
+    """Whether a name after a receiver is not made a type."""
+    keeps_capitals = False
+    """Whether a name in capitals is a constant, and not made a type."""
 
     def repair(self, data: bytes) -> bytes:
         """Blank out constructs that the grammar is known to fail on; the length stays the same.
@@ -152,7 +156,9 @@ class LanguageHooks:
         name, kind, receiver = use
         if not receiver and name in self.words:
             return None
-        is_class = kind == "read" and name[:1].isupper() and source.data.startswith(self.class_marks, node.end_byte)
+        is_kept = (receiver and self.keeps_members) or (self.keeps_capitals and name.isupper())
+        is_class = kind == "read" and not is_kept and name[:1].isupper()
+        is_class = is_class and source.data.startswith(self.class_marks, node.end_byte)
         return (name, "type", receiver) if is_class else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:

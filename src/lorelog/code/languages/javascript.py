@@ -155,6 +155,3 @@ def _exported_names(source: SourceText) -> frozenset[str] | None:
             if words:
                 names.add(words[-3 if b"as" in words and len(words) >= 3 else -1].decode("utf-8", "replace"))
     return frozenset(names)
-
-
-HOOKS: dict[str, LanguageHooks] = dict.fromkeys(("javascript", "typescript", "tsx"), JavaScriptHooks())

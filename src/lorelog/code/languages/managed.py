@@ -27,6 +27,7 @@ class JavaHooks(LanguageHooks):
     annotation_nodes = frozenset({"annotation", "marker_annotation"})
     levels = _LEVELS
     class_marks = (b".", b":")
+    keeps_capitals = True
 
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; by default members of interfaces, enum constants and record components are public."""
@@ -36,9 +37,7 @@ class JavaHooks(LanguageHooks):
 
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop the type `var`; a capitalized name before a dot is a type (LOG and MAX are constants)."""
-        if use[:2] == ("var", "type") or use[0].isupper():
-            return None if use[0] == "var" else use
-        return super().adjust_use(use, node, source)
+        return None if use[:2] == ("var", "type") else super().adjust_use(use, node, source)
 
 
 # Kotlin
@@ -50,6 +49,7 @@ class KotlinHooks(LanguageHooks):
     levels = _LEVELS
     words = frozenset({"null", "true", "false", "this", "super", "it", "field", "_"})
     class_marks = (b".",)
+    keeps_members = keeps_capitals = True
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Mark `const val` as a constant."""
@@ -57,12 +57,6 @@ class KotlinHooks(LanguageHooks):
         if candidate.kind == "variable" and "const" in head.split():
             candidate.kind = "constant"
         return candidate
-
-    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Keep the uses of constants and members."""
-        return (
-            use if use[2] or (use[0].isupper() and use[0] not in self.words) else super().adjust_use(use, node, source)
-        )
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Read `import a.b.C as D` as module a.b, name C, alias D."""
@@ -132,6 +126,7 @@ class CSharpHooks(LanguageHooks):
     levels = _LEVELS
     words = frozenset({"nameof", "var", "_"})
     class_marks = (b".",)
+    keeps_members = True
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Mark `const` and `static readonly` fields as constants, and name destructors and operators."""
@@ -165,15 +160,3 @@ class CSharpHooks(LanguageHooks):
         if candidate.node.type == "parameter":
             return "public"
         return "private" if owner is not None and owner.kind in _TYPES else "internal"
-
-    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Keep the uses of members."""
-        return use if use[2] else super().adjust_use(use, node, source)
-
-
-HOOKS: dict[str, LanguageHooks] = {
-    "java": JavaHooks(),
-    "kotlin": KotlinHooks(),
-    "scala": ScalaHooks(),
-    "csharp": CSharpHooks(),
-}

@@ -163,6 +163,7 @@ class SwiftHooks(LanguageHooks):
     levels = _LEVELS
     words = frozenset({"_"})
     class_marks = (b".",)
+    keeps_members = True
 
     def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
         """Mark a top-level `let` and `static let` as constants."""
@@ -181,10 +182,8 @@ class SwiftHooks(LanguageHooks):
         return "internal"
 
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
-        """Drop `$0`, and keep the uses of members."""
-        if use[2] or use[0].startswith("$"):
-            return use if use[2] else None
-        return super().adjust_use(use, node, source)
+        """Drop `$0`."""
+        return None if not use[2] and use[0].startswith("$") else super().adjust_use(use, node, source)
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Read `import struct A.B` as name B from module A."""
@@ -349,12 +348,3 @@ class CppHooks(CHooks):
         head = source.slice(owner.node.start_byte, owner.name_node.start_byte)
         is_class = "class" in head.rpartition(">")[2].split() or head.rstrip().endswith("class")
         return "private" if is_class else "public"
-
-
-HOOKS: dict[str, LanguageHooks] = {
-    "go": GoHooks(),
-    "rust": RustHooks(),
-    "swift": SwiftHooks(),
-    "c": CHooks(),
-    "cpp": CppHooks(),
-}

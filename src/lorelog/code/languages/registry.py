@@ -17,8 +17,8 @@ class LanguageSpec(Struct, frozen=True):
 
     name: str
     suffixes: str
-    hooks: str = ""
-    """Module of this package whose `HOOKS` has the rules that queries cannot express, by language."""
+    hooks: str = "hooks.LanguageHooks"
+    """Module of this package and its class with the rules that queries cannot express."""
     queries: str = ""
     """Files of `queries/`, which are joined; none for Python, which is walked by hand."""
     names: str = ""
@@ -37,23 +37,23 @@ _BASH = ".bashrc .bash_profile .bash_aliases .profile .zshrc PKGBUILD"
 
 LANGUAGES: tuple[LanguageSpec, ...] = (
     LanguageSpec("python", ".py .pyi .pyw", names="SConstruct SConscript", shebangs="python pypy"),
-    LanguageSpec("javascript", ".js .jsx .mjs .cjs", "javascript", "javascript jsx ecmascript", shebangs="node nodejs bun"),
-    LanguageSpec("typescript", ".ts .mts .cts", "javascript", "typescript ecmascript declare", "", "deno ts-node tsx", entry="language_typescript"),
-    LanguageSpec("tsx", ".tsx", "javascript", "typescript jsx ecmascript declare", grammar="typescript", entry="language_tsx"),
-    LanguageSpec("go", ".go", "native", "go"),
-    LanguageSpec("rust", ".rs", "native", "rust"),
-    LanguageSpec("java", ".java", "managed", "java"),
-    LanguageSpec("c", ".c .h .inc", "native", "c"),
-    LanguageSpec("cpp", _CPP, "native", "cpp c"),
-    LanguageSpec("csharp", ".cs .csx", "managed", "csharp", grammar="c_sharp"),
-    LanguageSpec("ruby", ".rb .rake .gemspec .ru", "scripting", "ruby", _RUBY, "ruby jruby"),
-    LanguageSpec("php", ".php .phtml .php5", "scripting", "php", "", "php", entry="language_php"),
-    LanguageSpec("kotlin", ".kt .kts", "managed", "kotlin"),
-    LanguageSpec("swift", ".swift", "native", "swift"),
-    LanguageSpec("scala", ".scala .sc .sbt", "managed", "scala"),
-    LanguageSpec("bash", ".sh .bash .zsh .ksh .bats", "scripting", "bash", _BASH, "sh bash dash zsh ksh"),
-    LanguageSpec("sql", ".sql .ddl", "scripting", "sql"),
-    LanguageSpec("lua", ".lua", "scripting", "lua", "", "lua luajit"),
+    LanguageSpec("javascript", ".js .jsx .mjs .cjs", "javascript.JavaScriptHooks", "javascript jsx ecmascript", shebangs="node nodejs bun"),
+    LanguageSpec("typescript", ".ts .mts .cts", "javascript.JavaScriptHooks", "typescript ecmascript declare", "", "deno ts-node tsx", entry="language_typescript"),
+    LanguageSpec("tsx", ".tsx", "javascript.JavaScriptHooks", "typescript jsx ecmascript declare", grammar="typescript", entry="language_tsx"),
+    LanguageSpec("go", ".go", "native.GoHooks", "go"),
+    LanguageSpec("rust", ".rs", "native.RustHooks", "rust"),
+    LanguageSpec("java", ".java", "managed.JavaHooks", "java"),
+    LanguageSpec("c", ".c .h .inc", "native.CHooks", "c"),
+    LanguageSpec("cpp", _CPP, "native.CppHooks", "cpp c"),
+    LanguageSpec("csharp", ".cs .csx", "managed.CSharpHooks", "csharp", grammar="c_sharp"),
+    LanguageSpec("ruby", ".rb .rake .gemspec .ru", "scripting.RubyHooks", "ruby", _RUBY, "ruby jruby"),
+    LanguageSpec("php", ".php .phtml .php5", "scripting.PhpHooks", "php", "", "php", entry="language_php"),
+    LanguageSpec("kotlin", ".kt .kts", "managed.KotlinHooks", "kotlin"),
+    LanguageSpec("swift", ".swift", "native.SwiftHooks", "swift"),
+    LanguageSpec("scala", ".scala .sc .sbt", "managed.ScalaHooks", "scala"),
+    LanguageSpec("bash", ".sh .bash .zsh .ksh .bats", "scripting.BashHooks", "bash", _BASH, "sh bash dash zsh ksh"),
+    LanguageSpec("sql", ".sql .ddl", "scripting.SqlHooks", "sql"),
+    LanguageSpec("lua", ".lua", "scripting.LuaHooks", "lua", "", "lua luajit"),
 )  # fmt: skip
 
 LANGUAGES_BY_NAME: dict[str, LanguageSpec] = {language.name: language for language in LANGUAGES}

@@ -1,9 +1,9 @@
 """Hooks for Bash, Lua, PHP, Ruby and SQL.
 
-- Shell: constants, first assignments, and commands that read another script.
-- Lua: local visibility, and `require` as an import.
+- Shell: constants, and first assignments.
+- Lua: local visibility, and variables that hold a module.
 - PHP: properties with and without `$`, `define`, and promoted constructor parameters.
-- Ruby: definitions by calls such as `attr_reader`, the range of `private`, and `require`.
+- Ruby: names defined by calls such as `attr_reader`, and the range of `private`.
 - SQL: quoted names, and created objects that belong to the file.
 """
 
@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
 from functools import lru_cache
 
 from tree_sitter import Node
 
 from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, format_head
 from lorelog.code.source import SourceText
-from lorelog.core.code import ImportStatement
 
 # Shell
 
@@ -43,11 +41,6 @@ class BashHooks(LanguageHooks):
         name = use[0]
         return use if name[:1].isalpha() or name[:1] == "_" or len(name) > 2 else None
 
-    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
-        """Read `source` and `.` as imports."""
-        if source.text(captures["h.command"][0]) in {"source", "."}:
-            yield from super().read_imports(captures, source)
-
 
 @lru_cache(maxsize=1)
 def _first_assignments(source: SourceText) -> dict[str, int]:
@@ -71,11 +64,6 @@ class LuaHooks(LanguageHooks):
         before = source.data[max(0, candidate.node.start_byte - 8) : candidate.node.start_byte + 6]
         return "private" if b"local" in before.split(b"\n")[-1] and not candidate.of else "public"
 
-    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
-        """Read `require` as an import."""
-        if source.text(captures["h.called"][0]) == "require":
-            yield from super().read_imports(captures, source)
-
 
 # PHP
 
@@ -92,11 +80,8 @@ class PhpHooks(LanguageHooks):
     levels = _PHP_LEVELS
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
-        """Keep `define("X", …)` and drop other calls; promoted constructor parameters are members."""
-        called = candidate.captures.get("h.define")
-        if called is not None and source.text(called[0]) != "define":
-            return None
-        candidate.is_global = called is not None
+        """Make `define("X", …)` global; promoted constructor parameters are members."""
+        candidate.is_global = "h.define" in candidate.captures
         candidate.name = candidate.name.removeprefix("$")
         candidate.is_member = candidate.node.type == "property_promotion_parameter"
         return candidate
@@ -111,9 +96,6 @@ class PhpHooks(LanguageHooks):
 
 # Ruby
 
-_FIELDS = frozenset({"attr_accessor", "attr_reader", "attr_writer", "cattr_accessor", "mattr_accessor"})
-_METHODS = frozenset({"define_method", "alias_method", "delegate", "scope"})
-_REQUIRES = frozenset({"require", "require_relative", "load", "autoload"})
 _LEVELS = frozenset({"public", "protected", "private"})
 _WRITTEN = re.compile(rb"\s*(?:[-+*/|&]|\|\||&&|<<)?=(?![=~>])")
 _MARKS, _LISTED = "h.levels", "h.listed"
@@ -121,23 +103,10 @@ _MARKS, _LISTED = "h.levels", "h.listed"
 
 class RubyHooks(LanguageHooks):
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
-        """Keep calls that define a member, and drop other calls with a symbol."""
-        maker = candidate.captures.get("h.maker")
-        if maker is not None:
-            maker_name = source.text(maker[0])
-            arguments = candidate.node.child_by_field_name("arguments")
-            first = next(iter(arguments.named_children), None) if arguments is not None else None
+        """Remove the marks of a symbol in a call that defines a member."""
+        if candidate.node.type == "call":
             candidate.name = candidate.name.removeprefix(":").rstrip("=")
-            is_first = first is not None and first.start_byte == candidate.name_node.start_byte
-            if maker_name not in _FIELDS and not (maker_name in _METHODS and is_first):
-                return None  # `alias_method :new, :old` defines one method
-            candidate.kind = "variable" if maker_name in _FIELDS else "method"
-            return candidate
-        if candidate.name_node.type in {"instance_variable", "class_variable"}:
-            candidate.is_member = True
-        struct = candidate.captures.get("h.struct")
-        if struct is not None and source.text(struct[0]) in {"Struct", "Class", "Data", "Module"}:
-            candidate.kind = "class"
+        candidate.is_member = candidate.name_node.type in {"instance_variable", "class_variable"}
         return candidate
 
     def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
@@ -179,11 +148,6 @@ class RubyHooks(LanguageHooks):
         is_write = kind == "call" and receiver and _WRITTEN.match(source.data, node.end_byte)
         return (name, "write", receiver) if is_write else use
 
-    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
-        """Read `require` and the like as imports."""
-        if source.text(captures["h.method"][0]) in _REQUIRES:
-            yield from super().read_imports(captures, source)
-
 
 def _record_levels(owner: SymbolCandidate, source: SourceText) -> None:
     """Record the bare levels (`private`) in a class, and the names that `private` is called with."""
@@ -224,12 +188,3 @@ class SqlHooks(LanguageHooks):
     def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Remove quotes."""
         return use[0].strip(_QUOTES), *use[1:]
-
-
-HOOKS: dict[str, LanguageHooks] = {
-    "bash": BashHooks(),
-    "lua": LuaHooks(),
-    "php": PhpHooks(),
-    "ruby": RubyHooks(),
-    "sql": SqlHooks(),
-}

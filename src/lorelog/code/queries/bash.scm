@@ -4,7 +4,8 @@
 (program (variable_assignment name: (variable_name) @name) @def.variable)
 (program (declaration_command (variable_assignment name: (variable_name) @name)) @def.variable)
 
-(command name: (command_name (word) @h.command) . argument: [(word) (string) (raw_string) (concatenation)] @import.module) @import
+(command name: (command_name (word) @_command) . argument: [(word) (string) (raw_string) (concatenation)] @import.module
+  (#any-of? @_command "source" ".")) @import
 
 (declaration_command ["local" "declare" "typeset"] (variable_assignment name: (variable_name) @local @use.write))
 (declaration_command ["local" "declare" "typeset"] (variable_name) @local)

@@ -21,7 +21,8 @@
 (assignment_statement
   (variable_list . name: (identifier) @import.alias)
   (expression_list . value: (function_call
-    name: (identifier) @h.called arguments: (arguments . (string content: (_) @import.module))))) @import
+    name: (identifier) @_called arguments: (arguments . (string content: (_) @import.module))))
+  (#eq? @_called "require")) @import
 
 [(function_definition) (for_statement) (block)] @scope
 (parameters name: (identifier) @local)

@@ -19,7 +19,8 @@
 (property_promotion_parameter name: (variable_name) @name) @def.variable
 (function_call_expression
   function: (name) @h.define
-  arguments: (arguments . (argument (string (string_content) @name)))) @def.constant
+  arguments: (arguments . (argument (string (string_content) @name)))
+  (#eq? @h.define "define")) @def.constant
 
 ; --- imports
 

@@ -1,4 +1,4 @@
-; Ruby. Definitions by calls (attr_reader, define_method, Struct.new) are checked in ruby.py by the name of the method.
+; Ruby. Calls that define something (attr_reader, define_method, Struct.new) are told by the name of the method.
 
 ; --- definitions
 
@@ -16,9 +16,14 @@
 (singleton_method object: (constant) @of name: (_) @name body: (_)? @body) @def.method
 (singleton_method name: (_) @name body: (_)? @body) @def.function
 (alias name: (_) @name) @def.function
-(call !receiver method: (identifier) @h.maker arguments: (argument_list (simple_symbol) @name)) @def.method
+(call !receiver method: (identifier) @_field arguments: (argument_list (simple_symbol) @name)
+  (#any-of? @_field "attr_accessor" "attr_reader" "attr_writer" "cattr_accessor" "mattr_accessor")) @def.variable
+; `alias_method :new, :old` defines one method
+(call !receiver method: (identifier) @_method arguments: (argument_list . (simple_symbol) @name)
+  (#any-of? @_method "define_method" "alias_method" "delegate" "scope")) @def.method
 
-(assignment left: (constant) @name right: (call receiver: (constant) @h.struct method: (identifier) @h.new)) @def.constant
+(assignment left: (constant) @name right: (call receiver: (constant) @_struct method: (identifier))
+  (#any-of? @_struct "Struct" "Class" "Data" "Module")) @def.class
 (assignment left: (constant) @name) @def.constant
 (assignment left: (scope_resolution scope: (_)? @of name: (constant) @name)) @def.constant
 (assignment left: (global_variable) @name) @def.variable
@@ -27,7 +32,8 @@
 
 ; --- imports
 
-(call !receiver method: (identifier) @h.method arguments: (argument_list . (string (string_content) @import.module))) @import
+(call !receiver method: (identifier) @_method arguments: (argument_list . (string (string_content) @import.module))
+  (#any-of? @_method "require" "require_relative" "load" "autoload")) @import
 
 ; --- scopes and bound names
 

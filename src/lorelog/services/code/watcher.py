@@ -11,28 +11,32 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
 from typing import Any
 
 from msgspec import Struct, field
 
 from lorelog.code.languages.registry import may_be_code
+from lorelog.core.document import FileStamp
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.options import ScanOptions, WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, is_below
 from lorelog.services.code.index_run import REGISTRY_FILE, CodeIndexJob, CodeIndexReport, index_code, registered_trees
 from lorelog.services.places.workspace import CODE_DATABASE
-from lorelog.services.watch.watcher import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
+from lorelog.services.watch.watcher import (
+    DELETED,
+    FileEventBatch,
+    FileWatcher,
+    file_identity,
+    retry_pause,
+    tenant_names,
+)
 
 _DISCOVERY_S = 3.0
 """Interval for checking whether working trees were registered, deleted or restored."""
 _POLL_S = 60.0
 """Interval for comparing a tree when file events are unavailable."""
-_MAX_QUIET_PERIODS = 20
 _PAUSE_FACTOR = 20
 """A tree rests for this many times the duration of its last update."""
 _COMPARE_PAUSE_FACTOR = 100
@@ -51,8 +55,8 @@ TreeKey = tuple[str, str]
 class _WatchedTree(Struct):
     project: str
     parts: tuple[str, ...]
-    identity: tuple[int, ...]
-    """Device and inode of the directory; empty while it does not exist."""
+    identity: tuple[int, int] | str
+    """Empty while the directory does not exist."""
     whole: bool = True
     """Whether the whole tree must be compared."""
     paths: set[str] = field(default_factory=set)
@@ -63,7 +67,7 @@ class _WatchedTree(Struct):
     failures: int = 0
 
 
-class CodeWatcher:
+class CodeWatcher(FileWatcher):
     """Follows the registered working trees of a home until it is stopped.
 
     `scan_at` returns the scan options of a tenant in a directory. `may_continue` may block for a moment, and returns
@@ -79,63 +83,36 @@ class CodeWatcher:
         may_continue: Callable[[], bool] = lambda: True,
         on_run: Callable[[CodeIndexReport | Exception], None] = lambda _: None,
     ) -> None:
-        self._tenants = Path(data_folder(home))
+        super().__init__("lorelog-code", options)
+        self._home, self._tenants = home, Path(data_folder(home))
         self._scan_at = scan_at
-        self._options = options
-        self._quiet_s = options.debounce_ms / 1000
         self._may_continue, self._on_run = may_continue, on_run
-        self._event_queue: SimpleQueue[FileEventBatch | None] = SimpleQueue()
-        self._events = FileEventSource(self._event_queue.put)
         self._trees: dict[TreeKey, _WatchedTree] = {}
         self._registry_stamps: object = None
-        self._unavailable = ""
+        self._discover_at = 0.0
         self._runs = 0
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, name="lorelog-code", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread; every tree is compared once, soon."""
-        self._thread.start()
-
-    def stop(self, wait_s: float = 1.0) -> bool:
-        """Stop the thread; return whether it has ended. Finished work is kept."""
-        self._stopped.set()
-        self._event_queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join(wait_s)
-        return not self._thread.is_alive()
 
     def state(self) -> dict[str, Any]:
         """Return the watcher's state as JSON values."""
         return {"roots": sorted({path for _, path in self._trees}), "runs": self._runs, "deaf": self._unavailable}
 
-    def _run(self) -> None:
-        discover_at = 0.0
-        try:
-            while not self._stopped.is_set():
-                if time.monotonic() >= discover_at:
-                    discover_at = time.monotonic() + _DISCOVERY_S
-                    self._guarded(self._discover_trees)
-                for key in list(self._trees):
-                    if not self._stopped.is_set() and self._is_due(self._trees[key]):
-                        self._guarded(partial(self._update_tree, key))
-                self._receive_events(max(0.05, min(discover_at - time.monotonic(), self._quiet_s / 2)))
-        finally:
-            self._events.close()
+    def _step(self) -> float:
+        if time.monotonic() >= self._discover_at:
+            self._discover_at = time.monotonic() + _DISCOVERY_S
+            self._guarded("trees", self._discover_trees)
+        for key in list(self._trees):
+            if not self._stopped.is_set() and self._is_due(self._trees[key]):
+                self._guarded(key, partial(self._update_tree, key))
+        return max(0.05, min(self._discover_at - time.monotonic(), self._quiet_s / 2))
 
-    def _guarded(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except Exception as error:  # noqa: BLE001  (a failure in one tree must not stop the others)
+    def _report(self, source: object, error: Exception | None) -> None:
+        if error is not None:
             self._on_run(error)
 
     def _discover_trees(self) -> None:
-        try:
-            tenants = sorted(entry.name for entry in os.scandir(self._tenants) if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            tenants = []
-        stamps = [_stamp(self._tenants / tenant / REGISTRY_FILE) for tenant in tenants]
-        current = {path: _stamp(path)[1:] for _, path in self._trees}
+        tenants = tenant_names(self._home)
+        stamps = [FileStamp.of(self._tenants / tenant / REGISTRY_FILE) for tenant in tenants]
+        current = {path: file_identity(path) for _, path in self._trees}
         previous = {path: tree.identity for (_, path), tree in self._trees.items()}
         if stamps == self._registry_stamps and current == previous and not self._unavailable:
             return
@@ -148,33 +125,16 @@ class CodeWatcher:
                 self._on_run(error)
                 continue
             for root in registered:
-                key, now = (tenant, root.path), (root.project, root.patterns, _stamp(root.path)[1:])
+                key, now = (tenant, root.path), (root.project, root.patterns, file_identity(root.path))
                 tree = trees[key] = self._trees.get(key) or _WatchedTree(*now)
                 if (tree.project, tree.parts, tree.identity) != now:
                     tree.project, tree.parts, tree.identity = now
                     tree.whole = True
         self._trees = trees
-        self._listen()
+        if not self._listen(sorted({path for (_, path), tree in self._trees.items() if tree.identity})):
+            self._registry_stamps = None  # discover again
 
-    def _listen(self) -> None:
-        existing = sorted({path for (_, path), tree in self._trees.items() if tree.identity})
-        try:
-            self._events.listen(existing, [])
-            self._unavailable = ""
-        except FileNotFoundError:
-            self._registry_stamps = None  # deleted meanwhile: discover again
-        except WatchUnavailable as error:
-            self._unavailable = str(error)
-
-    def _receive_events(self, wait_s: float) -> None:
-        with suppress(Empty):
-            batch = self._event_queue.get(timeout=wait_s)
-            while True:
-                if batch is not None:
-                    self._add_event(batch)
-                batch = self._event_queue.get_nowait()
-
-    def _add_event(self, batch: FileEventBatch) -> None:
+    def _handle_batch(self, batch: FileEventBatch) -> None:
         if batch.fault:
             self._registry_stamps = None
             for tree in self._trees.values():
@@ -203,7 +163,7 @@ class CodeWatcher:
         if not tree.identity or now < tree.not_before:
             return False
         if tree.whole or tree.paths:
-            return now >= min(tree.last + self._quiet_s, tree.first + _MAX_QUIET_PERIODS * self._quiet_s)
+            return now >= self._settled_at(tree.first, tree.last)
         return now >= tree.compare_at
 
     def _update_tree(self, key: TreeKey) -> None:
@@ -229,7 +189,8 @@ class CodeWatcher:
         except Exception as error:
             tree.whole, tree.paths = whole, paths | tree.paths
             tree.failures += not isinstance(error, StoreBusy)
-            tree.not_before = time.monotonic() + min(_RETRY_PERIODS * self._quiet_s * 2**tree.failures, _MAX_RETRY_S)
+            pause = retry_pause(_RETRY_PERIODS * self._quiet_s, tree.failures, _MAX_RETRY_S)
+            tree.not_before = time.monotonic() + pause
             if not isinstance(error, StoreBusy | Cancelled):
                 raise
             return
@@ -245,12 +206,3 @@ class CodeWatcher:
     def _check_cancelled(self, stage: str, done: int, total: int) -> None:
         if self._stopped.is_set() or not self._may_continue():
             raise Cancelled("the code watcher was stopped")
-
-
-def _stamp(path: str | Path) -> tuple[int, ...]:
-    """Return the time of modification, device and inode; empty if the path does not exist."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_dev, status.st_ino

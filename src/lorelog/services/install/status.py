@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -22,7 +21,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import Serializable
-from lorelog.core.session import HostCaptures
+from lorelog.core.session import HostCaptures, format_time
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.services.install import config_edit
@@ -95,13 +94,9 @@ def host_status(
         last_event=captures.last_event,
         last_capture=captures.last_capture,
         today=captures.today,
-        newest_session=_format_time(newest),
+        newest_session=format_time(newest),
         warnings=tuple(warnings),
     )
-
-
-def _format_time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
 def is_host_available(host: str, context: InstallContext) -> bool:

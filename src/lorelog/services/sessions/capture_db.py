@@ -20,8 +20,8 @@ from msgspec.structs import astuple, replace
 
 from lorelog.core.errors import StoreBusy
 from lorelog.core.processes import FileLock
-from lorelog.core.session import HostCaptures, SessionStatus
-from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
+from lorelog.core.session import HostCaptures, SessionStatus, format_time
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, placeholders, transaction
 from lorelog.light.spool import PauseNotes, count_waiting
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.places.workspace import Workspace
@@ -184,7 +184,7 @@ class CaptureDatabase:
         with self._write_transaction() as db:
             for number, row in enumerate(rows):
                 kept = row if row.state == WRITING else replace(row, entry="")
-                places = ", ".join("?" * len(CaptureRow.__struct_fields__))
+                places = placeholders(CaptureRow.__struct_fields__)
                 insert = f"INSERT OR REPLACE INTO turns ({_COLUMNS}, captured_at) VALUES ({places}, ?)"  # noqa: S608
                 db.execute(insert, (*astuple(kept), now + number / 1e6))
                 if row.state == DONE:
@@ -212,7 +212,7 @@ class CaptureDatabase:
             *(since, since, STATEMENT_TEXTS, DONE),
         )
         return tuple(
-            HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), *counts)
+            HostCaptures(host, format_time(first), format_time(last), format_time(captured), *counts)
             for host, first, last, captured, *counts in rows
         )
 
@@ -241,10 +241,6 @@ def read_captures(folder: Path) -> Iterator[CaptureDatabase]:
         open_captures(folder if exists else Path(temporary)) as opened,
     ):
         yield opened
-
-
-def _format_time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
 def session_status(workspace: Workspace) -> SessionStatus:

@@ -11,7 +11,8 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from lorelog.core.session import CaptureReply, HookEvent, answer_hash
+from lorelog.core.ids import answer_hash
+from lorelog.core.session import CaptureReply, HookEvent
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.light.spool import CLOCK_SLACK_S, WORDS, PauseNotes
 from lorelog.services.sessions.capture_db import CaptureDatabase

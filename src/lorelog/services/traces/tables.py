@@ -32,7 +32,7 @@ from lorelog.core.errors import LorelogError, StoreError
 from lorelog.core.options import TraceOptions
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.session import HookEvent, LocatedTrace, StackFrame, StackTrace, ToolAction
-from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, transaction
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, placeholders, transaction
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
 
@@ -220,7 +220,7 @@ class TraceTables:
         new: list[int] = []
         with self._write_transaction() as db:
             for table, values in rows.items():
-                places = _placeholders(len(values[0])) if values else ""
+                places = placeholders(values[0]) if values else ""
                 done = db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values) if values else None
                 new.append(done.rowcount if done else 0)
         self._added += sum(new)
@@ -312,7 +312,7 @@ class TraceTables:
     ) -> list[tuple[Any, ...]]:
         """Return the rows that meet all conditions, without those of deleted memories."""
         hidden = self._hidden_memories()
-        conditions = [*where, f"memory NOT IN ({_placeholders(len(hidden))})"]
+        conditions = [*where, f"memory NOT IN ({placeholders(hidden)})"]
         return self._query(f"SELECT {what} WHERE {' AND '.join(conditions)} {rest}", [*values, *hidden])
 
     def _hidden_memories(self) -> list[str]:
@@ -374,7 +374,7 @@ def _conditions(filter_: TraceFilter) -> tuple[list[str], list[object]]:
     }
     where, values = [name for name in given if given[name]], [value for value in given.values() if value]
     if filter_.projects is not None:
-        where.append(f"project IN ({_placeholders(len(filter_.projects))})")
+        where.append(f"project IN ({placeholders(filter_.projects)})")
         values += filter_.projects
     return where, values
 
@@ -391,10 +391,6 @@ def _error_conditions(filter_: TraceFilter) -> tuple[list[str], list[object]]:
             where.append(f"instr(lower({column}), ?)")
             values.append(part.lower())
     return where, values
-
-
-def _placeholders(count: int) -> str:
-    return ", ".join("?" * count)
 
 
 def _call_row(call: TracedCall) -> Iterator[object]:

@@ -164,6 +164,107 @@ def _make_notifier(paths: list[str], *, recursive: bool, lenient: bool) -> RustN
     return RustNotify(paths, False, poll, _POLL_DELAY_MS, recursive, lenient)
 
 
+_MAX_QUIET_PERIODS = 20
+"""Changes settle for at most this many quiet periods while files keep changing."""
+_MAX_DOUBLINGS = 20
+
+
+class FileWatcher:
+    """A thread that works step by step, and between two steps waits for file events. Subclasses say what a step is."""
+
+    def __init__(self, name: str, options: WatchOptions) -> None:
+        self._options = options
+        self._quiet_s = options.debounce_ms / 1000
+        self._queue: SimpleQueue[FileEventBatch | None] = SimpleQueue()
+        self._events = FileEventSource(self._queue.put)
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._unavailable = ""
+        """Why the system refuses to watch; empty if it does not."""
+
+    def start(self) -> None:
+        """Start watching; a first comparison of everything follows shortly."""
+        self._thread.start()
+
+    def stop(self, wait_s: float = 1.0) -> bool:
+        """Stop, within a second unless a model call is active; return whether it has stopped. Finished work is kept."""
+        self._stopped.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                wait_s = self._step()
+                with suppress(Empty):  # wait for events, and handle all that are queued
+                    batch = self._queue.get(timeout=wait_s)
+                    while True:
+                        if batch is not None:
+                            self._guarded("events", partial(self._handle_batch, batch))
+                        batch = self._queue.get_nowait()
+        finally:
+            self._events.close()
+
+    def _step(self) -> float:
+        """Do what is due; return the seconds until the next step, unless there is an event."""
+        raise NotImplementedError
+
+    def _handle_batch(self, batch: FileEventBatch) -> None:
+        raise NotImplementedError
+
+    def _report(self, source: object, error: Exception | None) -> None:
+        """Note that a target, or a step of the loop, failed or succeeded."""
+        raise NotImplementedError
+
+    def _guarded(self, source: object, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception as error:  # noqa: BLE001  (an error in one target must not end all watching)
+            self._report(source, error)
+        else:
+            self._report(source, None)
+
+    def _listen(self, trees: Sequence[str], folders: Sequence[str] = ()) -> bool:
+        """Listen to existing trees and folders; return False if one of them has just vanished."""
+        try:
+            self._events.listen(trees, folders)
+            self._unavailable = ""
+        except FileNotFoundError:
+            return False
+        except WatchUnavailable as error:
+            self._unavailable = str(error)
+        return True
+
+    def _settled_at(self, first: float, last: float) -> float:
+        """Return when changes have settled, by the times of the first and the last of them."""
+        return min(last + self._quiet_s, first + _MAX_QUIET_PERIODS * self._quiet_s)
+
+
+def retry_pause(first_s: float, failures: int, max_s: float) -> float:
+    """Return the pause after some failures in a row: it doubles with each."""
+    return float(min(first_s * 2 ** min(failures, _MAX_DOUBLINGS), max_s))
+
+
+def tenant_names(home: Path | str) -> list[str]:
+    """Return the tenants of a home, sorted."""
+    try:
+        with os.scandir(data_folder(home)) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def file_identity(path: str) -> tuple[int, int] | str:
+    """Return the identity of a directory, `file` for a file, and an empty string if there is neither."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else "file"
+
+
 _MAX_VISITED = 100
 
 
@@ -201,6 +302,9 @@ class WatchSet(Struct, frozen=True):
     awaited: frozenset[str] = frozenset()
     ignore_files: frozenset[str] = frozenset()
     errors: tuple[LorelogError, ...] = ()
+
+    def identities(self) -> dict[str, object]:
+        return {path: file_identity(path) for path in (*(path for _, path in self.roots), *self.awaited)}
 
 
 class WatchDiscovery:
@@ -289,14 +393,9 @@ class WatchDiscovery:
     def _all_tenants(self) -> tuple[str, ...]:
         if self._tenants is not None:
             return self._tenants
-        try:
-            with os.scandir(data_folder(self._home)) as entries:
-                tenants = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
-        except OSError:
-            tenants = set()
         with self._lock:
-            tenants |= {target.tenant for target in self._visited}
-        return tuple(sorted(tenants))
+            visited = [target.tenant for target in self._visited]
+        return tuple(sorted({*tenant_names(self._home), *visited}))
 
     def _roots_file(self, tenant: str) -> Path:
         return Path(tenant_folder(self._home, tenant)) / "roots.json"
@@ -314,8 +413,6 @@ _CHECK_TARGETS_S = 2.0
 """Interval of checks whether roots were added, vanished or came back: a few stamps each time."""
 _POLL_S = 30.0
 """Interval of comparing all roots if the system refuses to watch."""
-_MAX_QUIET_PERIODS = 20
-"""A pass waits at most this many quiet periods for files that keep changing."""
 _MAX_BACKOFF_S = 300.0
 _REPORTED = ("files", "changed", "removed", "embedded", "waiting")
 
@@ -332,7 +429,7 @@ class WatchPass(Serializable, Struct, frozen=True):
     """Whether it only has to wait for other writers."""
 
 
-class Watcher:
+class Watcher(FileWatcher):
     """Indexes changes until it is stopped. `on_pass` is called after each pass, on the watcher's own thread."""
 
     def __init__(
@@ -342,14 +439,10 @@ class Watcher:
         *,
         on_pass: Callable[[WatchPass], None] | None = None,
     ) -> None:
+        super().__init__("lorelog-watch", options or WatchOptions())
         self._discovery = discovery
-        self._options = options or WatchOptions()
         self._on_pass = on_pass
-        self._queue: SimpleQueue[FileEventBatch | None] = SimpleQueue()
-        self._events = FileEventSource(self._queue.put)
-        self._stopped = Event()
         self._wake_requested = Event()
-        self._thread = Thread(target=self._run, name="lorelog-watch", daemon=True)
         self._watch_set = WatchSet()
         self._fingerprint: object = None
         self._catalogs: dict[str, int] = {}
@@ -360,8 +453,8 @@ class Watcher:
         self._backoffs: dict[WatchTarget, tuple[float, int]] = {}
         """When a failed target is tried again, and its failures in a row."""
         self._first = self._last = 0.0
-        self._reconcile_at = 0.0
-        self._unavailable = ""
+        self._look_at = 0.0
+        self._reconcile_at = time.monotonic() + self._quiet_s
         self._busy = False
         self._passes = 0
         self._last_pass: WatchPass | None = None
@@ -370,22 +463,9 @@ class Watcher:
         self._waiting_for = ""
         self._last_message = ""
         self._reconciled = ""
-        self._since = ""
+        self._since = _now()
 
     # -- public ------------------------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start watching; a first comparison of all roots follows shortly."""
-        self._since = _now()
-        self._thread.start()
-
-    def stop(self, wait_s: float = 1.0) -> bool:
-        """Stop, within a second unless a model call is active; return whether it has stopped. Finished work is kept."""
-        self._stopped.set()
-        self._queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join(wait_s)
-        return not self._thread.is_alive()
 
     def wake(self) -> None:
         """Compare all roots now."""
@@ -413,7 +493,7 @@ class Watcher:
             "mode": "polling" if self._unavailable else "events",
             "why": self._unavailable,
             "roots": paths,
-            "missing": [path for path in paths if there.get(path, path) is None],
+            "missing": [path for path in paths if not there.get(path, path)],
             "passes": self._passes,
             "busy": self._busy or bool(self._pending),
             "pending": bool(self._pending),
@@ -425,36 +505,22 @@ class Watcher:
 
     # -- the thread --------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        quiet = self._options.debounce_ms / 1000
-        look_at = 0.0
-        self._reconcile_at = time.monotonic() + quiet
-        try:
-            while not self._stopped.is_set():
-                now = time.monotonic()
-                if now >= look_at or self._listening is None:
-                    look_at = now + _CHECK_TARGETS_S
-                    self._guarded("targets", self._refresh_targets)
-                if now >= self._reconcile_at or self._wake_requested.is_set():
-                    self._wake_requested.clear()
-                    self._guarded("reconcile", self._reconcile)
-                self._busy = True
-                self._pass()
-                self._busy = False
-                until = min(look_at, self._reconcile_at, *map(self._due_at, self._pending))
-                with suppress(Empty):  # wait for events, and handle all that are queued
-                    batch = self._queue.get(timeout=min(max(until - time.monotonic(), 0.01), _CHECK_TARGETS_S))
-                    while True:
-                        if batch is not None:
-                            self._guarded("events", partial(self._handle_batch, batch))
-                        batch = self._queue.get_nowait()
-        finally:
-            self._events.close()
+    def _step(self) -> float:
+        now = time.monotonic()
+        if now >= self._look_at or self._listening is None:
+            self._look_at = now + _CHECK_TARGETS_S
+            self._guarded("targets", self._refresh_targets)
+        if now >= self._reconcile_at or self._wake_requested.is_set():
+            self._wake_requested.clear()
+            self._guarded("reconcile", self._reconcile)
+        self._busy = True
+        self._pass()
+        self._busy = False
+        until = min(self._look_at, self._reconcile_at, *map(self._due_at, self._pending))
+        return min(max(until - time.monotonic(), 0.01), _CHECK_TARGETS_S)
 
     def _due_at(self, target: WatchTarget) -> float:
-        quiet = self._options.debounce_ms / 1000
-        rest = min(self._last + quiet, self._first + _MAX_QUIET_PERIODS * quiet)
-        return max(rest, self._backoffs.get(target, (0.0, 0))[0])
+        return max(self._settled_at(self._first, self._last), self._backoffs.get(target, (0.0, 0))[0])
 
     # -- roots -------------------------------------------------------------------------------------------------------
 
@@ -464,35 +530,29 @@ class Watcher:
         if any(catalogs.get(tenant) != inode for tenant, inode in self._catalogs.items()):
             self._wake_requested.set()  # the cache was deleted: all roots are read again
         self._catalogs = catalogs
-        fingerprint, identities = self._discovery.fingerprint(), _file_identities(self._watch_set)
+        fingerprint, identities = self._discovery.fingerprint(), self._watch_set.identities()
         is_same = (fingerprint, identities) == (self._fingerprint, self._there)
         if not closely and self._listening is not None and is_same:
             return
         self._watch_set = self._discovery.discover()
-        self._errors.pop("discovery", None)
-        for error in self._watch_set.errors:
-            self._fail("discovery", error)
-        self._fingerprint, self._there = fingerprint, _file_identities(self._watch_set)
+        for error in self._watch_set.errors or (None,):
+            self._report("discovery", error)
+        self._fingerprint, self._there = fingerprint, self._watch_set.identities()
         before = self._listening
-        now = {path: self._there[path] for _, path in self._watch_set.roots if self._there[path] is not None}
+        now = {path: self._there[path] for _, path in self._watch_set.roots if self._there[path]}
         if before is None or now != before or self._unavailable:
             self._listening = now
-            self._listen(now)
+            self._listen_to(now)
             self._suspect(key for key in self._watch_set.roots if now.get(key[1]) != (before or {}).get(key[1]))
 
-    def _listen(self, paths: Iterable[str]) -> None:
+    def _listen_to(self, paths: Iterable[str]) -> None:
         """Listen to existing roots. If the system refuses, all of them are compared more often instead."""
         trees = [path for path in paths if os.path.isdir(path)]
         self._folders = frozenset(os.path.dirname(path) for path in paths if path not in trees)
-        try:
-            self._events.listen(trees, list(self._folders))
-        except FileNotFoundError:
-            self._listening = None  # it has just vanished; the next check will notice
-        except WatchUnavailable as error:
-            self._unavailable = str(error)
+        if not self._listen(trees, list(self._folders)):
+            self._listening = None  # the next check will notice
+        elif self._unavailable:
             self._reconcile_at = min(self._reconcile_at, time.monotonic() + _POLL_S)
-        else:
-            self._unavailable = ""
 
     def _suspect(self, keys: Iterable[tuple[str, str]]) -> None:
         for key in keys:
@@ -543,7 +603,7 @@ class Watcher:
             return
         elif kind == DELETED:
             self._pending_for(target).gone.add(path)
-        elif _is_directory(path):
+        elif os.path.isdir(path) and not os.path.islink(path):
             self._pending_for(target).roots.add(root.path)
 
     def _pending_for(self, target: WatchTarget) -> FileChanges:
@@ -566,14 +626,14 @@ class Watcher:
             except Cancelled:
                 return
             except Exception as error:  # noqa: BLE001  (an error in one pass must not end all watching)
-                self._fail(target, error, at, time.monotonic() - now)
+                self._report(target, error, at, time.monotonic() - now)
                 self._pending.setdefault(target, FileChanges()).add(notes)
                 failures = self._backoffs.get(target, (0.0, 0))[1] + 1
-                pause = min(self._options.debounce_ms / 1000 * 2 ** min(failures, 20), _MAX_BACKOFF_S)
+                pause = retry_pause(self._quiet_s, failures, _MAX_BACKOFF_S)
                 self._backoffs[target] = (time.monotonic() + pause, failures)
             else:
                 self._backoffs.pop(target, None)
-                self._errors.pop(target, None)
+                self._report(target, None)
                 reports += [] if report is None else [report]
         if not self._pending:
             self._waiting_for = ""
@@ -595,22 +655,16 @@ class Watcher:
         with self._discovery.open_engine(target.tenant, target.directory) as engine:
             return engine.maintenance().follow(pending, keep_going)
 
-    def _guarded(self, source: str, do: Callable[[], None]) -> None:
-        try:
-            do()
-        except Exception as error:  # noqa: BLE001  (as in a pass)
-            self._fail(source, error)
-        else:
-            self._errors.pop(source, None)
-
-    def _fail(self, source: object, error: Exception, at: str = "", seconds: float = 0.0) -> None:
+    def _report(self, source: object, error: Exception | None, at: str = "", seconds: float = 0.0) -> None:
         """Keep an error until its source succeeds, and report it once. Waiting for the run lock is not an error."""
+        self._errors.pop(source, None)
+        if error is None:
+            return
         message, hint = f"{type(error).__name__}: {error}", "a fault of lorelog itself; please report it"
         busy = isinstance(error, StoreBusy)
         if isinstance(error, LorelogError):
             message, hint = error.message, error.hint
         failed = WatchPass(at or _now(), round(seconds, 3), None, message, hint, busy)
-        self._errors.pop(source, None)
         if busy:
             self._waiting_for = message
         else:
@@ -620,26 +674,6 @@ class Watcher:
         if self._on_pass and report != self._last_message:
             self._last_message = report
             self._on_pass(failed)
-
-
-def _file_identities(watch_set: WatchSet) -> dict[str, object]:
-    """Return for each root and awaited path the directory's identity, `file`, or None if it does not exist."""
-    identities: dict[str, object] = {}
-    for path in (*(path for _, path in watch_set.roots), *watch_set.awaited):
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
-            identities[path] = None
-        else:
-            identities[path] = (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else "file"
-    return identities
-
-
-def _is_directory(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def _now() -> str:

@@ -32,9 +32,10 @@ from lorelog.core.ports import (
     Vector,
 )
 from lorelog.core.query import Filters, VectorCoverage
+from lorelog.core.sqlite_file import batches, placeholders
 from lorelog.stores.embedded import rows, vector_file
 from lorelog.stores.embedded.dense import RowFilter
-from lorelog.stores.embedded.rows import batches, placeholders, sql_conditions
+from lorelog.stores.embedded.rows import sql_conditions
 
 _NUMBER_SEPARATOR = "\n"
 """Between a model's name and the number; model names cannot contain it."""

@@ -27,7 +27,7 @@ from msgspec.structs import astuple
 from lorelog.core.document import Document, chunk_id
 from lorelog.core.errors import ModelFault, NotFound, UsageError
 from lorelog.core.ports import DocumentUpdate, Vector
-from lorelog.core.sqlite_file import rewrite_database, transaction
+from lorelog.core.sqlite_file import placeholders, rewrite_database, transaction
 from lorelog.core.vectors import is_finite_vector, needs_numpy
 from lorelog.stores.embedded import catalog_reader, change_log, rows, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
@@ -380,9 +380,9 @@ class CatalogWriter:
         row = self._database.execute("SELECT id FROM documents WHERE source = ?", (document.source,)).fetchone()
         if row is None:
             document_values = (*rows.document_values(document, 0), 0)
-            marks = ", ".join("?" * len(document_values))
             inserted = self._database.execute(
-                f"INSERT INTO documents ({rows.DOCUMENT_COLUMNS}, live) VALUES ({marks})", document_values
+                f"INSERT INTO documents ({rows.DOCUMENT_COLUMNS}, live) VALUES ({placeholders(document_values)})",
+                document_values,
             )
             plan = _DocumentPlan(update, int(inserted.lastrowid or 0))
             old: dict[str, deque[_OldRow]] = {}

@@ -33,10 +33,10 @@ from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ids import sha256
 from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate, make_candidates
+from lorelog.core.sqlite_file import batches, placeholders
 from lorelog.core.vectors import needs_numpy
 from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.embedded.rows import batches, placeholders
 from lorelog.stores.embedded.vector_file import LineEntry, VectorFile, VectorSpace
 
 if TYPE_CHECKING:

@@ -24,18 +24,10 @@ from msgspec import Struct
 from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.query import Candidate, Filters, Term, make_candidates
+from lorelog.core.sqlite_file import batches, placeholders
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.connection import from_tantivy, translate_errors
-from lorelog.stores.embedded.rows import (
-    batches,
-    day_number,
-    path_terms,
-    placeholders,
-    read_text,
-    read_texts,
-    sql_conditions,
-    tantivy_filters,
-)
+from lorelog.stores.embedded.rows import day_number, path_terms, read_text, read_texts, sql_conditions, tantivy_filters
 
 if TYPE_CHECKING:
     import tempfile

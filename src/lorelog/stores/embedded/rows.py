@@ -8,11 +8,9 @@ meaning.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sized
 from functools import lru_cache
-from itertools import islice
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec.json import decode
 from msgspec.structs import asdict, astuple, replace
@@ -20,12 +18,11 @@ from msgspec.structs import asdict, astuple, replace
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp, StoredChunk
 from lorelog.core.ids import sha256
 from lorelog.core.query import Filters
+from lorelog.core.sqlite_file import placeholders
 
 if TYPE_CHECKING:
     import tantivy
 
-
-ItemT = TypeVar("ItemT")
 
 DOCUMENT_COLUMNS = (
     "source, root, project, size, mtime_ns, inode, file_hash, title, date, indexed_at, recipe, chunk_count, date_source"
@@ -205,15 +202,3 @@ def path_terms(source: str) -> tuple[str, ...]:
 def day_number(date: str) -> int:
     """Return an ISO day as a number that sorts like it, or 0 if there is none."""
     return int(date[:10].replace("-", "")) if date else 0
-
-
-def placeholders(values: Sized) -> str:
-    """Return a question mark for each of some values of an SQL statement."""
-    return ", ".join("?" * len(values))
-
-
-def batches(items: Iterable[ItemT], size: int = 500) -> Iterator[list[ItemT]]:
-    """Yield lists of at most `size` items; SQLite accepts so many values."""
-    iterator = iter(items)
-    while part := list(islice(iterator, size)):
-        yield part

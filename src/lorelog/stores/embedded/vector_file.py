@@ -32,8 +32,8 @@ from msgspec import Struct
 from lorelog.core.errors import ModelFault
 from lorelog.core.ids import blake2b
 from lorelog.core.ports import Vector
+from lorelog.core.sqlite_file import batches, placeholders
 from lorelog.core.vectors import needs_numpy
-from lorelog.stores.embedded.rows import batches, placeholders
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,9 +28,10 @@ from msgspec.structs import asdict
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk
 from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.core.query import Filters, Term
+from lorelog.core.sqlite_file import batches, placeholders
 from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import space_model
-from lorelog.stores.embedded.rows import CHUNK_COLUMNS, batches, day_number, placeholders, read_chunk
+from lorelog.stores.embedded.rows import CHUNK_COLUMNS, day_number, read_chunk
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
