@@ -39,6 +39,15 @@ _NAMED_CLASSES = {
     "xdigit": "0-9A-Fa-f",
 }
 _SPECIAL = frozenset("*?[\\")
+_CLASS_CHAR = r"(?:\\.|[^\\])"
+_CLASS_ITEM = rf"\[:(?P<name>[^\]]*):\]|(?P<first>{_CLASS_CHAR})(?:-(?!\])(?P<last>{_CLASS_CHAR}))?"
+_ITEM = re.compile(_CLASS_ITEM, re.DOTALL)
+_TOKEN = re.compile(
+    r"(?P<stars>\*+)|(?P<any>\?)|\[(?P<negated>[!^]?+)(?P<items>(?>ITEM)(?:(?!\])(?:ITEM))*+)\]"
+    r"|(?:\\(?=.)|(?![\[\\]))(?P<char>.)".replace("ITEM", re.sub(r"\?P<\w+>", "?:", _CLASS_ITEM)),
+    re.DOTALL,
+)
+"""Wildcards, a class with its items, or a character, which a backslash may protect. `]` closes no class as its first item."""
 
 
 class BadPattern(ValueError):
@@ -47,6 +56,8 @@ class BadPattern(ValueError):
 
 class _Pattern(Struct, frozen=True):
     text: str
+    expression: str
+    """A regular expression for the name or the whole path."""
     negated: bool
     directory_only: bool
     anchored: bool
@@ -129,9 +140,7 @@ def parse_pattern(line: str) -> _Pattern | None:
         raise BadPattern(f"is longer than {MAX_PATTERN_CHARS:,} characters")
     if not text:
         raise BadPattern("matches nothing")
-    pattern = _Pattern(text, negated, directory_only, anchored)
-    _translate(pattern)
-    return pattern
+    return _Pattern(text, _translate(text), negated, directory_only, anchored)
 
 
 def _build_block(patterns: Sequence[_Pattern], *, directories: bool) -> _Block:
@@ -142,7 +151,7 @@ def _build_block(patterns: Sequence[_Pattern], *, directories: bool) -> _Block:
         if pattern.directory_only is not directories:
             continue
         if pattern.anchored:
-            paths.append(_translate(pattern))
+            paths.append(pattern.expression)
         elif _SPECIAL.isdisjoint(text):
             block.names.add(text)
         elif text[0] == "*" and _SPECIAL.isdisjoint(text[1:]):
@@ -150,7 +159,7 @@ def _build_block(patterns: Sequence[_Pattern], *, directories: bool) -> _Block:
         elif text[-1] == "*" and _SPECIAL.isdisjoint(text[:-1]):
             prefixes.append(text[:-1])
         else:
-            names.append(_translate(pattern))
+            names.append(pattern.expression)
     block.prefixes, block.suffixes = tuple(prefixes), tuple(suffixes)
     block.name_expressions = _join(names)
     block.path_expressions = _join(paths)
@@ -169,17 +178,25 @@ def _join(expressions: Sequence[str]) -> list[re.Pattern[str]]:
     return [re.compile("|".join(group), re.DOTALL) for group in joined]
 
 
-def _translate(pattern: _Pattern) -> str:
-    """Return a regular expression for the name or the whole path."""
-    if not pattern.anchored:
-        return _translate_name(pattern.text)
-    segments = _split_path(pattern.text)
+def _translate(text: str) -> str:
+    """Return a regular expression for a pattern. A slash in a class does not separate, and an escaped one does."""
+    segments: list[list[re.Match[str]]] = [[]]
+    position = 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:
+            raise BadPattern("has a [ that is not closed" if text[position] == "[" else "ends with a single backslash")
+        position = token.end()
+        if token["char"] == "/":
+            segments.append([])
+        else:
+            segments[-1].append(token)
     # Between two `**` the first place that fits is as good as any other, so it is never left again. What follows the last
     # `**` must end where the path ends.
     groups: list[list[str]] = [[]]
     for number, segment in enumerate(segments):
         is_last = number == len(segments) - 1
-        if len(segment) > 1 and not segment.strip("*"):
+        if len(segment) == 1 and segment[0][0].startswith("**"):
             if is_last:
                 groups[-1].append(".+")
             elif groups[-1] or len(groups) == 1:
@@ -195,52 +212,16 @@ def _translate(pattern: _Pattern) -> str:
     return result + "(?:[^/]*/)*?" + "/".join(others[-1])
 
 
-def _split_path(text: str) -> list[str]:
-    """Return the parts between slashes; a slash in a class does not separate, and an escaped one does."""
-    segments: list[str] = []
-    start = position = 0
-    while position < len(text):
-        char = text[position]
-        if char == "\\":
-            if text[position + 1 : position + 2] == "/":
-                segments.append(text[start:position])
-                start = position + 2
-            position += 2
-        elif char == "[":
-            position = _read_class(text, position)[1]
-        else:
-            if char == "/":
-                segments.append(text[start:position])
-                start = position + 1
-            position += 1
-    return [*segments, text[start:]]
-
-
-def _translate_name(text: str) -> str:
+def _translate_name(tokens: Sequence[re.Match[str]]) -> str:
     """Return an expression for one name. It matches at most one way, so it is atomic as a whole."""
     pieces = [""]
-    position = 0
-    while position < len(text):
-        char = text[position]
-        if char == "*":
-            while text[position : position + 1] == "*":
-                position += 1
+    for token in tokens:
+        if token["stars"]:
             pieces.append("")
-            continue
-        if char == "?":
-            pieces[-1] += "[^/]"
-        elif char == "[":
-            expression, position = _read_class(text, position)
-            pieces[-1] += expression
-            continue
-        elif char == "\\":
-            position += 1
-            if position == len(text):
-                raise BadPattern("ends with a single backslash")
-            pieces[-1] += re.escape(text[position])
+        elif token["items"]:
+            pieces[-1] += _translate_class(token)
         else:
-            pieces[-1] += re.escape(char)
-        position += 1
+            pieces[-1] += "[^/]" if token["any"] else re.escape(token["char"])
     first, *others = pieces
     if not others:
         return first
@@ -249,54 +230,17 @@ def _translate_name(text: str) -> str:
     return f"(?>{first}{middle}{last})"
 
 
-def _read_class(text: str, start: int) -> tuple[str, int]:
-    """Return the expression of the class that begins at a position, and the position behind it."""
-    position = start + 1
-    negated = text[position : position + 1] in ("!", "^")
-    position += negated
-    items: list[str] = []
-    previous = ""
-    is_first = True
-    while is_first or text[position : position + 1] != "]":
-        is_first = False
-        char = text[position : position + 1]
-        if not char:
-            raise BadPattern("has a [ that is not closed")
-        if char == "-" and previous and text[position + 1 : position + 2] not in ("", "]"):
-            char, position = _read_class_char(text, position + 1)
-            if previous <= char:
-                items.append(f"{_escape_in_class(previous)}-{_escape_in_class(char)}")
-            previous = ""
-        elif char == "[" and text[position + 1 : position + 2] == ":":
-            end = text.find("]", position + 2)
-            if end < 0:
-                raise BadPattern("has a [ that is not closed")
-            if end > position + 2 and text[end - 1] == ":":
-                name = text[position + 2 : end - 1]
-                if name not in _NAMED_CLASSES:
-                    raise BadPattern(f"has the unknown class [:{name}:]")
-                items.append(_NAMED_CLASSES[name])
-                position, previous = end + 1, ""
-            else:
-                items.append(r"\[")
-                position, previous = position + 1, "["
-        else:
-            previous, position = _read_class_char(text, position)
-            items.append(_escape_in_class(previous))
-    inner = "".join(items)
-    if negated:
-        return f"[^/{inner}]", position + 1
-    # A class never matches a slash, and one that contains nothing but an empty range matches nothing.
-    return f"(?!/)[{inner}]" if inner else "(?!)", position + 1
-
-
-def _read_class_char(text: str, position: int) -> tuple[str, int]:
-    if text[position] == "\\":
-        position += 1
-        if position == len(text):
-            raise BadPattern("has a [ that is not closed")
-    return text[position], position + 1
-
-
-def _escape_in_class(char: str) -> str:
-    return f"\\{char}" if char in r"\]^-[&~|" else char
+def _translate_class(token: re.Match[str]) -> str:
+    inner = ""
+    for item in _ITEM.finditer(token["items"]):
+        if (name := item["name"]) is not None:
+            if name not in _NAMED_CLASSES:
+                raise BadPattern(f"has the unknown class [:{name}:]")
+            inner += _NAMED_CLASSES[name]
+            continue
+        first, last = item["first"][-1], (item["last"] or "")[-1:]
+        inner += re.escape(first)
+        if first <= last:
+            inner += f"{re.escape(first)}-{re.escape(last)}"
+    # A class never matches a slash.
+    return f"[^/{inner}]" if token["negated"] else f"(?!/)[{inner}]"

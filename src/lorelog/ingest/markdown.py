@@ -444,7 +444,7 @@ def _build_chunks(
     factory: _ChunkFactory, sections: list[Section], base: PartialDatetime, fallback_date: str
 ) -> tuple[tuple[Chunk, ...], list[PartialDatetime]]:
     outline, outer = factory.outline, factory.start.outer
-    anchors = _collect_anchors(outline, sections, len(outer))
+    anchors = collect_anchors(outline, sections, len(outer))
     datetimes = [PartialDatetime(heading.day, heading.time) for heading in outer]
     # Parts of one line may agree in everything that makes up an id; only the first is kept.
     chunks: dict[tuple[int, int, str], Chunk] = {}
@@ -463,7 +463,7 @@ def _build_chunks(
     return tuple(chunks.values()), datetimes
 
 
-def _collect_anchors(outline: Outline, sections: list[Section], index: int) -> dict[int, Anchor]:
+def collect_anchors(outline: Outline, sections: list[Section], index: int = 0) -> dict[int, Anchor]:
     """Return the first anchor of each section from `index` on, by section index, extended by the covers of later comments."""
     anchors: dict[int, Anchor] = {}
     extra: dict[int, list[str]] = {}

@@ -10,7 +10,7 @@ some models write anyway, between tags, are removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from lorelog.core.options import EmbedOptions, LanguageOptions, OllamaOptions
 from lorelog.core.ports import Completion
 from lorelog.models.chat.remote import ChatAdapter, ChatRequest, RemoteLanguageModel, make_completion, make_messages
 from lorelog.models.embed.remote import EmbeddingAdapter, EmbedResponse, RemoteEmbedder
-from lorelog.models.http import HttpReply, KeyHeader, MalformedReply, nested_object, sum_counts
+from lorelog.models.http import Endpoint, HttpReply, KeyHeader, MalformedReply, nested_object, sum_counts
 
 PORT = 11434
 
@@ -48,34 +48,37 @@ def server_url(address: str) -> str:
     return f"{parts.scheme}://{bracketed}:{port or default_port}{parts.path}"
 
 
-class _Server:
-    """Sends requests to an Ollama server, starting its container and pulling the model if the settings allow it."""
+class _OllamaEndpoint(Endpoint):
+    """An Ollama server, whose container is started, and whose model is pulled, if the settings allow it."""
 
-    def __init__(self, options: OllamaOptions, url: str, model: str) -> None:
+    def __init__(self, options: OllamaOptions, base_url: str, *given: Any, **named: Any) -> None:
         from lorelog.models.ollama_container import OllamaContainer
 
+        url = server_url(base_url)
+        super().__init__(url, *given, **named)
         self._container = OllamaContainer(options, url) if options.manage else None
-        self._model = model
 
-    def send(self, post: Callable[[], HttpReply], host: str) -> HttpReply:
-        container = self._container
+    def post(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = {}, *, urgent: bool = False
+    ) -> HttpReply:
+        container, model = self._container, body["model"]
+        post = partial(super().post, path, body, headers, urgent=urgent)
         if container is not None:
-            container.ensure(self._model)
+            container.ensure(model)
         try:
             reply = post()
         except ModelUnavailable:
             if container is None or container.is_reachable():
                 raise
-            container.ensure(self._model, recheck=True)  # it was stopped in the meantime
+            container.ensure(model, recheck=True)  # it was stopped in the meantime
             reply = post()
-        if reply.status == 404 and container is not None and container.pull(self._model):
+        if reply.status == 404 and container is not None and container.pull(model):
             reply = post()
         if reply.status == 200 and container is not None:
             container.record_use()
         if reply.status == 404 and b"not found" in reply.body:
             raise ModelUnavailable(
-                f"the Ollama server at {host} does not have the model {self._model}",
-                hint=f"run: ollama pull {self._model}",
+                f"the Ollama server at {self.host} does not have the model {model}", hint=f"run: ollama pull {model}"
             )
         return reply
 
@@ -100,16 +103,9 @@ _EMBEDDING_ADAPTER = EmbeddingAdapter(
 )
 
 
-class OllamaEmbedder(RemoteEmbedder):
-    """Embeds with an Ollama server."""
-
-    def __init__(self, options: EmbedOptions, parallel_batches: int) -> None:
-        url = server_url(options.base_url)
-        super().__init__(replace(options, base_url=url), _EMBEDDING_ADAPTER, parallel_batches)
-        self._server = _Server(options.ollama, url, self._name)
-
-    def _post(self, texts: Sequence[str], *, is_query: bool) -> HttpReply:
-        return self._server.send(partial(super()._post, texts, is_query=is_query), self._endpoint.host)
+def open_ollama_embedder(options: EmbedOptions, parallel_batches: int) -> RemoteEmbedder:
+    adapter = replace(_EMBEDDING_ADAPTER, endpoint=partial(_OllamaEndpoint, options.ollama))
+    return RemoteEmbedder(options, adapter, parallel_batches)
 
 
 def _chat_body(request: ChatRequest) -> dict[str, Any]:
@@ -139,13 +135,5 @@ _CHAT_ADAPTER = ChatAdapter(
 )
 
 
-class OllamaLanguageModel(RemoteLanguageModel):
-    """Completes with an Ollama server."""
-
-    def __init__(self, options: LanguageOptions) -> None:
-        url = server_url(options.base_url)
-        super().__init__(replace(options, base_url=url), _CHAT_ADAPTER)
-        self._server = _Server(options.ollama, url, self.model)
-
-    def _post(self, request: ChatRequest) -> HttpReply:
-        return self._server.send(partial(super()._post, request), self._endpoint.host)
+def open_ollama_model(options: LanguageOptions) -> RemoteLanguageModel:
+    return RemoteLanguageModel(options, replace(_CHAT_ADAPTER, endpoint=partial(_OllamaEndpoint, options.ollama)))

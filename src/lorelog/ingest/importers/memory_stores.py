@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,8 +31,8 @@ from lorelog.ingest.importers.source import (
 from lorelog.ingest.transcripts import json_files
 
 _MEM0_ARRAYS = frozenset({"results", "memories", "data"})
-_MAX_LINE_BYTES = 4_000_000
-_HEAD = ("id:", "created_at:", "type:", "confidence:")
+_PLUGIN_HEAD = r"^---\n(?=(?:id|created_at|type|confidence):)"
+_PLUGIN_BLOCK = re.compile(rf"{_PLUGIN_HEAD}(.*?)^---\n(.*?)(?={_PLUGIN_HEAD}|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class Mem0Source(ImportSource):
@@ -122,30 +123,15 @@ def _read_history(path: Path) -> Iterator[ImportedItem]:
 
 def _read_plugin_export(path: Path) -> Iterator[ImportedItem]:
     """Yield the blocks of the plugin's export: front matter and text, one after the other."""
-    matter: list[str] = []
-    body: list[str] = []
-    is_head, number = False, 0
     with json_files.open_stream(str(path)) as stream:
-        lines = [
-            line.decode("utf-8", "replace").rstrip("\r\n")
-            for line in iter(lambda: stream.readline(_MAX_LINE_BYTES), b"")
-        ]
-    for position, line in enumerate((*lines, "---", "id: end")):
-        following = lines[position + 1] if position + 1 < len(lines) else "id:"
-        if line == "---" and not is_head and following.startswith(_HEAD):
-            if matter:
-                number += 1
-                values = parse_matter(matter)
-                files = [f"`{name}`" for name in matter_list(values.get("files"))]
-                text = "\n".join(body).strip()
-                text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
-                values["categories"] = matter_list(values.get("categories"))
-                yield _make_entry(values, text, f"{path.name}, block {number}")
-            matter, body, is_head = [], [], True
-        elif line == "---" and is_head:
-            is_head = False
-        else:
-            (matter if is_head else body).append(line)
+        export = stream.read().decode("utf-8", "replace").replace("\r\n", "\n")
+    for number, (matter, body) in enumerate(_PLUGIN_BLOCK.findall(f"{export}\n"), 1):
+        values = parse_matter(matter.split("\n"))
+        files = [f"`{name}`" for name in matter_list(values.get("files"))]
+        text = body.strip()
+        text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
+        values["categories"] = matter_list(values.get("categories"))
+        yield _make_entry(values, text, f"{path.name}, block {number}")
 
 
 _INSTALLED = "node_modules/@modelcontextprotocol/server-memory/dist"

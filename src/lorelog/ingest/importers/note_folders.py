@@ -22,7 +22,7 @@ from lorelog.ingest.metadata import find_day
 _LINK = re.compile(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
 _INLINE_TAG = re.compile(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
-_VAULT_FOLDERS = ("", "Documents", "Obsidian", "Documents/Obsidian", "vaults", "notes")
+_VAULTS = ("[!.]*", "Documents/[!.]*", "Obsidian/[!.]*", "Documents/Obsidian/[!.]*", "vaults/[!.]*", "notes/[!.]*")
 
 
 class ObsidianSource(ImportSource):
@@ -34,21 +34,12 @@ class ObsidianSource(ImportSource):
 
     name = "obsidian"
     title = "Obsidian vault"
+    in_home = _VAULTS
 
     def find(self, places: MachinePlaces) -> Iterator[Path]:
         """Yield vaults in the usual folders of the home, one level deep."""
-        seen: set[Path] = set()
-        for folder in (places.home / name for name in _VAULT_FOLDERS):
-            if not folder.is_dir():
-                continue
-            try:
-                candidates = [folder, *sorted(path for path in folder.iterdir() if not path.name.startswith("."))]
-            except OSError:
-                continue
-            for path in candidates:
-                if path not in seen and (path / ".obsidian").is_dir():
-                    seen.add(path)
-                    yield path
+        yield from filter(self.accepts, (places.home,))
+        yield from super().find(places)
 
     def accepts(self, path: Path) -> bool:
         return (path / ".obsidian").is_dir()

@@ -34,6 +34,7 @@ _LONG_NOTE_CHARS = 6_000
 """A note up to this length is one entry; a longer one is an entry per section."""
 _HIDDEN_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _KEY = re.compile(r"""(["']?)([\w.@-]+)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)$""")
+_FLOW_ITEM = re.compile(r"""[ \t]*(?:"[^"]*"|'[^']*')?[^,]*""")
 _MAX_MATTER_LINES = 500
 
 
@@ -167,7 +168,7 @@ def split_note(note: MarkdownNote, *, always: bool = False) -> Iterator[tuple[st
 
 
 def parse_matter(lines: Sequence[str]) -> dict[str, Any]:
-    """Parse front matter: texts, lists, and lists of flat objects, in block or flow style. Anything else is left out.
+    """Parse front matter: texts, lists of texts, in block or flow style, and flat objects in block style. Anything else is left out.
 
     A subset of YAML without anchors, tags and types: a full parser on untrusted files is a risk for nothing.
     """
@@ -179,66 +180,32 @@ def parse_matter(lines: Sequence[str]) -> dict[str, Any]:
         position += 1
         if match is None:
             continue
-        key, rest = match[2], (match[3] or "").strip()
-        block: list[str] = []
+        start = position
         while position < len(lines) and (lines[position][:1] in " \t" or lines[position].startswith("- ")):
-            block.append(lines[position])
             position += 1
-        values[key] = _block_value(block) if not rest and block else parse_flow(rest)
+        if match[3] or start == position:
+            values[match[2]] = parse_flow((match[3] or "").strip())
+            continue
+        block = list(map(str.strip, lines[start:position]))
+        items = [parse_flow(line[1:].strip()) for line in block if line.startswith("- ") or line == "-"]
+        values[match[2]] = items or {
+            key[2]: parse_flow((key[3] or "").strip()) for key in map(_KEY.match, block) if key
+        }
     return values
 
 
-def _block_value(lines: Sequence[str]) -> Any:
-    """Return a list or a flat object from indented lines."""
-    items: list[Any] = []
-    flat: dict[str, Any] = {}
-    for line in lines:
-        bare = line.strip()
-        is_item = bare.startswith("- ") or bare == "-"
-        bare = bare[1:].strip() if is_item else bare
-        match = None if bare[:1] in "\"'[{" else _KEY.match(bare)
-        if is_item:
-            items.append({match[2]: parse_flow((match[3] or "").strip())} if match else parse_flow(bare))
-        elif match and items and isinstance(items[-1], dict):
-            items[-1][match[2]] = parse_flow((match[3] or "").strip())
-        elif match and not items:
-            flat[match[2]] = parse_flow((match[3] or "").strip())
-    return items or flat
-
-
 def parse_flow(text: str) -> Any:
-    """Parse a value on one line: a text, `[a, b]` or `{a: b}`."""
+    """Parse a value on one line: a text, JSON, or a list `[a, b]`."""
     if text[:1] in '[{"':
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
             pass
     if text.startswith("[") and text.endswith("]"):
-        return [parse_flow(part) for part in _split_flow(text[1:-1])]
-    if text.startswith("{") and text.endswith("}"):
-        pairs = (part.partition(":") for part in _split_flow(text[1:-1]))
-        return {key.strip().strip("\"'"): parse_flow(value.strip()) for key, _, value in pairs}
+        return [parse_flow(part.strip()) for part in _FLOW_ITEM.findall(text[1:-1]) if part.strip()]
     if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
         return text[1:-1]
     return text.split(" #", 1)[0].strip()
-
-
-def _split_flow(text: str) -> list[str]:
-    """Split at the commas that are not inside brackets or quotes."""
-    parts, depth, quote, start = [], 0, "", 0
-    for position, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'" and not text[start:position].strip(" {["):
-            quote = character
-        elif character in "[{":
-            depth += 1
-        elif character in "]}":
-            depth -= 1
-        elif character == "," and depth <= 0:
-            parts.append(text[start:position].strip())
-            start = position + 1
-    return [part for part in (*parts, text[start:].strip()) if part]
 
 
 def matter_list(value: object) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.document import Anchor
 from lorelog.core.paths import leads_out
 from lorelog.ingest.importers import notes as note_files
 from lorelog.ingest.importers.source import (
@@ -24,7 +25,8 @@ from lorelog.ingest.importers.source import (
     parse_time,
     text_of,
 )
-from lorelog.ingest.metadata import PartialDatetime, day_from_filename, parse_anchor
+from lorelog.ingest.markdown import collect_anchors
+from lorelog.ingest.metadata import PartialDatetime, day_from_filename
 from lorelog.ingest.outline import read_outline, read_sections
 
 _SAME_SETTINGS = (
@@ -91,39 +93,25 @@ class MemsearchSource(ImportSource):
 def _read_journal(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
     """Yield the entries of a journal: sections with a text of their own."""
     outline = read_outline("x\n\n" + note.text)
-    comments = {comment.line: comment.text for comment in outline.comments}
-    times = [PartialDatetime(day_from_filename(str(note.path)))]
-    levels = [0]
-    for section in read_sections(outline):
-        while levels[-1] >= section.level > 0:
-            levels.pop()
-            times.pop()
-        if section.level:
-            levels.append(section.level)
-            times.append(times[-1].refine(section.title))
-        first = max(section.body, 2)
-        anchor = next(
-            (
-                found
-                for line in range(first, section.last + 1)
-                if line in comments and (found := parse_anchor(comments[line]))
-            ),
-            None,
-        )
-        lines = [
-            line for number, line in enumerate(outline.lines[first : section.last + 1], first) if number not in comments
-        ]
-        text = "\n".join(lines).strip()
-        if not text or section.last < 2:
+    sections = read_sections(outline)
+    anchors = collect_anchors(outline, sections)
+    comments = {comment.line for comment in outline.comments}
+    times: list[PartialDatetime] = []
+    for index, section in enumerate(sections):
+        day = PartialDatetime(day_from_filename(str(note.path)))
+        time = (times[section.parent] if section.parent >= 0 else day).refine(section.title)
+        times.append(time)
+        numbers = (number for number in range(max(section.body, 2), section.last + 1) if number not in comments)
+        text = "\n".join(outline.lines[number] for number in numbers).strip()
+        if not text:
             continue
-        fields: list[tuple[str, str]] = []
-        if anchor is not None:
-            fields = [("session", anchor.session), ("turn", anchor.turn), (anchor.dialect, anchor.transcript)]
+        anchor = anchors.get(index, Anchor())
+        fields = (("session", anchor.session), ("turn", anchor.turn), (anchor.dialect, anchor.transcript))
         yield ImportedEntry(
-            text=text if times[-1].time or not section.title else f"**{section.title}**\n\n{text}",
+            text=text if time.time or not section.title else f"**{section.title}**\n\n{text}",
             kind="journal entry",
             place=f"{note.name}:{note.first_line + section.first - 2}",
-            at=parse_time(times[-1].to_iso("")) or note.at,
+            at=parse_time(time.to_iso("")) or note.at,
             project=project,
             anchor=tuple((key, value) for key, value in fields if key and value),
             archive=True,

@@ -387,15 +387,12 @@ def _make_head(meta: JsonObject, *, is_sidechain: bool = False) -> ConversationH
 def _claude_head(records: list[JsonObject]) -> ConversationHead:
     """Read the metadata without a start time: a fork repeats its parent's lines with their times."""
     first = next((record for record in records if record.get("cwd")), {})
-    session = next((to_text(record["sessionId"]) for record in records if isinstance(record.get("sessionId"), str)), "")
+    session = next((record["sessionId"] for record in records if isinstance(record.get("sessionId"), str)), "")
     messages = [record for record in records if object_type(record) in {"user", "assistant"}]
-    branch = to_text(first.get("gitBranch"))
-    return ConversationHead(
-        session=session,
-        directory=to_text(first.get("cwd")),
-        branch="" if branch == "HEAD" else branch,
-        is_sidechain=bool(messages) and all(bool(message.get("isSidechain")) for message in messages),
-    )
+    is_sidechain = bool(messages) and all(bool(message.get("isSidechain")) for message in messages)
+    branch = first.get("gitBranch")
+    meta = {"id": session, "cwd": first.get("cwd"), "branch": "" if branch == "HEAD" else branch}
+    return _make_head(meta, is_sidechain=is_sidechain)
 
 
 def _codex_head(records: list[JsonObject]) -> ConversationHead:
@@ -407,11 +404,8 @@ def _codex_head(records: list[JsonObject]) -> ConversationHead:
 def _gemini_head(path: str, records: list[JsonObject]) -> ConversationHead:
     """Read the metadata without a start time: a resumed session has a new one."""
     first = next((record for record in records if "projectHash" in record), {})
-    return ConversationHead(
-        session=to_text(first.get("sessionId")),
-        directory=gemini.find_project_directory(path, records),
-        is_sidechain=first.get("kind") == "subagent",
-    )
+    meta = {"id": first.get("sessionId"), "cwd": gemini.find_project_directory(path, records)}
+    return _make_head(meta, is_sidechain=first.get("kind") == "subagent")
 
 
 def _document_head(path: str) -> ConversationHead:

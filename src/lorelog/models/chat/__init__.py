@@ -67,9 +67,9 @@ def open_language_model(
 
         return CommandLanguageModel(options, environment)
     if options.provider == "ollama":
-        from lorelog.models.ollama import OllamaLanguageModel
+        from lorelog.models.ollama import open_ollama_model
 
-        return OllamaLanguageModel(options)
+        return open_ollama_model(options)
     from lorelog.models.chat.remote import open_vendor_model
 
     return open_vendor_model(options)

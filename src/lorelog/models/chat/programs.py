@@ -25,16 +25,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from msgspec import Struct
 
-from lorelog.core.atomic_file import write_all
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
@@ -58,25 +56,26 @@ def run_child(
     deadline = time.monotonic() + timeout_s
     with (
         tempfile.TemporaryDirectory(prefix="lorelog-", ignore_cleanup_errors=True) as empty,
-        tempfile.TemporaryFile() as output,  # not a pipe, which processes that the child leaves behind could keep open
+        # Not pipes: one would have to be written meanwhile, the other could be kept open by processes that the child leaves.
+        tempfile.TemporaryFile() as prompt,
+        tempfile.TemporaryFile() as output,
     ):
         try:
+            prompt.write(stdin)
+            prompt.seek(0)
             child = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,
+                stdin=prompt,
                 stdout=output,
                 stderr=subprocess.DEVNULL,
                 cwd=folder or empty,
                 env=dict(environment),
                 start_new_session=True,
-                bufsize=0,
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             reason = getattr(error, "strerror", None) or error
             raise ModelUnavailable(f"{command[0]} cannot be started: {reason}", hint=_SHELL_HINT) from error
         _RUNNING.add(child.pid)
-        writer = threading.Thread(target=_write_input, args=(child, stdin), daemon=True)
-        writer.start()
         try:
             while not _has_ended(child):
                 if time.monotonic() > deadline:
@@ -90,7 +89,6 @@ def run_child(
             _RUNNING.discard(child.pid)
             _kill_group(child.pid)
             child.wait()
-            writer.join(1.0)  # the pipe has no reader any more, unless a process left the group
         _check_size(output)
         output.seek(0)
         return child.returncode, output.read()
@@ -105,11 +103,6 @@ def end_programs() -> None:
 def _kill_group(group: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-
-
-def _write_input(child: subprocess.Popen[bytes], stdin: bytes) -> None:
-    with contextlib.suppress(OSError), cast("IO[bytes]", child.stdin) as sink:  # the child need not read it all
-        write_all(sink.fileno(), stdin, durable=False)
 
 
 def _check_size(output: IO[bytes]) -> None:

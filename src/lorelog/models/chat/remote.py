@@ -33,7 +33,6 @@ from lorelog.models.http import (
     GATEWAY_FAILURES,
     Credentials,
     Endpoint,
-    HttpReply,
     KeyHeader,
     MalformedReply,
     nested_object,
@@ -68,6 +67,7 @@ class ChatAdapter(Struct, frozen=True, kw_only=True):
     variants: tuple[str, ...] = ("",)
     """Parameter names, tried in order: a 400 or 422 that mentions the name selects the next. The empty one is the last."""
     extra_tokens: int = 50
+    endpoint: Callable[..., Endpoint] = Endpoint
 
 
 class RemoteLanguageModel:
@@ -82,7 +82,7 @@ class RemoteLanguageModel:
         base_url = options.base_url or adapter.base_url
         # A connection that broke while a reply was written is not retried: the request may have been charged.
         credentials = Credentials(options.api_key, options.key_variable, adapter.key)
-        self._endpoint = Endpoint(base_url, options.timeout_s, credentials, purpose="language model", once=True)
+        self._endpoint = adapter.endpoint(base_url, options.timeout_s, credentials, purpose="language model", once=True)
         self._variants = adapter.variants
 
     def check(self) -> None:
@@ -90,12 +90,14 @@ class RemoteLanguageModel:
         self._endpoint.headers()
 
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
+        adapter = self._adapter
         # Most servers reject a lone surrogate in JSON.
         system, text = (part.encode("utf-8", "replace").decode() for part in (system, text))
         try:
             for _ in self._variants:  # until the server accepts one
                 variant = self._variants[0]
-                reply = self._post(ChatRequest(self.model, system, text, most_tokens, self._window_tokens, variant))
+                request = ChatRequest(self.model, system, text, most_tokens, self._window_tokens, variant)
+                reply = self._endpoint.post(adapter.path(self.model), adapter.body(request), adapter.headers)
                 if reply.status not in {400, 422} or not variant or variant.encode() not in reply.body.lower():
                     break
                 self._variants = (*self._variants[1:], variant)
@@ -108,12 +110,9 @@ class RemoteLanguageModel:
             error_type = ModelFault if reply.status in GATEWAY_FAILURES else ModelUnavailable
             raise error_type(error.message, hint=hint)
         try:
-            return self._adapter.read(parse_object(reply.body, "JSON without a message"))
+            return adapter.read(parse_object(reply.body, "JSON without a message"))
         except MalformedReply as fault:
             raise ModelFault(f"{self._endpoint.host} ({self.model}) answered {fault}") from fault
-
-    def _post(self, request: ChatRequest) -> HttpReply:
-        return self._endpoint.post(self._adapter.path(self.model), self._adapter.body(request), self._adapter.headers)
 
 
 def make_completion(text: object, tokens_in: int, tokens_out: int, *, cut: bool) -> Completion:

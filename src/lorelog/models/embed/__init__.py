@@ -138,9 +138,9 @@ def open_embedder(options: EmbedOptions) -> Embedder:
 
         return RemoteEmbedder(options, ADAPTERS[options.provider], provider.parallel_batches)
     if options.provider == "ollama":
-        from lorelog.models.ollama import OllamaEmbedder
+        from lorelog.models.ollama import open_ollama_embedder
 
-        return OllamaEmbedder(options, provider.parallel_batches)
+        return open_ollama_embedder(options, provider.parallel_batches)
     from lorelog.models.embed.custom import LocalEmbedder, OnnxEmbedder
 
     return LocalEmbedder(options) if options.provider == "local" else OnnxEmbedder(options)

@@ -103,6 +103,7 @@ class EmbeddingAdapter(Struct, frozen=True, kw_only=True):
     is_prefixed: bool = False
     """Whether vectors made with the prefixes of the model's family keep the plain model name."""
     key: KeyHeader = BEARER_HEADER
+    endpoint: Callable[..., Endpoint] = Endpoint
 
 
 class NonFiniteEmbedding(MalformedReply):
@@ -200,7 +201,7 @@ class RemoteEmbedder:
             (prefix or " ") if prefix != default_prefix else "",
             self._dimensions if self._dimensions != default_size else 0,
         )
-        self._endpoint = Endpoint(
+        self._endpoint = adapter.endpoint(
             options.base_url or adapter.base_url,
             options.timeout_s,
             Credentials(options.api_key, options.key_variable, adapter.key),
