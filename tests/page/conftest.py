@@ -19,11 +19,10 @@ from msgspec.structs import replace
 from tests.page.browser import Browser, Tab, find_chromium
 
 from lorelog.core.options import HttpOptions
-from lorelog.core.paths import tenant_folder
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.http.server import RunningServer, serve_in_thread
 from lorelog.surfaces.http.tickets import issue_ticket
-from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
+from lorelog.surfaces.page.app import PageContext, page_routes
 from lorelog.wiring import ResourcePool
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -82,7 +81,7 @@ def start_world(project: Path, home: Path, *, token: str = "") -> Iterator[PageW
     person = ClientIdentity(str(project), dict(os.environ), str(home))
     ids = fill(project, home, lambda op, arguments: dispatcher.call(op, arguments, person))
     stranger = replace(person, own=False)
-    context = PageContext(str(project), str(home), revision_reader(str(home), tenant_folder(str(home), "default")))
+    context = PageContext(str(project), str(home), "default")
     server = serve_in_thread(
         dispatcher.call,
         HttpOptions(port=0, token=token),

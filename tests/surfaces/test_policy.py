@@ -19,14 +19,13 @@ from tests.surfaces.test_hook import PAYLOAD, context_of, hook
 
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import HttpOptions
-from lorelog.core.paths import tenant_folder
 from lorelog.core.policy import Caller, Permission
 from lorelog.operations.catalogue import all_operations
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.http.tickets import issue_ticket
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
+from lorelog.surfaces.page.app import PageContext, page_routes
 from lorelog.wiring import ResourcePool, open_engine, resolve_location
 
 RULE, AGAINST = "Always run `make lint` before every commit", "Never run `make lint` again"
@@ -62,7 +61,7 @@ def world(project: Path, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPat
     dispatcher = Dispatcher(held.engine)
     person = ClientIdentity(os.path.realpath(project), dict(os.environ), str(home))
     stranger = replace(person, own=False)
-    context = PageContext(str(project), str(home), revision_reader(str(home), tenant_folder(str(home), "default")))
+    context = PageContext(str(project), str(home), "default")
     pages = page_routes(dispatcher.call, stranger, context)
     server = serve_in_thread(dispatcher.call, HttpOptions(port=0, token=TOKEN), stranger, page=pages)
 

@@ -630,7 +630,7 @@ class Daemon:
         from lorelog.operations.dispatch import ClientIdentity
         from lorelog.surfaces.http.server import LazyApp, serve_in_thread
         from lorelog.surfaces.http.tickets import announce_server, with_token
-        from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
+        from lorelog.surfaces.page.app import PageContext, page_routes
 
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
 
@@ -641,8 +641,7 @@ class Daemon:
             return streamable_http_app(self._runner.call, caller)
 
         options = with_token(settings.http(), self._home)
-        revision = revision_reader(self._home, tenant_folder(self._home, settings.tenant))
-        page = page_routes(self._runner.call, caller, PageContext("", self._home, revision))
+        page = page_routes(self._runner.call, caller, PageContext("", self._home, settings.tenant))
         server = serve_in_thread(self._runner.call, options, caller, [LazyApp("/mcp", load)], page)
         self._http_server = server
         self._http_record.enter_context(announce_server(self._home, server.url, server.port))

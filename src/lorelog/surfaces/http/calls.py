@@ -64,11 +64,8 @@ class HttpRefusalError(Exception):
         self, status: int, code: str, message: str, *, hint: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.hint = hint
-        self.headers = dict(headers or {})
+        self.status, self.headers = status, dict(headers or {})
+        self.code, self.message, self.hint = code, message, hint
 
 
 def error_response(path: str, error: Exception) -> Response:
@@ -121,48 +118,38 @@ StreamJob = Callable[[Progress], dict[str, Any]]
 
 
 class EventStream(Response):
-    """Runs a job in a thread and streams its progress and result."""
+    """Runs a job in a thread, which reports progress; the event loop sends the latest report, and the result."""
 
     def __init__(self, job: StreamJob, limiter: CapacityLimiter) -> None:
         super().__init__()
-        self._job = job
-        self._limiter = limiter
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        run = _StreamRun(self._job)
-        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
-        async with create_task_group() as group:
-            group.start_soon(_wait_for_disconnect, receive, run.gone)
-            group.start_soon(run.run_job, self._limiter)
-            try:
-                await run.send_events(send)
-            finally:
-                run.gone.set()
-                group.cancel_scope.cancel()
-
-
-class _StreamRun:
-    """A running job: its thread reports progress, and the event loop sends the latest report."""
-
-    def __init__(self, job: StreamJob) -> None:
-        self._job = job
+        self._job, self._limiter = job, limiter
         self._loop = asyncio.get_running_loop()
         self._latest: dict[str, Any] | None = None
-        self._wake = Event()
-        self._done = Event()
+        self._wake, self._done = Event(), Event()
         self._final = b""
-        self.gone = threading.Event()
+        self._gone = threading.Event()
 
-    async def run_job(self, limiter: CapacityLimiter) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
+        async with create_task_group() as group:
+            group.start_soon(_wait_for_disconnect, receive, self._gone)
+            group.start_soon(self._run_job)
+            try:
+                await self._send_events(send)
+            finally:
+                self._gone.set()
+                group.cancel_scope.cancel()
+
+    async def _run_job(self) -> None:
         try:
-            reply = await to_thread.run_sync(self._job, self._progress, limiter=limiter, abandon_on_cancel=True)
+            reply = await to_thread.run_sync(self._job, self._progress, limiter=self._limiter, abandon_on_cancel=True)
             self._final = event_bytes("result", reply)
         except Exception as error:
             self._final = event_bytes("error", {"error": error_object(error)})
         self._done.set()
         self._wake.set()
 
-    async def send_events(self, send: Send) -> None:
+    async def _send_events(self, send: Send) -> None:
         while not self._done.is_set():
             with move_on_after(KEEPALIVE_S):
                 await self._wake.wait()
@@ -177,7 +164,7 @@ class _StreamRun:
         await send({"type": "http.response.body", "body": self._final, "more_body": False})
 
     def _progress(self, stage: str, done: int, total: int) -> None:
-        if self.gone.is_set():
+        if self._gone.is_set():
             raise Cancelled("the client disconnected")
         self._loop.call_soon_threadsafe(self._set_latest, {"stage": stage, "done": done, "total": total})
 

@@ -190,6 +190,10 @@ def build_app(
     return RequestGuard(starlette, options, calls.stopping, redeem)
 
 
+async def show_addresses(request: Request) -> Response:
+    return json_response({"lorelog": VERSION, "addresses": list_addresses()})
+
+
 def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:
     loop = LoopEndpoints(calls, options)
     document = cache(lambda: describe_api(secured=bool(options.token)))
@@ -201,14 +205,11 @@ def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:
     async def openapi(request: Request) -> Response:
         return json_response(await to_thread.run_sync(document))
 
-    async def addresses(request: Request) -> Response:
-        return json_response({"lorelog": VERSION, "addresses": list_addresses()})
-
     async def health(request: Request) -> Response:
         return json_response({"ok": True, "version": VERSION})
 
     return [
-        Route("/", addresses, methods=["GET"]),
+        Route("/", show_addresses, methods=["GET"]),
         Route("/health", health, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
         Route("/openapi.json", openapi, methods=["GET"]),

@@ -10,8 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from lorelog.core import VERSION
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
+from lorelog.core.paths import tenant_folder
 from lorelog.core.policy import Permission
 from lorelog.light.daemon_connection import find_address
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
@@ -42,8 +42,7 @@ from lorelog.surfaces.http.calls import (
     read_json,
 )
 from lorelog.surfaces.http.guard import PAGE_AGENT
-from lorelog.surfaces.http.openapi import list_addresses
-from lorelog.surfaces.http.server import PageRoutes
+from lorelog.surfaces.http.server import PageRoutes, show_addresses
 from lorelog.surfaces.page.markdown import render_tree
 
 STATIC = Path(__file__).parent / "static"
@@ -65,8 +64,6 @@ _POLL_S = 0.7
 _KEEPALIVE_POLLS = 15
 _EVENT_HEADERS = {"Content-Security-Policy": POLICY, "X-Accel-Buffering": "no"}
 
-ReadRevision = Callable[[], Mapping[str, str]]
-
 
 class PageContext(Struct, frozen=True):
     """What the page is about."""
@@ -74,8 +71,11 @@ class PageContext(Struct, frozen=True):
     project: str
     """Directory of the project that is shown first."""
     home: str
-    revision: ReadRevision
-    """Returns texts that change with memories, records, deliveries, sessions and settings."""
+    tenant: str
+
+    def revision(self) -> Mapping[str, str]:
+        """Return texts that change with memories, records, deliveries, sessions and settings."""
+        return read_revision(self.home, tenant_folder(self.home, self.tenant))
 
 
 def page_routes(call: CallOperation, caller: ClientIdentity, context: PageContext) -> PageRoutes:
@@ -137,7 +137,7 @@ class _Page:
         """Return the page to a browser, and the list of addresses to a program."""
         if "text/html" in request.headers.get("accept", ""):
             return FileResponse(STATIC / "index.html", headers=_HEADERS)
-        return json_response({"lorelog": VERSION, "addresses": list_addresses()})
+        return await show_addresses(request)
 
     async def _session(self, request: Request) -> Response:
         """Return what the page shows in its frame."""
@@ -186,11 +186,6 @@ class _PageFiles(StaticFiles):
         response = super().file_response(*args, **kwargs)
         response.headers.update(_HEADERS)
         return response
-
-
-def revision_reader(home: str, tenant_folder: str) -> ReadRevision:
-    """Return what reads the revision of a tenant's files."""
-    return partial(read_revision, home, tenant_folder)
 
 
 CONFIRM_HEADER = "x-lorelog-confirm"

@@ -314,11 +314,10 @@ def _serve(
     from contextlib import ExitStack, closing
 
     from lorelog.core.extras import require_extra
-    from lorelog.core.paths import tenant_folder
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.http.server import LazyApp, build_app, serve_app
     from lorelog.surfaces.http.tickets import announce_server
-    from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
+    from lorelog.surfaces.page.app import PageContext, page_routes
     from lorelog.wiring import ResourcePool
 
     home, project = str(location.home), location.project.root
@@ -345,8 +344,7 @@ def _serve(
             started(url, port)
 
         threading.Thread(target=unload, name="lorelog-rest", daemon=True).start()
-        revision = revision_reader(home, tenant_folder(home, tenant))
-        page = page_routes(call, caller, PageContext(project, home, revision))
+        page = page_routes(call, caller, PageContext(project, home, tenant))
         serve_app(build_app(call, options, caller, [LazyApp("/mcp", load_mcp)], page), options, started=start)
 
 
