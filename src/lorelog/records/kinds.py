@@ -1,8 +1,8 @@
 """The kinds of records and their fields: one table for requests, validation, pages and searchable text.
 
 Fields have the names of memd's artifacts, so that text written for memd can be recorded here. Every kind accepts every
-field except `content`, which is for pages; `usual` lists the typical ones. An unknown name is rejected with the nearest
-known one, where memd ignores it: a misspelt field would be lost silently.
+field except `content`, which is for pages. An unknown name is rejected with the nearest known one,
+where memd ignores it: a misspelt field would be lost silently.
 
 Redaction removes the texts of a line. A text is replaced by a marker, `sha256:` and a hash of the text together with the
 whole original line. Whoever has the original line can prove that it was there; whoever guesses one text must guess all
@@ -70,8 +70,6 @@ class RecordKindSpec(Struct, frozen=True):
     status: str
     """The default status."""
     required: tuple[str, ...] = ()
-    usual: tuple[str, ...] = ()
-    """Typical fields beyond the required ones."""
     relation: str = "reply_to"
     """The default relation to the record it replies to."""
     needs_task: bool = True
@@ -130,52 +128,18 @@ FIELDS: Mapping[str, RecordField] = {
     "timestamp_observed": RecordField(FieldType.TEXT, "when it was observed"),
 }
 
-_VERDICT_FIELDS = ("summary", "validation", "uncertainty", "confidence", "verification_status", "related_artifact_ids")
-
 KINDS: Mapping[str, RecordKindSpec] = {
-    "task_start": RecordKindSpec(
-        "a task begins",
-        "in_progress",
-        required=("goal",),
-        usual=("motivation", "hypothesis", "scientific_question", "expected_outputs", "parent_task_id"),
-        starts_task=True,
-    ),
-    "task_progress": RecordKindSpec(
-        "progress of a task", "in_progress", required=("summary",), usual=("next_step", "blockers", "what_failed")
-    ),
-    "run_start": RecordKindSpec(
-        "a tool is run",
-        "started",
-        required=("tool_name", "command", "why_chosen", "inputs"),
-        usual=("tool_version", "parameters", "summary"),
-    ),
-    "run_finish": RecordKindSpec(
-        "the result of a run",
-        "completed",
-        required=("summary",),
-        usual=("tool_name", "command", "outputs", "metrics", "validation"),
-        needs_status=True,
-    ),
-    "evidence": RecordKindSpec(
-        "evidence for or against a claim",
-        "recorded",
-        required=("evidence_kind", "summary"),
-        usual=("metric_name", "metric_value", "metrics"),
-    ),
-    "review": RecordKindSpec("an opinion on a record", "recorded", usual=_VERDICT_FIELDS, relation="reviews"),
-    "revision": RecordKindSpec(
-        "a new version of a record", "recorded", usual=_VERDICT_FIELDS, relation="revises", supersedes_parent=True
-    ),
-    "verification": RecordKindSpec("a check of a record", "recorded", usual=_VERDICT_FIELDS, relation="verifies"),
+    "task_start": RecordKindSpec("a task begins", "in_progress", required=("goal",), starts_task=True),
+    "task_progress": RecordKindSpec("progress of a task", "in_progress", required=("summary",)),
+    "run_start": RecordKindSpec("a tool is run", "started", required=("tool_name", "command", "why_chosen", "inputs")),
+    "run_finish": RecordKindSpec("the result of a run", "completed", required=("summary",), needs_status=True),
+    "evidence": RecordKindSpec("evidence for or against a claim", "recorded", required=("evidence_kind", "summary")),
+    "review": RecordKindSpec("an opinion on a record", "recorded", relation="reviews"),
+    "revision": RecordKindSpec("a new version of a record", "recorded", relation="revises", supersedes_parent=True),
+    "verification": RecordKindSpec("a check of a record", "recorded", relation="verifies"),
     # Decisions are also made outside tasks and should be kept: such a decision is a thread of its own.
-    "decision": RecordKindSpec(
-        "a decision", "recorded", usual=(*_VERDICT_FIELDS, "motivation", "approval_state"), needs_task=False
-    ),
-    "task_finish": RecordKindSpec(
-        "a task ends",
-        "completed",
-        usual=("goal", "what_worked", "what_failed", "validation", "uncertainty", "followups", "confidence", "summary"),
-    ),
+    "decision": RecordKindSpec("a decision", "recorded", needs_task=False),
+    "task_finish": RecordKindSpec("a task ends", "completed"),
     "wiki_page": RecordKindSpec(
         "a page about a thing or an idea",
         "authored",

@@ -12,7 +12,6 @@ deterministic, and never worse with a larger budget.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from msgspec import Struct
 
@@ -78,75 +77,55 @@ def form_value(points: int, form: HitForm) -> int:
     return points * 3 // 5 if form is HitForm.CHUNK else points // 5
 
 
-def choose_forms(offers: Sequence[HitOffer], sections: Sequence[SectionOffer], budget: int) -> PackingPlan:
-    """Return the most valuable set of forms that costs at most `budget`; among equals the cheapest."""
-    search = _Knapsack(offers[:MAX_HITS_PACKED], sections, budget)
-    value, (tokens, picked) = max(search.through(None, {0: (0, ())}).items())
-    choices: dict[int, FormChoice] = {}
-    while picked:
-        picked, chosen = picked
-        choices |= chosen
-    return PackingPlan(tuple(choices.get(number) for number in range(len(offers))), tokens, value)
-
-
 _ChoiceChain = tuple["_ChoiceChain", dict[int, FormChoice]] | tuple[()]
 """A linked list of choices, the last one first, so that states share their common part."""
 _States = dict[int, tuple[int, _ChoiceChain]]
 """Minimum cost by value, and the choices with that cost."""
 
 
-class _Knapsack(Struct, frozen=True, dict=True):
-    """Walks the tree of sections once with all states: show a section whole, or its parts."""
+def choose_forms(offers: Sequence[HitOffer], sections: Sequence[SectionOffer], budget: int) -> PackingPlan:
+    """Return the most valuable set of forms that costs at most `budget`; among equals the cheapest.
 
-    offers: Sequence[HitOffer]
-    sections: Sequence[SectionOffer]
-    budget: int
+    The tree of sections is walked once with all states: a section is shown whole, or its parts.
+    """
+    considered = offers[:MAX_HITS_PACKED]
+    own = group_by(range(len(considered)), lambda number: offers[number].section)
+    """The hits that belong directly to each section, None for the top level."""
+    inside = group_by(range(len(sections)), lambda number: sections[number].parent)
+    """The direct children of each section, in order of their best hit."""
 
-    @cached_property
-    def _inside(self) -> dict[int | None, list[int]]:
-        """The direct children of each section, None for the top level; in order of their best hit."""
-        return group_by(range(len(self.sections)), lambda number: self.sections[number].parent)
+    def hits_in(section: int) -> list[int]:
+        inner = (hit for child in inside.get(section, ()) for hit in hits_in(child))
+        return sorted([*own.get(section, ()), *inner])
 
-    @cached_property
-    def _own(self) -> dict[int | None, list[int]]:
-        """The hits that belong directly to each section."""
-        return group_by(range(len(self.offers)), lambda number: self.offers[number].section)
+    def extended(states: _States, form: HitForm, text: int, hits: Sequence[int], section: int | None = None) -> _States:
+        """Return the states after showing these hits in a form, whose text costs so much."""
+        value = sum(form_value(offers[hit].points, form) for hit in hits)
+        cost = text + sum(offers[hit].citation for hit in hits)
+        chosen = dict.fromkeys(hits, FormChoice(form, section))
+        return {
+            had + value: (spent + cost, (picked, chosen))
+            for had, (spent, picked) in states.items()
+            if spent <= budget - cost
+        }
 
-    def through(self, section: int | None, states: _States) -> _States:
+    def through(section: int | None, states: _States) -> _States:
         """Add the hits of a section one by one, and its child sections whole or one by one."""
-        for number in self._own.get(section, ()):
-            for extended in [self._extended(states, *form) for form in self._forms(number)]:
-                states = _merge_states(states, extended)
-        for inner in self._inside.get(section, ()):
-            states = _merge_states(self.through(inner, states), self._extended(states, *self._whole(inner)))
+        for hit in own.get(section, ()):
+            costs = {HitForm.SNIPPET: offers[hit].snippet, HitForm.CHUNK: offers[hit].chunk}
+            for added in [extended(states, form, cost, [hit]) for form, cost in costs.items() if cost is not None]:
+                states = _merge_states(states, added)
+        for inner in inside.get(section, ()):
+            whole = extended(states, HitForm.SECTION, sections[inner].tokens, hits_in(inner), inner)
+            states = _merge_states(through(inner, states), whole)
         return states
 
-    def _forms(self, number: int) -> list[tuple[int, int, dict[int, FormChoice]]]:
-        """Return the value, cost and choice of each form that is the hit's alone."""
-        offer = self.offers[number]
-        costs = {HitForm.SNIPPET: offer.snippet, HitForm.CHUNK: offer.chunk}
-        return [
-            (form_value(offer.points, form), offer.citation + cost, {number: FormChoice(form)})
-            for form, cost in costs.items()
-            if cost is not None
-        ]
-
-    def _whole(self, section: int) -> tuple[int, int, dict[int, FormChoice]]:
-        """Return the value, cost and choices of a section with all hits in it."""
-        hits = self._hits_in(section)
-        value = sum(form_value(self.offers[hit].points, HitForm.SECTION) for hit in hits)
-        cost = self.sections[section].tokens + sum(self.offers[hit].citation for hit in hits)
-        return value, cost, {hit: FormChoice(HitForm.SECTION, section) for hit in hits}
-
-    def _hits_in(self, section: int) -> list[int]:
-        inner = (hit for child in self._inside.get(section, ()) for hit in self._hits_in(child))
-        return sorted([*self._own.get(section, ()), *inner])
-
-    def _extended(self, states: _States, value: int, cost: int, chosen: dict[int, FormChoice]) -> _States:
-        left = self.budget - cost
-        return {
-            had + value: (spent + cost, (picked, chosen)) for had, (spent, picked) in states.items() if spent <= left
-        }
+    value, (tokens, picked) = max(through(None, {0: (0, ())}).items())
+    choices: dict[int, FormChoice] = {}
+    while picked:
+        picked, chosen = picked
+        choices |= chosen
+    return PackingPlan(tuple(choices.get(number) for number in range(len(offers))), tokens, value)
 
 
 def _merge_states(one: _States, other: _States) -> _States:

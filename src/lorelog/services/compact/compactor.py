@@ -104,7 +104,7 @@ class Compactor(Struct, frozen=True):
     ) -> CompactReply:
         draft = self._drafts / f"{identity}.json"
         memory = _read_draft(draft)
-        written = WrittenSummary((), reply.batches)
+        written = WrittenSummary(reply.batches)
         if memory is None:
             with self.context.yield_write_lock():
                 written = SummaryWriter(plan, self._clean, progress).write()

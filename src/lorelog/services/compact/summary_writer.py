@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
 from msgspec import Struct, field
@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
-from lorelog.core.ports import Completion, Progress
+from lorelog.core.ports import Progress
 from lorelog.language.lexicon import lexicon
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.compact.sources import NearnessFunction, SummarySource, make_batches
@@ -65,6 +65,7 @@ cites do not hold, is thrown away. Reply with those lines and nothing else."""
 _FRAME_TAG = re.compile(r"<(?=/?\s*(?:source|lines)\b)", re.IGNORECASE)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 TRUNCATION_MARK = "\n[\u2026]"
+_MIN_LINES, _MAX_LINES, _MAX_MERGED_LINES = 3, 24, 60
 
 
 class QuoteFrame(Struct, frozen=True):
@@ -82,20 +83,16 @@ class QuoteFrame(Struct, frozen=True):
 
     def quote(self, source: SummarySource) -> str:
         """Return a source between its tags."""
-        tag = f"source-{self.mark}"
         day = f' day="{source.day}"' if _DAY.fullmatch(source.day) else ""
-        return f'<{tag} id="{source.id}"{day}>\n{_FRAME_TAG.sub("‹", source.text)}\n</{tag}>'
+        return self.enclose("source", source.text, f' id="{source.id}"{day}')
 
-    def quote_lines(self, lines: Sequence[str]) -> str:
-        tag = f"lines-{self.mark}"
-        return f"<{tag}>\n{_FRAME_TAG.sub('‹', chr(10).join(lines))}\n</{tag}>"
+    def enclose(self, kind: str, text: str, attributes: str = "") -> str:
+        """Return a text between tags of a kind: `source` or `lines`."""
+        return f"<{kind}-{self.mark}{attributes}>\n{_FRAME_TAG.sub('‹', text)}\n</{kind}-{self.mark}>"
 
-    def summary_prompt(self, prompt: str, lines: int, example: str) -> str:
-        """Return the system prompt for summarizing sources."""
-        return prompt.rstrip() + _PROMPT_RULES.format(tag=f"source-{self.mark}", lines=lines, example=example)
-
-    def merge_prompt(self, lines: int, example: str) -> str:
-        return MERGE_PROMPT + _PROMPT_RULES.format(tag=f"lines-{self.mark}", lines=lines, example=example)
+    def prompt(self, task: str, kind: str, lines: int = _MAX_MERGED_LINES, example: str = "0" * 16) -> str:
+        """Return the system prompt for a task about texts between tags of a kind."""
+        return task.rstrip() + _PROMPT_RULES.format(tag=f"{kind}-{self.mark}", lines=lines, example=example)
 
 
 PURPOSE = "compact"
@@ -107,7 +104,6 @@ MAX_WRITTEN_LINES = 300
 """Maximum lines of a model's summary, if it merges nothing."""
 _MIN_ROOM_TOKENS = 300
 _TOKENS_PER_LINE, _EXTRA_TOKENS = 90, 100
-_MIN_LINES, _MAX_LINES, _MAX_MERGED_LINES = 3, 24, 60
 _MAX_SHRINK_RATIO = 0.9
 """A merge round that leaves more than this share of tokens is the last: another one would not help."""
 _MAX_ROUNDS = 8
@@ -141,7 +137,7 @@ class SummaryPlan(Struct, frozen=True):
         if len(self.batches) == 1:
             return summarize_cost
         lines = _TOKENS_PER_LINE * sum(max_lines_for(len(batch), self.max_lines) for batch in self.batches)
-        system = self.frame.merge_prompt(_MAX_MERGED_LINES, "0" * 16)
+        system = self.frame.prompt(MERGE_PROMPT, "lines")
         calls = ceil(lines / max(1, _room_to_merge(self.llm, system)))
         return (
             summarize_cost
@@ -152,15 +148,15 @@ class SummaryPlan(Struct, frozen=True):
     def question(self, batch: Sequence[SummarySource]) -> tuple[str, str, int]:
         """Return the request for a batch: system prompt, text, and maximum answer tokens."""
         lines = max_lines_for(len(batch), self.max_lines)
-        system = self.frame.summary_prompt(self.prompt, lines, batch[0].id)
+        system = self.frame.prompt(self.prompt, "source", lines, batch[0].id)
         return system, "\n".join(map(self.frame.quote, batch)), _answer_tokens(lines)
 
 
-class WrittenSummary(Struct, frozen=True):
+class WrittenSummary(Struct):
     """A summary, and the result of each batch."""
 
-    lines: tuple[SummaryLine, ...]
     batches: tuple[CompactBatch, ...]
+    lines: tuple[SummaryLine, ...] = ()
     dropped: tuple[DroppedLine, ...] = ()
     calls: int = 0
     tokens: int = 0
@@ -179,7 +175,7 @@ def plan_summary(
     if llm is not None:
         if llm.window_tokens > 0:  # an answer may take a quarter of it
             max_lines = max(_MIN_LINES, min(_MAX_LINES, llm.window_tokens // 4 // _TOKENS_PER_LINE))
-        system = frame.summary_prompt(prompt, max_lines, "0" * 16)
+        system = frame.prompt(prompt, "source", max_lines)
         max_tokens = MAX_BATCH_TOKENS
         if llm.window_tokens > 0:
             rest = llm.window_tokens - llm.max_cost("", "", _answer_tokens(max_lines))
@@ -226,18 +222,15 @@ class SummaryWriter:
         self._plan = plan
         self._clean = clean
         self._progress = progress
-        self._dropped: list[DroppedLine] = []
-        self._notes: list[str] = []
-        self._calls = 0
-        self._tokens = 0
+        self._written = WrittenSummary(plan.reports())
         self._sources = {source.id: source for batch in plan.batches for source in batch}
 
     def write(self) -> WrittenSummary:
         """Return the summary. Raise DailyLimitReached or ModelError if a model call fails."""
-        reports: list[CompactBatch] = []
+        written, reports = self._written, list[CompactBatch]()
         parts: list[tuple[SummaryLine, ...]] = []
         own_sentences: set[SummaryLine] = set()
-        for number, (batch, report) in enumerate(zip(self._plan.batches, self._plan.reports(), strict=True), 1):
+        for number, (batch, report) in enumerate(zip(self._plan.batches, written.batches, strict=True), 1):
             self._report_progress(number - 1)
             lines, extracted = self._summarize_batch(batch, number)
             parts.append(lines)
@@ -250,18 +243,12 @@ class SummaryWriter:
             lines = self._merge(llm, lines)
         kept = condense_lines(lines, MAX_EXTRACTED_LINES if llm is None else MAX_WRITTEN_LINES)
         if llm is not None and len(kept) < len(lines):
-            self._notes.append(
-                f"the model left {len(lines):,} lines unmerged: the {len(kept):,} most informative ones are kept"
+            written.notes += (
+                f"the model left {len(lines):,} lines unmerged: the {len(kept):,} most informative ones are kept",
             )
-        return WrittenSummary(
-            tuple(dict.fromkeys(kept)),
-            tuple(reports),
-            tuple(self._dropped),
-            self._calls,
-            self._tokens,
-            tuple(self._notes),
-            is_worded=not own_sentences.issuperset(kept),
-        )
+        written.lines, written.batches = tuple(dict.fromkeys(kept)), tuple(reports)
+        written.is_worded = not own_sentences.issuperset(kept)
+        return written
 
     # -- map ---------------------------------------------------------------------------------------------------------
 
@@ -269,16 +256,13 @@ class SummaryWriter:
         llm = self._plan.llm
         if llm is None:
             return extract_lines(batch, self._clean), True
-        answer = self._ask(llm, *self._plan.question(batch))
-        checked = LineChecker({source.id: source for source in batch}, self._clean).check(
-            answer.text, max_lines_for(len(batch), self._plan.max_lines)
-        )
-        self._dropped += [replace(line, batch=number) for line in checked.dropped]
+        max_lines = max_lines_for(len(batch), self._plan.max_lines)
+        checked = self._ask(llm, self._plan.question(batch), [source.id for source in batch], max_lines, number)
         if not checked.is_mostly_dropped:
             return checked.lines, False
         kept, lost = len(checked.lines), len(checked.dropped)
-        self._notes.append(
-            f"batch {number}: only {kept} of {kept + lost} lines passed the check, so sentences were extracted instead"
+        self._written.notes += (
+            f"batch {number}: only {kept} of {kept + lost} lines passed the check, so sentences were extracted instead",
         )
         return extract_lines(batch, self._clean), True
 
@@ -286,7 +270,7 @@ class SummaryWriter:
 
     def _merge(self, llm: MeteredLlm, lines: tuple[SummaryLine, ...]) -> tuple[SummaryLine, ...]:
         """Merge lines, as many as fit per request, until one request is enough or they no longer shrink."""
-        room = _room_to_merge(llm, self._plan.frame.merge_prompt(_MAX_MERGED_LINES, "0" * 16))
+        room = _room_to_merge(llm, self._plan.frame.prompt(MERGE_PROMPT, "lines"))
         for _ in range(_MAX_ROUNDS):
             groups: list[list[SummaryLine]] = []
             left = 0
@@ -307,25 +291,28 @@ class SummaryWriter:
             return group
         ids = dict.fromkeys(id_ for line in group for id_ in line.ids)
         max_lines = min(_MAX_MERGED_LINES, max(_MIN_LINES, ceil(len(group) * 0.7)))
-        system = self._plan.frame.merge_prompt(max_lines, next(iter(ids)))
-        text = self._plan.frame.quote_lines([str(line) for line in group])
-        answer = self._ask(
-            llm, system, text, min(_answer_tokens(max_lines), sum(map(_line_tokens, group)) + _EXTRA_TOKENS)
-        )
-        checked = LineChecker({id_: self._sources[id_] for id_ in ids}, self._clean).check(answer.text, max_lines)
-        self._dropped += checked.dropped
+        system = self._plan.frame.prompt(MERGE_PROMPT, "lines", max_lines, next(iter(ids)))
+        text = self._plan.frame.enclose("lines", "\n".join(map(str, group)))
+        max_tokens = min(_answer_tokens(max_lines), sum(map(_line_tokens, group)) + _EXTRA_TOKENS)
+        checked = self._ask(llm, (system, text, max_tokens), ids, max_lines)
         if not checked.is_mostly_dropped:
             return checked.lines
-        self._notes.append(f"{len(group)} lines were kept unmerged: too few of the merged lines passed the check")
+        note = f"{len(group)} lines were kept unmerged: too few of the merged lines passed the check"
+        self._written.notes += (note,)
         return group
 
     # -- both --------------------------------------------------------------------------------------------------------
 
-    def _ask(self, llm: MeteredLlm, system: str, text: str, max_tokens: int) -> Completion:
-        self._calls += 1
-        answer = llm.ask(PURPOSE, system, text, max_tokens)
-        self._tokens += answer.tokens_in + answer.tokens_out
-        return answer
+    def _ask(
+        self, llm: MeteredLlm, question: tuple[str, str, int], ids: Iterable[str], max_lines: int, batch: int = 0
+    ) -> LineCheckResult:
+        """Return the checked answer to a question about some sources, and count what it cost and lost."""
+        self._written.calls += 1
+        answer = llm.ask(PURPOSE, *question)
+        self._written.tokens += answer.tokens_in + answer.tokens_out
+        checked = LineChecker({id_: self._sources[id_] for id_ in ids}, self._clean).check(answer.text, max_lines)
+        self._written.dropped += tuple(replace(line, batch=batch) for line in checked.dropped)
+        return checked
 
     def _report_progress(self, done: int) -> None:
         if self._progress is not None:
