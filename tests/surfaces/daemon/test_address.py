@@ -15,6 +15,7 @@ from lorelog.light.daemon_connection import (
     check_socket,
     create_folders,
     find_address,
+    wake,
 )
 
 
@@ -88,8 +89,8 @@ def test_what_belongs_to_someone_else_is_refused(home: Path, what: str) -> None:
             check_socket(address)
 
 
-def test_what_stands_in_the_way_is_named(home: Path) -> None:
-    """A file where a directory or a socket should be is an error, not a crash."""
+def test_what_stands_in_the_way_is_named(home: Path, tmp_path: Path) -> None:
+    """A file or a link where a directory or a socket should be is an error, not a crash, and nobody talks with it."""
     address = DaemonAddress(str(home))
     home.mkdir()
     Path(address.run).write_text("", "utf-8")
@@ -97,17 +98,13 @@ def test_what_stands_in_the_way_is_named(home: Path) -> None:
         create_folders(address)
 
     Path(address.run).unlink()
-    create_folders(address)
-    Path(address.socket).write_text("", "utf-8")
-    with pytest.raises(DaemonError, match="is not a socket"):
-        check_socket(address)
-
-
-def test_a_linked_run_directory_is_refused(home: Path, tmp_path: Path) -> None:
-    """A symbolic link in place of the socket is not followed."""
-    address = DaemonAddress(str(home))
-    home.mkdir()
     Path(address.run).symlink_to(tmp_path)
-
     with pytest.raises(DaemonError, match="is not a directory"):
         create_folders(address)
+
+    Path(address.run).unlink()
+    create_folders(address)
+    Path(address.socket).write_text("", "utf-8")
+    for use in (check_socket, wake):
+        with pytest.raises(DaemonError, match="is not a socket"):
+            use(address)
