@@ -227,6 +227,7 @@ def test_a_file_from_another_age_is_indexed(shell: Shell, good: Path, mtime: int
         "lorelog search walrus --json > /dev/full",
         "lorelog search walrus >&-",
         "lorelog list | head -0",
+        "lorelog batch --jsonl /nonexistent/x.jsonl",
     ],
 )
 def test_no_line_typed_ends_in_a_traceback(good: Path, line: str) -> None:
