@@ -70,16 +70,9 @@ def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.slow
-def test_the_flow_of_an_index_run(note: Path, trace: Trace) -> None:
-    """A file goes to vectors as ARCHITECTURE.md says."""
+def test_the_flow_of_an_index_run_and_of_a_cold_search(note: Path, trace: Trace) -> None:
+    """A file goes to vectors, and a search without the daemon to its hits, as ARCHITECTURE.md says."""
     assert_called_in_order(flow("A document, from file to vectors"), trace(["index", note.name]))
-
-
-def test_the_flow_of_a_cold_search(note: Path, trace: Trace) -> None:
-    """A search without the daemon goes as ARCHITECTURE.md says."""
-    trace(["index", note.name])
-
     assert_called_in_order(flow("A search, without the daemon"), trace(["search", "why redis?"]))
 
 

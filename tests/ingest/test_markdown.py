@@ -46,16 +46,13 @@ def test_sections_without_visible_text_are_dropped() -> None:
 
 
 def test_text_is_content_without_comments() -> None:
-    """The text omits comments and the lines they fill, and shrinks blank runs; the content keeps everything."""
+    """The text omits comments and the lines they fill, and shrinks blank runs; the content keeps everything, the text those in code."""
     (chunk,) = parse("### 14:30\n<!-- session:a -->\n- one <!-- x --> two\n\n \n\n\n- `<!-- y -->`\n").chunks
     assert chunk.text == "### 14:30\n- one  two\n\n- `<!-- y -->`"
     assert chunk.content == "### 14:30\n<!-- session:a -->\n- one <!-- x --> two\n\n \n\n\n- `<!-- y -->`"
-
-
-def test_comments_in_fences_are_text() -> None:
-    """A comment in a fence is part of the program and stays in the text."""
-    (chunk,) = parse("# H\n```html\n<!-- keep -->\n```\n").chunks
-    assert chunk.text == "# H\n```html\n<!-- keep -->\n```"
+    in_code = "# How\n`<!-- session:a -->`\n```html\n<!-- session:b -->\n```"
+    (chunk,) = parse(f"{in_code}\n").chunks
+    assert (chunk.text, chunk.anchor) == (in_code, None)
 
 
 def test_anchors_apply_to_their_own_section() -> None:
@@ -67,12 +64,6 @@ def test_anchors_apply_to_their_own_section() -> None:
     assert {piece.anchor for piece in pieces} == {Anchor(memory="m1", type="fact", tags=("x",))}
     assert {(piece.type, piece.tags) for piece in pieces} == {("fact", ("x",))}
     assert (last.heading, last.anchor, last.type, last.tags) == ("B", None, "", ())
-
-
-def test_anchors_in_code_are_not_anchors() -> None:
-    """An anchor in a fence or in inline code is ignored."""
-    (chunk,) = parse("# How\n`<!-- session:a -->`\n```\n<!-- session:b -->\n```\n").chunks
-    assert chunk.anchor is None
 
 
 def test_front_matter_gives_type_and_tags_where_no_anchor_does() -> None:

@@ -36,18 +36,23 @@ def test_gain_is_linear_and_the_ideal_is_made_of_all_judged_documents() -> None:
     assert (values["all@10"], values["MRR"]) == (0.0, 1.0)
 
 
-def test_the_first_relevant_document_counts_down_to_the_hundredth_place() -> None:
-    """At 100 it counts a hundredth, at 101 nothing; no other metric looks below the tenth position."""
-    before = [f"x{number}" for number in range(99)]
-
-    assert measure_ranking([*before, "a"], {"a": 1.0})["MRR"] == 0.01
-    assert measure_ranking([*before, "x", "a"], {"a": 1.0})["MRR"] == 0.0
-    assert measure_ranking([*before, "a"], {"a": 1.0})["R@10"] == 0.0
+BEFORE = [f"x{number}" for number in range(99)]
 
 
-def test_a_document_counts_at_its_first_place_only() -> None:
-    """A document that is ranked twice counts at its first position only."""
-    assert measure_ranking(["x", "x", "a", "a"], {"a": 1.0}) == measure_ranking(["x", "a"], {"a": 1.0})
+@pytest.mark.parametrize(
+    ("ranked", "metric", "value"),
+    [
+        # At 100 the first relevant document counts a hundredth, at 101 nothing; no other metric looks below the tenth position.
+        ([*BEFORE, "a"], "MRR", 0.01),
+        ([*BEFORE, "x", "a"], "MRR", 0.0),
+        ([*BEFORE, "a"], "R@10", 0.0),
+        # A document that is ranked twice counts at its first position only.
+        (["x", "x", "a", "a"], "MRR", 0.5),
+    ],
+)
+def test_how_far_down_a_document_counts(ranked: list[str], metric: str, value: float) -> None:
+    """The first relevant document counts down to the hundredth position, and each at its first position only."""
+    assert measure_ranking(ranked, {"a": 1.0})[metric] == value
 
 
 def test_the_depth_can_be_chosen() -> None:

@@ -56,6 +56,7 @@ def test_empty_store_answers_everything_with_nothing(store: Store, tmp_path: Pat
     assert texts(store, "word") == []
     assert near(store, 1, 0) == []
     assert store.missing_vectors(["k"]) == {"k"}
+    assert store.rarity(["otter"]) == {"otter": 0.0}
     assert store.coverage(ALL).chunks == store.stats().documents == 0
     assert not (tmp_path / "index").exists()
 
@@ -130,18 +131,11 @@ def test_the_fewer_have_a_word_the_rarer_it_is(store: Store) -> None:
 
     rarity = store.rarity(["everywhere", "twice", "alone", "unknown", "alone"])
 
-    assert list(rarity) == ["everywhere", "twice", "alone", "unknown"]
+    assert (list(rarity), store.rarity([])) == (["everywhere", "twice", "alone", "unknown"], {})
     assert 0 < rarity["everywhere"] < rarity["twice"] < rarity["alone"] < rarity["unknown"]
     exact = (("everywhere", 4), ("twice", 2), ("alone", 1), ("unknown", 0))
     for word, holding in () if isinstance(store, MilvusStore) else exact:
         assert rarity[word] == pytest.approx(math.log1p((4 - holding + 0.5) / (holding + 0.5)))
-
-
-def test_nothing_is_rare_in_an_empty_index(store: Store) -> None:
-    """In an empty index every word has weight 0."""
-    assert store.rarity(["otter"]) == {"otter": 0.0}
-    put(store, update("/a.md", ["otter"]))
-    assert store.rarity([]) == {}
 
 
 def test_what_stands_around_a_chunk(store: Store) -> None:
@@ -163,22 +157,17 @@ def test_what_stands_around_a_chunk(store: Store) -> None:
 
 
 def test_surroundings_follow_a_put(store: Store) -> None:
-    """A chunk inserted in between is a neighbour, and a removed one is not."""
+    """A chunk inserted in between is a neighbour and in the entry, and a removed one is neither; lengths are in characters."""
     put(store, update("/a.md", ["one", "three"]))
     gone = store.chunks_of("/a.md")[1].key
     put(store, update("/a.md", ["one", "two", "four"], size=2))
     one, two, four = (found.key for found in store.chunks_of("/a.md"))
 
     assert store.chunk_neighbours([one, gone], 40) == {one: ChunkNeighbours(3, near=(two,), far=(four,))}
-
-
-def test_characters_are_counted(store: Store) -> None:
-    """Length is counted in characters, not bytes."""
-    put(store, update("/a.md", ["水獭🦦é"]))
-    (key,) = (found.key for found in store.chunks_of("/a.md"))
-
-    assert store.chunk_neighbours([key], 4)[key].length == 4
-    assert store.chunk_neighbours([key], 3) == {key: ChunkNeighbours(4)}
+    put(store, update("/a.md", [chunk("/a.md", "水獭🦦é", 1), chunk("/a.md", "new", 2, piece=1)], size=3))
+    first = store.chunks_of("/a.md")[0].key
+    assert store.entry_sizes([first, gone], 4) == {first: 2}
+    assert store.chunk_neighbours([first], 3) == {first: ChunkNeighbours(4)}
 
 
 def test_size_of_an_entry(store: Store) -> None:
@@ -201,16 +190,6 @@ def test_size_of_an_entry(store: Store) -> None:
     assert [store.entry_sizes(keys, 9)[key] for key in keys] == [2, 2, 3, 3, 3, 1, 2, 2, 1, 2, 2]
     assert [store.entry_sizes(keys, 2)[key] for key in keys] == [2, 2, 2, 2, 2, 1, 2, 2, 1, 2, 2]
     assert store.entry_sizes([], 4) == {}
-
-
-def test_entries_follow_a_put(store: Store) -> None:
-    """A replaced document is counted in its new form, and a removed chunk has no entry."""
-    put(store, update("/a.md", ["one", "two"]))
-    gone = store.chunks_of("/a.md")[1].key
-    put(store, update("/a.md", [chunk("/a.md", "one", 1), chunk("/a.md", "new", 2, piece=1)], size=2))
-    first = store.chunks_of("/a.md")[0].key
-
-    assert store.entry_sizes([first, gone], 4) == {first: 2}
 
 
 def test_a_put_replaces_the_whole_document(store: Store) -> None:

@@ -22,6 +22,20 @@ def check_good_is_found(shell: Shell) -> None:
     assert shell("search", "walrus", "--lane", "lexical", "--json").json["hits"]
 
 
+def run_on_a_small_disk(project: Path, most_bytes: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that cannot write a file beyond a size."""
+    script = write(
+        project / "small_disk.py",
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most_bytes}, {most_bytes}))\n"
+        "from lorelog.surfaces.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n",
+    )
+    command = [command_line()[0], str(script), *words]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+
+
 def check_no_traceback(*texts: str) -> None:
     for text in texts:
         assert "Traceback" not in text
@@ -113,18 +127,8 @@ def test_a_full_disk_is_named_and_nothing_is_lost(shell: Shell, good: Path) -> N
     """When the disk fills while indexing, the run fails with the reason and the old index answers."""
     for number in range(60):
         write(good / "notes" / f"{number}.md", f"# {number}\n\n" + f"otter {number} " * 2000)
-    script = write(
-        good / "small_disk.py",
-        "import resource, signal, sys\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
-        "from lorelog.surfaces.cli.main import main\n"
-        "sys.exit(main(sys.argv[1:]))\n",
-    )
 
-    done = subprocess.run(
-        [command_line()[0], str(script), "index", "notes"], cwd=good, capture_output=True, text=True, check=False
-    )
+    done = run_on_a_small_disk(good, 300_000, "index", "notes")
 
     assert done.returncode == 1
     assert "full" in done.stderr
@@ -140,18 +144,8 @@ def test_a_full_disk_leaves_the_journal_as_it_was(shell: Shell, project: Path) -
     first = shell("add", "first entry", "--json").json
     journal = Path(first["source"])
     before = journal.read_bytes()
-    script = write(
-        project / "small_disk.py",
-        "import resource, signal, sys\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 40}, {len(before) + 40}))\n"
-        "from lorelog.surfaces.cli.main import main\n"
-        "sys.exit(main(sys.argv[1:]))\n",
-    )
 
-    done = subprocess.run(
-        [command_line()[0], str(script), "add", "x" * 500], cwd=project, capture_output=True, text=True, check=False
-    )
+    done = run_on_a_small_disk(project, len(before) + 40, "add", "x" * 500)
 
     assert done.returncode == 1
     assert journal.read_bytes() == before
@@ -233,6 +227,7 @@ def test_a_file_from_another_age_is_indexed(shell: Shell, good: Path, mtime: int
         "lorelog search walrus --json > /dev/full",
         "lorelog search walrus >&-",
         "lorelog list | head -0",
+        "lorelog batch --jsonl /nonexistent/x.jsonl",
     ],
 )
 def test_no_line_typed_ends_in_a_traceback(good: Path, line: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.surfaces.conftest import Shell, command_line, run_process, write
+from tests.surfaces.conftest import Shell, command_line, write
 
 from lorelog.operations.catalogue import all_operations
 
@@ -151,14 +151,6 @@ def test_ops_tell_everything(shell: Shell) -> None:
     shown = shell("ops", "memory.search")
     assert "query (required)" in shown.out
     assert shell("ops", "nope").status == 2
-
-
-def test_a_batch_is_killed_without_harm(project: Path) -> None:
-    """A closed pipe ends a batch without a traceback."""
-    done = run_process(["batch", "--jsonl", "/nonexistent/x.jsonl"], project)
-
-    assert done.status == 1
-    assert "Traceback" not in done.err
 
 
 @pytest.mark.slow

@@ -40,26 +40,6 @@ def indexed(shell: Shell, project: Path) -> Path:
     return project
 
 
-@pytest.mark.parametrize(
-    ("flags", "wanted"),
-    [
-        (["--type", "decision"], {"15:10"}),
-        (["--tag", "postgres"], {"15:10"}),
-        (["--tag", "postgres", "--tag", "nothing"], set()),
-        (["--since", "2026-03-06", "--source", "memory"], set()),
-        (["--until", "2026-03-05", "--source", "memory"], {"14:30", "15:10", "16:05"}),
-        (["--source", "docs"], {"Guide"}),
-        (["--source", "doc"], set()),
-        (["--source", "docs/guide.md"], {"Guide"}),
-    ],
-)
-def test_filters_narrow_a_search(shell: Shell, indexed: Path, flags: list[str], wanted: set[str]) -> None:
-    """Each filter selects exactly its matches."""
-    reply = shell("search", "redis postgres parse_config deploy", "-k", 50, "--json", *flags).json
-
-    assert {hit["heading"] for hit in reply["hits"]} == wanted
-
-
 def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path) -> None:
     """`expand` shows the section from the file, and the transcript."""
     hit = shell("search", "redis", "--json").json["hits"][0]

@@ -82,7 +82,7 @@ def test_the_shell_filters_by_worth(shell: Shell, recorded: dict[str, str], trus
 
 
 def test_the_shell_shows_a_badge_on_records_alone(shell: Shell, recorded: dict[str, str]) -> None:
-    """The text output marks records, verified records and foreign text."""
+    """The text output marks records, verified records and foreign text; a record is shown by id, kind, writer and task, not by a path."""
     out = shell("search", "otters", "-k", 9).out
 
     assert "   verified (unsigned)\n" in out
@@ -91,17 +91,11 @@ def test_the_shell_shows_a_badge_on_records_alone(shell: Shell, recorded: dict[s
     plain = next(block for block in out.split("\n\n") if " are " in block)
     assert "record" not in plain
     assert "semantic_candidate" not in plain
-
-
-def test_the_shell_names_a_record_and_no_page(shell: Shell, recorded: dict[str, str]) -> None:
-    """A record is shown by a short id, its kind, writer and task, not by the path of its page."""
-    out = shell("search", "otters", "-k", 9).out
     (block,) = (item for item in out.split("\n\n") if "measured" in item)
-
-    assert "index/records" not in out
     assert f"record {recorded['check'][:13]}" in block.splitlines()[0]
     assert "verification by otto" in block.splitlines()[0]
     assert "(recorded)" not in block
+    assert "index/records" not in out
 
 
 def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, str]) -> None:

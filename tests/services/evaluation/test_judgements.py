@@ -25,16 +25,12 @@ def read(folder: Path, questions: tuple[str | bytes, ...], judgements: tuple[str
 
 
 def test_questions_are_json_lines(tmp_path: Path) -> None:
-    """Each line is a question; blank lines, a byte order mark, CRLF and extra fields are accepted."""
+    """Each line is a question; blank lines, a byte order mark, CRLF and extra fields are accepted; gzip is known by its content."""
+    assert read(tmp_path, (gzip.compress(QUESTION.encode()),), ()).questions == {"q1": "one"}
     lines = ('\ufeff{"id": "a", "text": "why?"}\r', "", '{"id": 7, "text": "when?", "category": "x"}')
     judged = read(tmp_path, lines, ())
 
     assert (judged.questions, judged.problems) == ({"a": "why?", "7": "when?"}, ())
-
-
-def test_packed_files_are_recognised_by_content(tmp_path: Path) -> None:
-    """A gzip file is recognised by its content."""
-    assert read(tmp_path, (gzip.compress(QUESTION.encode()),), ()).questions == {"q1": "one"}
 
 
 @pytest.mark.parametrize(

@@ -148,30 +148,11 @@ def test_a_memory_is_deleted_whole(memory: Lorelog) -> None:
     assert len([hit for hit in memory.search("walrus", k=50).hits if "walrus" in hit.content]) == 1
 
 
-def test_a_tombstone_holds_no_text(memory: Lorelog, home: Path) -> None:
-    """What is written down about a deletion is ids and a hash."""
-    memory.delete(named(memory, "Otter"))
-
-    assert "otter in the river" not in (home / "data" / "default" / "tombstones.jsonl").read_text("utf-8")
-
-
 # -- while an index run is under way ------------------------------------------------------------------------------------
 
 
 def test_a_run_under_way_undoes_nothing(memory: Lorelog, project: Path) -> None:
-    """What is deleted after a run has read its file, and before it puts it, stays deleted; what is restored is shown."""
-    identity = named(memory, "Otter")
-    with Lorelog(project=project, settings=FAKE) as other:
-        memory.index(force=True, progress=once(lambda: other.delete(identity)))
-        assert found(memory) == ["Beaver"]
-        assert memory.get(identity).deleted_at
-        memory.index(force=True, progress=once(lambda: other.restore(identity)))
-
-    assert found(memory) == ["Otter", "Beaver"]
-
-
-def test_a_changed_file_brings_nothing_back(memory: Lorelog, project: Path) -> None:
-    """It stays deleted too when the file changes once more between being read and being put."""
+    """What is deleted after a run has read its file, and before it puts it, stays deleted, also if the file changes then; what is restored is shown."""
     identity = named(memory, "Otter")
 
     def meanwhile() -> None:
@@ -179,6 +160,11 @@ def test_a_changed_file_brings_nothing_back(memory: Lorelog, project: Path) -> N
         (project / "notes" / "a.md").write_text(TWO + "\n# Crane\n\na crane by the dam\n", "utf-8")
 
     with Lorelog(project=project, settings=FAKE) as other:
+        memory.index(force=True, progress=once(lambda: other.delete(identity)))
+        assert found(memory) == ["Beaver"]
+        assert memory.get(identity).deleted_at
+        memory.index(force=True, progress=once(lambda: other.restore(identity)))
+        assert found(memory) == ["Otter", "Beaver"]
         memory.index(force=True, progress=once(meanwhile))
 
     assert found(memory) == ["Beaver", "Crane"]
@@ -310,20 +296,14 @@ def test_equal_sections_go_together_and_are_counted(memory: Lorelog, project: Pa
 # -- ids ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("identity", ["", " ", "\t\n"])
-def test_nothing_names_nothing(memory: Lorelog, identity: str) -> None:
-    """White space restores nothing."""
-    memory.delete(named(memory, "Otter"))
-
-    with pytest.raises(UsageError, match=r"must not be empty|an id is needed"):
-        memory.restore(identity)
-    assert found(memory) == ["Beaver"]
-
-
-def test_a_few_characters_name_nothing(memory: Lorelog) -> None:
-    """Three characters of an id are too few, four are enough, and white space around them does not count."""
+def test_a_few_characters_name_nothing(memory: Lorelog, home: Path) -> None:
+    """Three characters of an id are too few, four are enough, and white space does not count; a deletion is kept as ids and a hash."""
     identity = named(memory, "Otter")
     memory.delete(identity)
+    assert "otter in the river" not in (home / "data" / "default" / "tombstones.jsonl").read_text("utf-8")
+    for blank in ("", " ", "\t\n"):
+        with pytest.raises(UsageError, match=r"must not be empty|an id is needed"):
+            memory.restore(blank)
 
     with pytest.raises(NotFound, match="at least 4"):
         memory.restore(identity[:3] + "  ")

@@ -53,38 +53,38 @@ def names(reply: DuplicatesReply) -> list[list[str]]:
     return [[item.memory for item in group if item.memory] for group in reply.groups]
 
 
-def test_words_tell_without_vectors(store: Store, tmp_path: Path) -> None:
-    """One other word is near, half the words are not; the newest comes first with a similarity of 1."""
-    put(
-        store, LONG, LONG.replace("because", "since"), "we chose kafka for the event bus but nobody knows why", "otters"
-    )
+SINCE = LONG.replace("because", "since")
+MEANT = ("kafka is our event bus for billing", "for billing our events go through kafka", "otters sleep in holts")
+NEAR_VECTORS = {"m1": (1.0, 0.0), "m2": (1.0, 0.1), "m3": (1.0, 0.05)}
+Vectors = dict[str, tuple[float, float]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "vectors", "similarities"),
+    [
+        # One other word is near, half the words are not.
+        ((LONG, SINCE, "we chose kafka for the event bus but nobody knows why", "otters"), {}, [1.0, 0.85]),
+        # Near vectors and a good part of the words make a group; near vectors of other words do not.
+        (MEANT, NEAR_VECTORS, [1.0, 0.99]),
+        # A memory that still waits for its vector is compared by words with all others.
+        ((LONG, SINCE), {"m1": (1.0, 0.0)}, [1.0, 0.85]),
+        # Two words that are equal are a group; two that differ are not.
+        (("use redis", "use redis", "use kafka", "x"), {}, [1.0, 1.0]),
+    ],
+)
+def test_words_and_meaning_tell(
+    store: Store, tmp_path: Path, texts: tuple[str, ...], vectors: Vectors, similarities: list[float]
+) -> None:
+    """Memories are near by their words, or by vectors and words; the newest comes first with a similarity of 1."""
+    put(store, *texts)
+    embed(store, **vectors)
 
     reply = near(store, tmp_path)
 
     assert names(reply) == [["m2", "m1"]]
-    assert [round(group.similarity, 2) for group in reply.groups[0]] == [1.0, 0.85]
-    assert (reply.compared, reply.by_vectors) == (4, 0)
-
-
-def test_meaning_tells_where_words_differ_but_not_alone(store: Store, tmp_path: Path) -> None:
-    """Near vectors and a good part of the words make a group; near vectors of other words do not."""
-    put(store, "kafka is our event bus for billing", "for billing our events go through kafka", "otters sleep in holts")
-    embed(store, m1=(1, 0), m2=(1, 0.1), m3=(1, 0.05))
-
-    reply = near(store, tmp_path)
-
-    assert names(reply) == [["m2", "m1"]]
-    assert reply.groups[0][1].similarity == pytest.approx(0.995, abs=0.001)
-    assert names(near(store, tmp_path, threshold=0.999)) == []
-    assert reply.by_vectors == 3
-
-
-def test_some_with_vectors_and_some_without(store: Store, tmp_path: Path) -> None:
-    """A memory that still waits for its vector is compared by words with all others."""
-    put(store, LONG, LONG.replace("because", "since"))
-    embed(store, m1=(1, 0))
-
-    assert names(near(store, tmp_path)) == [["m2", "m1"]]
+    assert [group.similarity for group in reply.groups[0]] == pytest.approx(similarities, abs=0.006)
+    assert (reply.compared, reply.by_vectors) == (len(texts), len(vectors))
+    assert names(near(store, tmp_path, threshold=0.999)) == ([["m2", "m1"]] if similarities[1] == 1.0 else [])
 
 
 def test_groups_are_stars_and_the_largest_comes_first(store: Store, tmp_path: Path) -> None:
@@ -97,13 +97,6 @@ def test_groups_are_stars_and_the_largest_comes_first(store: Store, tmp_path: Pa
     assert not reply.more
     few = near(store, tmp_path, limit=1)
     assert (names(few), few.more) == ([["m5", "m3", "m1"]], True)
-
-
-def test_short_texts_are_the_same_only_when_they_are(store: Store, tmp_path: Path) -> None:
-    """Two words that are equal are a group; two that differ are not."""
-    put(store, "use redis", "use redis", "use kafka", "x")
-
-    assert names(near(store, tmp_path)) == [["m2", "m1"]]
 
 
 def test_what_was_superseded_is_settled(tmp_path: Path) -> None:

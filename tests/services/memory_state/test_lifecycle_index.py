@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -17,19 +16,6 @@ from lorelog.services.memory_state.lifecycle_index import MemoryDates, MemoryDat
 
 FAKE = {"embedding.provider": "fake"}
 YESTERDAY = (date.today() - timedelta(days=1)).isoformat()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    place = tmp_path / "app"
-    place.mkdir()
-    return place
-
-
-@pytest.fixture
-def memory(project: Path) -> Iterator[Lorelog]:
-    with Lorelog(project=project, settings=FAKE) as opened:
-        yield opened
 
 
 def note(project: Path, text: str, name: str = "notes.md") -> Path:

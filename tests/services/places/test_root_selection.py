@@ -71,19 +71,13 @@ PROJECTS = {
 
 @pytest.mark.parametrize(("path", "project"), PROJECTS.values(), ids=PROJECTS)
 def test_a_root_belongs_to_the_project_it_lies_in(world: TwoDirectories, path: str, project: str) -> None:
-    """A root is filed under its repository, else under the current directory, else it is global."""
+    """A root is filed under its repository, else under the current directory, else it is global, also from a repository."""
     root = world.make(*path.split("/"))
     if path == "here/inner":
         subprocess.run(["git", "init", "-q", str(root)], check=True)
 
     assert world.given(root)[str(root)].project == (str(world.top / project) if project else GLOBAL_PROJECT)
-
-
-def test_outside_notes_are_global_from_a_repository_too(world: TwoDirectories) -> None:
-    """A repository does not adopt notes outside of it."""
-    notes = world.make("notes")
-
-    assert world.given(notes, standing=world.repository)[str(notes)].project == GLOBAL_PROJECT
+    assert project or world.given(root, standing=world.repository)[str(root)].project == GLOBAL_PROJECT
 
 
 def test_a_known_root_keeps_its_project(world: TwoDirectories) -> None:
@@ -213,13 +207,6 @@ def test_a_bare_index_takes_journals_paths_and_known_roots(world: TwoDirectories
     assert found[mine.path] == mine
 
 
-def test_missing_journals_are_not_selected(world: TwoDirectories) -> None:
-    """A project without journals is indexed without a complaint about them."""
-    configured = world.make("here", "docs")
-
-    assert list(world.usual(configured=[configured])) == [str(configured)]
-
-
 def test_a_configured_path_that_is_known_stays_as_it_was_filed(world: TwoDirectories) -> None:
     """A path that is configured and was indexed before keeps its project and what it leaves out."""
     docs = world.make("here", "docs")
@@ -229,7 +216,7 @@ def test_a_configured_path_that_is_known_stays_as_it_was_filed(world: TwoDirecto
 
 
 def test_configured_paths_lie_where_they_lie(world: TwoDirectories) -> None:
-    """A configured path in another repository is filed there, and one outside everything is global."""
+    """A configured path in another repository is filed there, and one outside everything is global; missing journals are not selected."""
     docs, notes = world.make("repository", "docs"), world.make("notes")
 
     found = world.usual(configured=[docs, notes])

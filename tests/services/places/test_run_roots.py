@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ def project(tmp_path: Path) -> Path:
     (place / "notes").mkdir(parents=True)
     (place / "notes" / "a.md").write_text("# Otter\n\nan otter in the river\n", "utf-8")
     return place
-
-
-@pytest.fixture
-def memory(project: Path) -> Iterator[Lorelog]:
-    """A memory in which nothing is indexed yet."""
-    with Lorelog(project=project, settings=FAKE) as opened:
-        yield opened
 
 
 def stopped_at(stage: str) -> type[BaseException]:

@@ -25,13 +25,6 @@ Ask = Callable[..., Any]
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    place = tmp_path / "app"
-    place.mkdir()
-    return place
-
-
-@pytest.fixture
 def ask(project: Path, tmp_path: Path) -> Iterator[Ask]:
     holdings = ResourcePool()
     dispatcher = Dispatcher(holdings.engine)

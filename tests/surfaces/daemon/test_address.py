@@ -15,6 +15,7 @@ from lorelog.light.daemon_connection import (
     check_socket,
     create_folders,
     find_address,
+    wake,
 )
 
 
@@ -44,7 +45,7 @@ def test_a_home_is_found_as_commands_find_it(home: Path, monkeypatch: pytest.Mon
 
 
 def test_a_long_home_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the socket path would be too long, the socket is in a directory of this user, always the same one."""
+    """If the socket path would be too long, the socket is in a directory of this user, always the same one, whose path always fits."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/tmp")
     long = DaemonAddress(str(tmp_path / ("d" * 120)))
     other = DaemonAddress(str(tmp_path / ("e" * 120)))
@@ -53,14 +54,9 @@ def test_a_long_home_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytes
     assert long.socket.startswith(f"/tmp/lorelog-{os.geteuid()}-")
     assert long.socket == DaemonAddress(long.home).socket != other.socket
     assert long.lock.startswith(long.home)
-
-
-def test_a_runtime_directory_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fallback path always fits."""
     for variable in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP"):
         monkeypatch.setenv(variable, str(tmp_path / ("r" * 120)))
-
-    assert len(os.fsencode(DaemonAddress(str(tmp_path / ("d" * 120))).socket)) < MAX_SOCKET_PATH_BYTES
+    assert len(os.fsencode(DaemonAddress(long.home).socket)) < MAX_SOCKET_PATH_BYTES
 
 
 def test_a_socket_in_a_folder_that_others_may_enter_is_refused(home: Path) -> None:
@@ -88,8 +84,8 @@ def test_what_belongs_to_someone_else_is_refused(home: Path, what: str) -> None:
             check_socket(address)
 
 
-def test_what_stands_in_the_way_is_named(home: Path) -> None:
-    """A file where a directory or a socket should be is an error, not a crash."""
+def test_what_stands_in_the_way_is_named(home: Path, tmp_path: Path) -> None:
+    """A file or a link where a directory or a socket should be is an error, not a crash, and nobody talks with it."""
     address = DaemonAddress(str(home))
     home.mkdir()
     Path(address.run).write_text("", "utf-8")
@@ -97,17 +93,13 @@ def test_what_stands_in_the_way_is_named(home: Path) -> None:
         create_folders(address)
 
     Path(address.run).unlink()
-    create_folders(address)
-    Path(address.socket).write_text("", "utf-8")
-    with pytest.raises(DaemonError, match="is not a socket"):
-        check_socket(address)
-
-
-def test_a_linked_run_directory_is_refused(home: Path, tmp_path: Path) -> None:
-    """A symbolic link in place of the socket is not followed."""
-    address = DaemonAddress(str(home))
-    home.mkdir()
     Path(address.run).symlink_to(tmp_path)
-
     with pytest.raises(DaemonError, match="is not a directory"):
         create_folders(address)
+
+    Path(address.run).unlink()
+    create_folders(address)
+    Path(address.socket).write_text("", "utf-8")
+    for use in (check_socket, wake):
+        with pytest.raises(DaemonError, match="is not a socket"):
+            use(address)

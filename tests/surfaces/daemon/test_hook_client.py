@@ -71,16 +71,6 @@ def test_wake_without_a_daemon_returns_false(home: Path) -> None:
     assert not wake(address)
 
 
-def test_a_socket_of_others_is_not_talked_with(home: Path) -> None:
-    """A file that is not a socket in its place is an error."""
-    address = DaemonAddress(str(home))
-    create_folders(address)
-    Path(address.socket).touch()
-
-    with pytest.raises(DaemonError):
-        wake(address)
-
-
 def test_a_full_queue_is_not_waited_for(home: Path) -> None:
     """A hanging daemon counts as running, and neither `wake` nor `ask_within` waits for it."""
     address = DaemonAddress(str(home))

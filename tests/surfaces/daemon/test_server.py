@@ -42,23 +42,14 @@ class Gate:
 
 
 def test_requests_on_one_connection_are_answered_in_turn(serve: Serve) -> None:
-    """A connection carries many requests, sent one by one or all at once; each gets one response, in order."""
+    """A connection carries many requests, each gets one response, in order; the client's directory and environment arrive unchanged."""
     counter = serve(echo)
     with counter.connect() as connection:
-        connection.sendall(b"".join(request("one", {"n": n}) for n in range(50)))
+        caller = {"directory": "/somewhere", "environment": {"LORELOG_SEARCH_K": "3"}}
+        connection.sendall(b"".join(request("one", {"n": n}, caller=caller) for n in range(50)))
         found = answers(connection)
-        assert [next(found)["result"]["arguments"]["n"] for _ in range(50)] == list(range(50))
-
-
-def test_directory_and_environment_of_the_client_arrive(serve: Serve) -> None:
-    """The client's directory and environment arrive unchanged."""
-    counter = serve(echo)
-    caller = {"directory": "/somewhere", "environment": {"LORELOG_SEARCH_K": "3"}}
-    with counter.connect() as connection:
-        connection.sendall(request("one", caller=caller))
-        result = last_answer(connection)["result"]
-
-    assert (result["directory"], result["environment"]) == ("/somewhere", {"LORELOG_SEARCH_K": "3"})
+        expected = [{"op": "one", "arguments": {"n": n}, **caller} for n in range(50)]
+        assert [next(found)["result"] for _ in range(50)] == expected
 
 
 @pytest.mark.parametrize(
@@ -440,18 +431,8 @@ def test_a_clock_that_jumps_changes_nothing(serve: Serve, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_an_idle_daemon_exits(serve: Serve) -> None:
-    """After its idle time the daemon exits and removes its socket and pid file."""
-    counter = serve(echo, idle_s=0.5)
-
-    assert counter.wait_left() == "idle for too long"
-    with pytest.raises(FileNotFoundError):
-        counter.connect()
-
-
-@pytest.mark.slow
 def test_what_is_under_way_keeps_it(serve: Serve) -> None:
-    """The daemon is not idle while an operation runs."""
+    """The daemon is not idle while an operation runs; after its idle time it exits and removes its socket and pid file."""
     gate = Gate()
     counter = serve(gate, idle_s=0.3)
     with counter.connect() as connection:
@@ -460,6 +441,8 @@ def test_what_is_under_way_keeps_it(serve: Serve) -> None:
         gate.open.set()
         assert last_answer(connection)["ok"]
     assert counter.wait_left() == "idle for too long"
+    with pytest.raises(FileNotFoundError):
+        counter.connect()
 
 
 def test_leaving_after_work_lets_it_finish(serve: Serve) -> None:
