@@ -54,6 +54,8 @@ _CHANGE_S = 1.0
 _MAX_OUTPUT_BYTES = 64 << 20
 _MAX_LIST_BYTES = 512 << 20
 _GITLINK = "160000"
+_NO_IGNORED = "--ignore-revs-file="
+"""Also without the file that the repository's settings may name: Git fails if it is missing."""
 _IGNORED_REVISIONS = ".git-blame-ignore-revs"
 
 
@@ -139,15 +141,22 @@ class Git:
         repository's `.git-blame-ignore-revs` lists are passed over. A slow search is repeated without the moves.
         """
         words, place = ("--porcelain", "-w", f"-L{line},{line}"), ("--", name)
-        ignored = self.run_text("rev-parse", "--show-toplevel") or ""
-        skip = (
-            f"--ignore-revs-file={ignored}/{_IGNORED_REVISIONS}" if Path(ignored, _IGNORED_REVISIONS).is_file() else ""
-        )
-        for options in dict.fromkeys((("-M", "-C", *filter(None, [skip])), ("-M", "-C"), ())):
+        root = self.run_text("rev-parse", "--show-toplevel") or ""
+        listed = Path(root, _IGNORED_REVISIONS)
+        skip = (f"--ignore-revs-file={listed}",) if listed.is_file() else ()
+        for options in dict.fromkeys((("-M", "-C", *skip), ("-M", "-C", _NO_IGNORED), (_NO_IGNORED,))):
             output = self.run("blame", *words, *options, *place, timeout_s=timeout_s)
             if output is not None:
-                return _parse_blame(output)
+                return _parse_blame(output, root)
         return None
+
+    def words_of(self, commit: str, notes: str) -> tuple[str, str] | None:
+        """Return the trailers of a commit, one a line, and its note below `refs/notes/`. They are the repository's words."""
+        found = self.run(
+            "log", "-1", "--format=%(trailers:only,unfold)%x00%N", f"--notes={notes}", commit, max_bytes=1 << 20
+        )
+        trailers, _, note = (found or b"").decode("utf-8", "replace").partition("\0")
+        return None if found is None else (trailers, note)
 
     def last_change(self, revision: str, path: str) -> int:
         """Return when the last commit up to a revision was made that changed a file of its root; 0 if there is none."""
@@ -180,9 +189,11 @@ class BlamedLine(NamedTuple):
     subject: str
     is_boundary: bool
     """An earlier commit may have written it, but the clone is shallow."""
+    root: str
+    """The working tree: of a submodule its own."""
 
 
-def _parse_blame(output: bytes) -> BlamedLine | None:
+def _parse_blame(output: bytes, root: str) -> BlamedLine | None:
     first, _, rest = output.decode("utf-8", "replace").partition("\n")
     commit, *numbers = first.split(" ")
     fields = dict(line.partition(" ")[::2] for line in rest.split("\n") if not line.startswith("\t"))
@@ -198,6 +209,7 @@ def _parse_blame(output: bytes) -> BlamedLine | None:
         int(fields.get("committer-time", 0)),
         fields.get("summary", ""),
         "boundary" in fields,
+        root,
     )
 
 

@@ -193,6 +193,8 @@ class ToolAction(Struct, frozen=True):
     traces: tuple[LocatedTrace, ...] = ()
     """Stack traces in its output."""
     edits: tuple[FileEdit, ...] = ()
+    time: float | None = None
+    """Seconds since 1970, of a call that edits; None if unknown."""
 
 
 STATEMENT_KINDS = ("correction", "preference", "decision", "plan")

@@ -215,7 +215,7 @@ class TurnBuilder:
         for plan in proposed_plans(words):
             self.add_plan(plan)
 
-    def add_call(self, call: object, name: object, arguments: object) -> None:
+    def add_call(self, call: object, name: object, arguments: object, time: object = None) -> None:
         """Add a tool call; the first of equal ids counts."""
         identity = to_text(call)
         if identity and identity in self.calls:
@@ -230,8 +230,9 @@ class TurnBuilder:
         if len(self.calls) >= _MAX_ACTIONS:
             shown, action = ToolCall(""), ToolAction("")
         self._line_count += sum(len(edit.lines) for edit in action.edits)
-        if self._line_count > _MAX_EDITED_LINES:
-            action = replace(action, edits=())
+        if action.edits:
+            kept = action.edits if self._line_count <= _MAX_EDITED_LINES else ()
+            action = replace(action, edits=kept, time=timestamp(time))
         self.calls[identity or f"unnamed {len(self.calls)}"] = _Call(identity, shown, action, pending)
         self._written_plan = pending.plan or self._written_plan
 

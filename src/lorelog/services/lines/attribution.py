@@ -63,6 +63,10 @@ class LineAuthor(Struct, frozen=True, kw_only=True):
     unknown: str = ""
     """Why no session is named."""
 
+    @property
+    def is_bots(self) -> bool:
+        return self.commit is not None and bool(_BOT.search(f"{self.commit.author} {self.commit.email}"))
+
 
 def find_author(file: str, number: int, sources: LineSources, now_s: float) -> LineAuthor:
     """Return the commit of a line, and the captured turn that wrote it. `file` is an absolute path below the root."""
@@ -73,8 +77,8 @@ def find_author(file: str, number: int, sources: LineSources, now_s: float) -> L
     text = lines[number - 1]
     blamed, problem = _blame(file, number)
     author = LineAuthor(path=path, number=number, text=text, commit=blamed, unknown=problem)
-    if problem or (blamed and _BOT.search(f"{blamed.author} {blamed.email}")):
-        return author if problem else replace(author, unknown="a bot made this commit")
+    if problem or author.is_bots:
+        return replace(author, unknown=problem or "a bot made this commit")
     around, at = lines, number - 1
     if blamed is not None:
         committed = Git(str(Path(file).parent)).run(
@@ -103,7 +107,7 @@ def _attribute(
     if blamed is not None and found:
         # Later edits count only if the commit was amended.
         found = [pair for pair in found if pair[1].at / 1000 <= blamed.authored + _CLOCK_SLACK_S] or found
-        since = Git(sources.root).last_change(f"{blamed.commit}^", blamed.path)
+        since = Git(blamed.root).last_change(f"{blamed.commit}^", blamed.path)
         recent = [pair for pair in found if pair[1].at / 1000 >= since]
         # An edit from before the file's last commit was committed then, or on another branch, which takes better evidence.
         found = recent or [pair for pair in found if pair[0] >= _MIN_NEAR and not is_weak]

@@ -582,7 +582,8 @@ def record_turns(
                 file = os.path.normpath(edit.file)
                 mark = trace_id("edit", turn.memory, str(number), str(index))
                 where = {"file": file, "name": Path(file).name, "lines": _digests(edit.lines, clean)}
-                edits.append(TracedEdit(id=mark, at=at, **origin, **where))
+                made_at = at if action.time is None else int(action.time * 1000)
+                edits.append(TracedEdit(id=mark, at=made_at, **origin, **where))
             if only_edits:
                 continue
             made = origin | {"at": at, "command": command_key(clean(action.command)) if action.command else ""}
