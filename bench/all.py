@@ -120,6 +120,7 @@ BENCHES = (
     _bench("code-speed", "-m bench.code_speed", CODE, 5, quick="--files 100 --symbols 1000 --packages rich"),
     _bench("freshness", "-m bench.freshness {rich} {hypothesis}", _paths("services/freshness"), 2),
     _bench("delivery", "-m bench.delivery.cues", HOOKS + CAPTURE, 1),
+    _bench("why", "-m bench.why", _paths("services/lines code/git.py"), 20, quick="--lines 20 --commits 100", data="optional"),
     _bench("redaction", "bench/redaction.py", _paths("ingest/redaction"), 1, data="required", judges=False),
     _bench(
         "scale", "-m bench.scale --only lorelog", SEARCH, 8, quick="--size 1000 --queries 20 --cold 1", judges=False

@@ -16,6 +16,7 @@ from lorelog import Lorelog
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 
 BODY = "def total_price(items):\n    subtotal = sum(item.price for item in items)\n    return None\n"
+_REFUSAL = "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed, the user said:\n"
 
 
 class History(Repository):
@@ -40,34 +41,24 @@ class History(Repository):
         with self.at(minute):
             self.commit(message)
 
-    def session(
-        self,
-        name: str,
-        minute: int,
-        *calls: tuple[str, dict[str, Any]],
-        asked: str = "price the cart",
-        fails: bool = False,
-    ) -> None:
-        """Capture a session of one turn that made some calls."""
+    def session(self, name: str, minute: int, *calls: tuple[str, dict[str, Any]], refused: str = "") -> None:
+        """Capture a session of one turn that made some calls; the user refused the last one with these words."""
         more = {"sessionId": name, "timestamp": self.moment(minute), "cwd": str(self.root)}
-        records = [claude("user", f"{name}-turn", asked, **more)]
+        records = [claude("user", f"{name}-turn", "price the cart", **more)]
         for number, (tool, given) in enumerate(calls):
-            call = f"{name}-{number}"
+            call, fails = f"{name}-{number}", bool(refused) and number == len(calls) - 1
+            result = f"{_REFUSAL}{refused}" if fails else "ok"
             records.append(claude("assistant", f"{call}-a", [tool_use(call, tool, **given)], **more))
-            records.append(
-                claude("user", f"{call}-r", [tool_result(call, "no" if fails else "ok", is_error=fails)], **more)
-            )
-        records.append(
-            claude("assistant", f"{name}-end", [{"type": "text", "text": "The cart has a price now."}], **more)
-        )
+            records.append(claude("user", f"{call}-r", [tool_result(call, result, is_error=fails)], **more))
+        records.append(claude("assistant", f"{name}-end", [{"type": "text", "text": "The cart has a price."}], **more))
         path = write_lines(self.place / f"{name}.jsonl", records)
         arguments = {"host": "claude", "session": name, "transcript": str(path), "directory": str(self.root)}
         self.call("session.capture", arguments | {"everything": True})
 
-    def writes(self, name: str, minute: int, file: str, text: str, **more: Any) -> None:
+    def writes(self, name: str, minute: int, file: str, text: str) -> None:
         """Capture a session that writes a file, and write it."""
         self.write(file, text)
-        self.session(name, minute, ("Write", {"file_path": f"/elsewhere/repo/{file}", "content": text}), **more)
+        self.session(name, minute, ("Write", {"file_path": f"/elsewhere/repo/{file}", "content": text}))
 
     def call(self, op: str, arguments: dict[str, Any]) -> dict[str, Any]:
         with Lorelog(self.root, home=self._home, daemon="off", settings={"embedding.provider": "none"}) as client:

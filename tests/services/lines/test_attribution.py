@@ -57,7 +57,7 @@ def test_only_edits_before_the_commit_count(history: History) -> None:
     history.write("cart.py", BODY)
     history.commit_at(12)
     history.writes("late", 30, "cart.py", BODY)
-    history.session("failed", 10, ("Write", {"file_path": "cart.py", "content": BODY}), fails=True)
+    history.session("failed", 10, ("Write", {"file_path": "cart.py", "content": BODY}), refused="not so")
     assert history.writer("cart.py:2") == ""
 
 

@@ -295,7 +295,7 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
             if session[label]:
                 print(f"   {stylize(label, 'dim')}  {one_line(session[label])}")
     else:
-        print(f"{stylize('unknown', 'bold')}  {one_line(reply['unknown'])}")
+        print(f"{stylize('unknown', 'bold')}  {one_line(_LONG_ID.sub(lambda match: match[0][:8], reply['unknown']))}")
     for evidence in reply["evidence"]:
         print(
             f"   {stylize('evidence', 'dim')}  {one_line(evidence['text'])} ({evidence['kind']}, {evidence['strength']})"
@@ -307,7 +307,9 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
             print(stylize(label, "bold"))
         for statement in statements:
             superseded = f"superseded by {statement['superseded_by'][:8]}" if statement["superseded_by"] else ""
-            state = ", ".join(filter(None, (superseded, statement["freshness"].replace("unchecked", ""), statement["change"])))
+            state = ", ".join(
+                filter(None, (superseded, statement["freshness"].replace("unchecked", ""), statement["change"]))
+            )
             head = f"{statement['date']}  {stylize(statement['id'][:8], 'cyan')}  {statement['type']}"
             print(
                 f"   {head}{f' ({one_line(state)})' if state else ''}  {one_line(statement['text'][:_MAX_MESSAGE_CHARS])}"
@@ -317,6 +319,7 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
 
 
 _MAX_PLACE_CHARS = 4_096
+_LONG_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _LINE_OR_SYMBOL = re.compile(r"\d{1,8}|[^\W\d][\w.]*")
 
 
