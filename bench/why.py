@@ -196,10 +196,14 @@ def ask(
             kind = "moved"  # blame with moves names another commit
         outcome = "unknown" if not session else "right" if session["session"] in truth else "other"
         if kind == "labelled" and outcome == "unknown":
-            outcome = "unknown, edited" if any(_edits(tables, one, commit["path"]) for one in truth) else outcome
+            outcome = (
+                "unknown, edited"
+                if any(_edits(tables, session_id, commit["path"]) for session_id in truth)
+                else outcome
+            )
         if kind == "labelled" and outcome == "other":
             text = (team.checkout / line.file).read_text("utf-8", "replace").split("\n")[line.number - 1]
-            wrote = any(line_digest(text) in _lines(tables, one, commit["path"]) for one in truth)
+            wrote = any(line_digest(text) in _lines(tables, session_id, commit["path"]) for session_id in truth)
             outcome = "other, both wrote it" if wrote else "other, only it wrote it"
         counts[f"{kind}: {outcome}"] += 1
         if session and outcome != "right":
@@ -218,7 +222,7 @@ def timed_answer(client: Lorelog, place: str) -> tuple[dict[str, Any], Spent]:
 def _cpu_s() -> float:
     """Return the CPU time of this process and of the Git processes that it ran."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _edits(tables: TraceTables, session: str, path: str) -> list[bytes]:
@@ -228,7 +232,7 @@ def _edits(tables: TraceTables, session: str, path: str) -> list[bytes]:
 
 def _lines(tables: TraceTables, session: str, path: str) -> set[bytes]:
     size = DIGEST_BYTES
-    return {one[at : at + size] for one in _edits(tables, session, path) for at in range(0, len(one), size)}
+    return {edit[at : at + size] for edit in _edits(tables, session, path) for at in range(0, len(edit), size)}
 
 
 def measure_team(source: Path, count: int, wrong: Path | None) -> tuple[Counter[str], list[Spent]]:
@@ -274,11 +278,9 @@ def time_grown_repository(commits: int, folder: Path) -> list[Spent]:
     git(folder, "init", "-q", "-b", "main", str(checkout))
     subprocess.run(["git", "-C", str(checkout), "fast-import", "--quiet"], input="".join(stream).encode(), check=True)
     git(checkout, "reset", "-q", "--hard")
-    seconds = []
     with Lorelog(checkout, home=folder / "grown-home", daemon="off") as client:
-        for _ in range(120):
-            seconds.append(timed_answer(client, f"{chance.choice(sorted(files))}:{chance.randrange(1, 200)}")[1])
-    return seconds[20:]
+        places = [f"{chance.choice(sorted(files))}:{chance.randrange(1, 200)}" for _ in range(120)]
+        return [timed_answer(client, place)[1] for place in places][20:]
 
 
 def _judge_time(verdicts: Verdicts, where: str, spent: Sequence[Spent]) -> None:

@@ -26,7 +26,7 @@ def test_a_line_leads_to_its_commit_session_and_prompt(history: History) -> None
     assert (found["commit"]["subject"], found["symbol"], found["unknown"]) == ("price the cart", "total_price", "")
     session = found["session"]
     assert (session["session"], session["host"], session["prompt"]) == ("s1", "claude", "price the cart")
-    assert [(one["kind"], one["strength"]) for one in found["evidence"]] == [("text", "line")]
+    assert [(each["kind"], each["strength"]) for each in found["evidence"]] == [("text", "line")]
     assert history.call("memory.get", {"id": session["memory"]})["memory"]
     assert history.writer("cart.py:total_price") == "s1"
 
@@ -39,7 +39,7 @@ def test_a_persons_line_is_never_attributed(history: History) -> None:
     assert history.writer("cart.py:2") == "s1"
     found = history.why("cart.py:6")
     assert (found["session"], found["unknown"]) == (None, "no captured session wrote this line")
-    assert [(one["kind"], one["strength"]) for one in found["evidence"]] == [("time", "hint")]
+    assert [(each["kind"], each["strength"]) for each in found["evidence"]] == [("time", "hint")]
     assert history.writer("config/settings.py:3") == ""
 
 

@@ -8,7 +8,6 @@ same lines as well. Commits of bots are never attributed. Time and files alone n
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,10 +28,7 @@ _MIN_NEAR = 2
 """Of them, those that a line which proves nothing by itself needs."""
 _MIN_LETTERS, _MIN_WORDS, _MIN_LONG = 16, 3, 24
 """A line with so many letters and digits, in so many words or in all, is distinctive."""
-_WORD = re.compile(r"[^\W_]+")
-_BOT = re.compile(
-    r"\[bot\]|\bbot@|^(?:dependabot|renovate|github-actions|greenkeeper|snyk|pre-commit-ci)\b", re.IGNORECASE
-)
+_BOTS = ("dependabot", "renovate", "github-actions", "greenkeeper", "snyk", "pre-commit-ci")
 _HINT_S = 3 * 86_400
 
 
@@ -65,7 +61,9 @@ class LineAuthor(Struct, frozen=True, kw_only=True):
 
     @property
     def is_bots(self) -> bool:
-        return self.commit is not None and bool(_BOT.search(f"{self.commit.author} {self.commit.email}"))
+        """True if a bot made the commit."""
+        names = () if self.commit is None else (self.commit.author.lower(), self.commit.email.lower())
+        return any("[bot]" in name or name.startswith(_BOTS) for name in names)
 
 
 def find_author(file: str, number: int, sources: LineSources, now_s: float) -> LineAuthor:
@@ -126,7 +124,7 @@ def _support(lines: bytes, before: Sequence[bytes], digest: bytes, after: Sequen
             size = _NEAR * DIGEST_BYTES
             head, tail = lines[max(0, at - size) : at], lines[at + DIGEST_BYTES : at + DIGEST_BYTES + size]
             found = [_split(head), _split(tail)]
-            best = max(best, sum(one in found[0] for one in before) + sum(one in found[1] for one in after))
+            best = max(best, sum(map(found[0].__contains__, before)) + sum(map(found[1].__contains__, after)))
         at = lines.find(digest, at + 1)
     return best
 
@@ -137,14 +135,15 @@ def _split(digests: bytes) -> set[bytes]:
 
 def _near_digests(lines: Sequence[str], at: int) -> tuple[Sequence[bytes], bytes, Sequence[bytes]]:
     """Return the digests of the lines before a line, of the line, and of those after it, without blank ones."""
-    before = [one for line in reversed(lines[max(0, at - 3 * _NEAR) : at]) if (one := line_digest(line))]
-    after = [one for line in lines[at + 1 : at + 1 + 3 * _NEAR] if (one := line_digest(line))]
-    return before[:_NEAR], line_digest(lines[at]), after[:_NEAR]
+    span = 3 * _NEAR
+    before = filter(None, map(line_digest, reversed(lines[max(0, at - span) : at])))
+    after = filter(None, map(line_digest, lines[at + 1 : at + 1 + span]))
+    return list(before)[:_NEAR], line_digest(lines[at]), list(after)[:_NEAR]
 
 
 def distinctive(line: str) -> bool:
     """Return True if a line is hardly written twice by chance."""
-    words = _WORD.findall(line)
+    words = "".join(char if char.isalnum() else " " for char in line).split()
     letters = sum(map(len, words))
     return letters >= _MIN_LONG or (letters >= _MIN_LETTERS and len(words) >= _MIN_WORDS)
 

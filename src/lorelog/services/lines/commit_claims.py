@@ -16,24 +16,21 @@ from msgspec import Struct
 from lorelog.code.git import BlamedLine, Git
 
 _SESSION_ID = re.compile(r"[\w.:@-]{4,100}")
-_CHECKPOINT = re.compile(r"[0-9a-f]{12}")
+_HEX = frozenset("0123456789abcdef")
 _CHECKPOINT_REFS = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
-_SESSION_TRAILER = re.compile(r"(?:[\w-]+-)?Session(?:-Id)?", re.IGNORECASE)
-_AGENT_AUTHOR = re.compile(r"\b(?:Claude|Codex|Copilot|Gemini|Cursor|Qwen|OpenCode|Aider|Devin)\b", re.IGNORECASE)
+_AGENTS = ("claude", "codex", "copilot", "gemini", "cursor", "qwen", "opencode", "aider")
+"""First words of the names under which agents sign as co-authors."""
 _MAX_SESSIONS, _MAX_TRAILERS, _MAX_BLOB_BYTES = 8, 50, 1 << 16
 
 
 class SessionClaim(Struct, frozen=True):
-    """What a repository says about the sessions of a commit or a line."""
+    """What a repository says about the sessions of a commit, in a trailer, or of a line, in a note."""
 
-    kind: str
-    """`trailer` or `note`."""
     name: str
     """The trailer or the tool, quoted."""
     sessions: tuple[str, ...]
     """Empty if only an agent is named."""
     is_of_line: bool = False
-    """True for a note about this line, false for what is said of the commit."""
 
 
 def find_claims(line: BlamedLine) -> list[SessionClaim]:
@@ -42,12 +39,9 @@ def find_claims(line: BlamedLine) -> list[SessionClaim]:
     notes: list[SessionClaim] = []
     trailers = ""
     for ref, read in (("ai", _read_git_ai), ("agent-trace", _read_agent_trace)):
-        words = git.words_of(line.commit, ref)
-        if words is None:
-            continue
-        trailers = words[0]
+        trailers, note = git.words_of(line.commit, ref) or ("", "")
         try:
-            notes += [SessionClaim("note", name, (session,), is_of_line=True) for name, session in read(words[1], line)]
+            notes += [SessionClaim(name, (session,), is_of_line=True) for name, session in read(note, line)]
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
             continue  # somebody else's note, in another format
     return [*notes, *_read_trailers(trailers, git)][:_MAX_SESSIONS]
@@ -57,12 +51,13 @@ def _read_trailers(trailers: str, git: Git) -> Iterator[SessionClaim]:
     authors: list[SessionClaim] = []
     for trailer in trailers.splitlines()[:_MAX_TRAILERS]:
         key, _, value = (part.strip() for part in trailer.partition(":"))
-        if key == "Entire-Checkpoint" and _CHECKPOINT.fullmatch(value):
-            yield SessionClaim("trailer", f"{key}: {value}", tuple(_checkpoint_sessions(value, git)))
-        elif _SESSION_TRAILER.fullmatch(key) and _SESSION_ID.fullmatch(value):
-            yield SessionClaim("trailer", f"{key}: {value}", (value,))
-        elif key.lower() == "co-authored-by" and (agent := _AGENT_AUTHOR.search(value)):
-            authors.append(SessionClaim("trailer", f"{key}: {agent[0]}", ()))
+        agent = value.partition(" ")[0]
+        if key == "Entire-Checkpoint" and len(value) == 12 and set(value) <= _HEX:
+            yield SessionClaim(f"{key}: {value}", tuple(_checkpoint_sessions(value, git)))
+        elif key.lower().endswith(("session", "session-id")) and _SESSION_ID.fullmatch(value):
+            yield SessionClaim(f"{key}: {value}", (value,))
+        elif key.lower() == "co-authored-by" and agent.lower() in _AGENTS:
+            authors.append(SessionClaim(f"{key}: {agent}", ()))
     yield from authors
 
 

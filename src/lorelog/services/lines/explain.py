@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.code.extract import extract
+from lorelog.code.git import BlamedLine
 from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.source import decode_source
 from lorelog.core.code import Symbol
@@ -136,24 +137,12 @@ def explain_line(place: str, directory: str, sources: ReasonSources, now_s: floa
     author, evidence = _weigh(author, claims, sources)
     edit = author.edit
     named = (symbol.rpartition(".")[2], file.name) if symbol else (file.name,)
-    blamed = author.commit
-    commit = None
-    if blamed is not None:
-        day = datetime.fromtimestamp(blamed.authored, UTC).astimezone().date().isoformat()
-        commit = LineCommit(
-            id=blamed.commit,
-            author=blamed.author,
-            date=day,
-            subject=blamed.subject,
-            path=blamed.path,
-            line=blamed.number,
-        )
     return LineReason(
         path=author.path,
         line=number,
         symbol=symbol,
         text=shorten_line(sources.clean(author.text.strip()), _MAX_LINE_CHARS),
-        commit=commit,
+        commit=_commit(author.commit) if author.commit else None,
         session=_session(edit, sources) if edit else None,
         evidence=tuple(evidence),
         said=_said(edit, sources) if edit else (),
@@ -161,6 +150,12 @@ def explain_line(place: str, directory: str, sources: ReasonSources, now_s: floa
         decisions=_decisions(named, sources),
         unknown=author.unknown,
     )
+
+
+def _commit(line: BlamedLine) -> LineCommit:
+    date = format_moment(line.authored * 1000)[:10]
+    names = {"author": line.author, "subject": line.subject, "path": line.path}
+    return LineCommit(id=line.commit, date=date, line=line.number, **names)
 
 
 def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
@@ -208,7 +203,7 @@ def _weigh(
     for claim in claims:
         said = f"{claim.name} names {_sessions(claim.sessions)}" if claim.sessions else f"{claim.name} names an agent"
         strength = "line" if claim.is_of_line else "commit" if claim.sessions else "hint"
-        evidence.append(Evidence(claim.kind, strength, said))
+        evidence.append(Evidence("note" if claim.is_of_line else "trailer", strength, said))
         if claim.is_of_line and author.edit is None:
             edit = next((edit for session in claim.sessions if (edit := _edit_of(session, author, sources))), None)
             author = replace(author, edit=edit, unknown="") if edit else author
@@ -273,8 +268,8 @@ def _tests(edit: TracedEdit, sources: ReasonSources) -> tuple[LineTest, ...]:
 
 def _decisions(names: Sequence[str], sources: ReasonSources) -> tuple[LineStatement, ...]:
     """Return the user's decisions that name a file or symbol, best first. Superseded ones are not found."""
-    named = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names))
-    hits = (hit for hit in sources.search(" ".join(names), _SEARCHED, _DECISION_TYPES) if named.search(hit.content))
+    named = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)
+    hits = (hit for hit in sources.search(" ".join(names), _SEARCHED, _DECISION_TYPES) if re.search(named, hit.content))
     return tuple(
         replace(
             _statement(hit.id, hit, hit.lifecycle),

@@ -537,7 +537,7 @@ def trace_id(*parts: str) -> str:
 
 
 DIGEST_BYTES = 4
-"""Enough to tell apart the lines of one file; too few to find out a line by trial among those that are imaginable."""
+"""Enough to tell apart the lines of one file, and too few to recover a line."""
 
 
 def line_digest(line: str) -> bytes:

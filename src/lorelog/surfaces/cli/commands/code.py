@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 
@@ -268,10 +267,22 @@ def run_why(args: argparse.Namespace) -> int:
     if not text.strip():
         raise UsageError("the error text is empty", hint="lorelog why \"KeyError: 'id'\"")
     name, colon, where = text.rpartition(":")
-    if colon and len(text) < _MAX_PLACE_CHARS and _LINE_OR_SYMBOL.fullmatch(where) and os.path.isfile(name):
+    if (
+        colon
+        and len(text) < _MAX_PLACE_CHARS
+        and (where.isdecimal() or where.replace(".", "").isidentifier())
+        and os.path.isfile(name)
+    ):
         scope = {"place": text, "all_projects": args.all_projects}
         return print_reply(args, call_operation(args, "code.why", scope), show_code_why)
     return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
+
+
+def _shorten_sessions(text: str) -> str:
+    words = (
+        word[:8] if len(word.strip(",;")) == _ID_CHARS and word.count("-") == 4 else word for word in text.split(" ")
+    )
+    return " ".join(words)
 
 
 def show_code_why(reply: Json, args: argparse.Namespace) -> None:
@@ -295,7 +306,7 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
             if session[label]:
                 print(f"   {stylize(label, 'dim')}  {one_line(session[label])}")
     else:
-        print(f"{stylize('unknown', 'bold')}  {one_line(_LONG_ID.sub(lambda match: match[0][:8], reply['unknown']))}")
+        print(f"{stylize('unknown', 'bold')}  {one_line(_shorten_sessions(reply['unknown']))}")
     for evidence in reply["evidence"]:
         print(
             f"   {stylize('evidence', 'dim')}  {one_line(evidence['text'])} ({evidence['kind']}, {evidence['strength']})"
@@ -319,8 +330,7 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
 
 
 _MAX_PLACE_CHARS = 4_096
-_LONG_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
-_LINE_OR_SYMBOL = re.compile(r"\d{1,8}|[^\W\d][\w.]*")
+_ID_CHARS = 36
 
 
 _MAX_TEXT_CHARS = 900_000
