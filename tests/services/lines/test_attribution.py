@@ -53,10 +53,12 @@ def test_a_common_line_needs_its_neighbours(history: History, between: str, expe
 
 
 def test_only_edits_before_the_commit_count(history: History) -> None:
-    """A session that writes the same line after its commit did not write it, nor did one whose edit failed."""
+    """A session that writes the same line after its commit was authored did not write it, nor did one whose edit failed."""
     history.write("cart.py", BODY)
     history.commit_at(12)
     history.writes("late", 30, "cart.py", BODY)
+    with history.at(60):  # as after a rebase
+        history.git("commit", "-q", "--amend", "--no-edit")
     history.session("failed", 10, ("Write", {"file_path": "cart.py", "content": BODY}), refused="not so")
     assert history.writer("cart.py:2") == ""
 

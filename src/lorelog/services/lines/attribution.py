@@ -21,7 +21,7 @@ MAX_FILE_BYTES = 2 << 20
 _MAX_LINE_CHARS = 2_000
 """Of a line that a person or an agent writes; longer ones are minified or generated."""
 _BLAME_S = 4.0
-_CLOCK_SLACK_S = 120
+CLOCK_SLACK_S = 120
 _NEAR = 3
 """Lines before and after a line that are compared with those of an edit."""
 _MIN_NEAR = 2
@@ -94,7 +94,8 @@ def _attribute(
 ) -> LineAuthor:
     blamed = author.commit
     path = blamed.path if blamed else author.path
-    until = (max(blamed.authored, blamed.committed) if blamed else now_s) + _CLOCK_SLACK_S
+    # A commit that was amended has lines from after its author's date, but a rebase looks the same: those stay unknown.
+    until = (blamed.authored if blamed else now_s) + CLOCK_SLACK_S
     edits = [
         edit
         for edit in sources.tables.edits(Path(path).name, sources.projects, int(until * 1000))
@@ -103,8 +104,6 @@ def _attribute(
     is_weak = not distinctive(author.text)
     found = [(support, edit) for edit in edits if (support := _support(edit.lines, *near)) >= _MIN_NEAR * is_weak]
     if blamed is not None and found:
-        # Later edits count only if the commit was amended.
-        found = [pair for pair in found if pair[1].at / 1000 <= blamed.authored + _CLOCK_SLACK_S] or found
         since = Git(blamed.root).last_change(f"{blamed.commit}^", blamed.path)
         recent = [pair for pair in found if pair[1].at / 1000 >= since]
         # An edit from before the file's last commit was committed then, or on another branch, which takes better evidence.

@@ -26,7 +26,14 @@ from lorelog.core.session import STATEMENT_KINDS
 from lorelog.light.delivery_files import shorten_line
 from lorelog.light.session_start import parse_note
 from lorelog.light.shell_command import command_variants, is_test_run, split_command
-from lorelog.services.lines.attribution import MAX_FILE_BYTES, LineAuthor, LineSources, find_author, is_same_file
+from lorelog.services.lines.attribution import (
+    CLOCK_SLACK_S,
+    MAX_FILE_BYTES,
+    LineAuthor,
+    LineSources,
+    find_author,
+    is_same_file,
+)
 from lorelog.services.lines.commit_claims import SessionClaim, find_claims
 from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter
 
@@ -224,7 +231,7 @@ def _edit_of(session: str, author: LineAuthor, sources: ReasonSources) -> Traced
     """Return the last edit of a captured session in the line's file before its commit."""
     if author.commit is None:
         return None
-    path, until = author.commit.path, (max(author.commit.authored, author.commit.committed) + 60) * 1000
+    path, until = author.commit.path, (author.commit.authored + CLOCK_SLACK_S) * 1000
     edits = sources.lines.tables.edits(Path(path).name, sources.lines.projects, until)
     return next((edit for edit in edits if edit.session == session and is_same_file(edit.file, path)), None)
 
