@@ -82,9 +82,9 @@ def read_team(source: Path, folder: Path) -> Team:
     folders: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
     for entry in filter(None, listing.decode("utf-8", "replace").split("\0")):
         head, _, path = entry.partition("\t")
-        _, _, blob, size = head.split()
+        _, _, blob, length = head.split()
         place, _, name = path.rpartition("/")
-        folders[place][name] = (blob, int(size) if size.isdigit() else 0)
+        folders[place][name] = (blob, int(length) if length.isdigit() else 0)
     touched: dict[str, dict[str, set[str]]] = defaultdict(dict)
     largest: dict[str, tuple[int, str]] = {}
     for place, files in folders.items():

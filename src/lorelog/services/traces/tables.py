@@ -581,7 +581,7 @@ def record_turns(
             for index, edit in enumerate(() if action.failed else action.edits):
                 file = os.path.normpath(edit.file)
                 mark = trace_id("edit", turn.memory, str(number), str(index))
-                where = {"file": file, "name": Path(file).name, "lines": _digests(edit.lines, clean)}
+                where: dict[str, Any] = {"file": file, "name": Path(file).name, "lines": _digests(edit.lines, clean)}
                 made_at = at if action.time is None else int(action.time * 1000)
                 edits.append(TracedEdit(id=mark, at=made_at, **origin, **where))
             if only_edits:
