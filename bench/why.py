@@ -44,6 +44,7 @@ from lorelog.services.traces.tables import DIGEST_BYTES, TraceTables, line_diges
 BRANCH = "entire/checkpoints/v1"
 PRECISION, COVERAGE, P95_MS = 0.98, 0.5, 300
 _CHECKPOINT = re.compile(r"^Entire-Checkpoint: ([0-9a-f]{12})\s*$", re.MULTILINE)
+_DAY = re.compile(r"^\d{4}-\d\d-\d\d-(?=[0-9a-f]{8}-)")
 _MAX_FILES = 400
 
 
@@ -91,7 +92,7 @@ def read_team(source: Path, folder: Path) -> Team:
         about = (
             json.loads(git(source, "cat-file", "blob", files["metadata.json"][0])) if "metadata.json" in files else {}
         )
-        if session := about.get("session_id"):
+        if session := _DAY.sub("", about.get("session_id") or ""):  # a session that went on for days has several ids
             known = touched["".join(place.split("/")[:2])].setdefault(session, set())
             known.update(about.get("files_touched") or ())
             blob, size = files.get("full.jsonl", ("", 0))
