@@ -35,7 +35,7 @@ _SAFE_OPTIONS = (
     *("-c", "log.showSignature=false"),
     *("-c", "color.ui=false"),
 )
-_DIFF_COMMANDS = frozenset({"diff", "diff-files", "diff-index", "diff-tree", "log", "show", "whatchanged"})
+_DIFF_COMMANDS = frozenset({"blame", "diff", "diff-files", "diff-index", "diff-tree", "log", "show", "whatchanged"})
 """Commands that would convert files with a program named in the repository's attributes."""
 _KEPT_VARIABLES = frozenset(
     {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"}
@@ -50,9 +50,13 @@ _SAFE_VARIABLES = {
 }
 _TIMEOUT_S = 10.0
 _LIST_TIMEOUT_S = 120.0
+_CHANGE_S = 1.0
 _MAX_OUTPUT_BYTES = 64 << 20
 _MAX_LIST_BYTES = 512 << 20
 _GITLINK = "160000"
+_NO_IGNORED = "--ignore-revs-file="
+"""Also without the file that the repository's settings may name: Git fails if it is missing."""
+_IGNORED_REVISIONS = ".git-blame-ignore-revs"
 
 
 class Git:
@@ -130,6 +134,35 @@ class Git:
         words = ("ls-files", "-z", *options, "--", *only)
         return _split_names(self.run(*words, timeout_s=_LIST_TIMEOUT_S, max_bytes=_MAX_LIST_BYTES))
 
+    def blame(self, name: str, line: int, *, timeout_s: float = _TIMEOUT_S) -> BlamedLine | None:
+        """Return the commit that wrote a line of a file of the working tree; None if Git cannot say.
+
+        Renames, lines moved or copied from files of the same commit, and changes of white space are followed, and commits that the
+        repository's `.git-blame-ignore-revs` lists are passed over. A slow search is repeated without the moves.
+        """
+        words, place = ("--porcelain", "-w", f"-L{line},{line}"), ("--", name)
+        root = self.run_text("rev-parse", "--show-toplevel") or ""
+        listed = Path(root, _IGNORED_REVISIONS)
+        skip = (f"--ignore-revs-file={listed}",) if listed.is_file() else ()
+        for options in dict.fromkeys((("-M", "-C", *skip), ("-M", "-C", _NO_IGNORED), (_NO_IGNORED,))):
+            output = self.run("blame", *words, *options, *place, timeout_s=timeout_s)
+            if output is not None:
+                return _parse_blame(output, root)
+        return None
+
+    def words_of(self, commit: str, notes: str) -> tuple[str, str] | None:
+        """Return the trailers of a commit, one a line, and its note below `refs/notes/`. They are the repository's words."""
+        found = self.run(
+            "log", "-1", "--format=%(trailers:only,unfold)%x00%N", f"--notes={notes}", commit, max_bytes=1 << 20
+        )
+        trailers, _, note = (found or b"").decode("utf-8", "replace").partition("\0")
+        return None if found is None else (trailers, note)
+
+    def last_change(self, revision: str, path: str) -> int:
+        """Return when the last commit up to a revision was made that changed a file of its root; 0 if there is none."""
+        found = self.run_text("log", "-1", "--format=%at", revision, "--", path, timeout_s=_CHANGE_S)
+        return int(found) if found and found.isdigit() else 0
+
     def head(self) -> str:
         """Return the full id of the checked-out commit; empty if there is none."""
         return self.run_text("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or ""
@@ -137,6 +170,47 @@ class Git:
     def is_shallow(self) -> bool:
         """Return True for a shallow clone: a commit that is missing may still exist."""
         return self.run_text("rev-parse", "--is-shallow-repository") == "true"
+
+
+class BlamedLine(NamedTuple):
+    """A line of the working tree, and the commit that wrote it. Names, subject and path are the repository's words."""
+
+    commit: str
+    """Full id; empty if the line is not committed."""
+    path: str
+    """Path in that commit, from the repository's root."""
+    number: int
+    """Number of the line in that commit."""
+    author: str
+    email: str
+    authored: int
+    committed: int
+    """Seconds since 1970."""
+    subject: str
+    is_boundary: bool
+    """An earlier commit may have written it, but the clone is shallow."""
+    root: str
+    """The working tree: of a submodule its own."""
+
+
+def _parse_blame(output: bytes, root: str) -> BlamedLine | None:
+    first, _, rest = output.decode("utf-8", "replace").partition("\n")
+    commit, *numbers = first.split(" ")
+    fields = dict(line.partition(" ")[::2] for line in rest.split("\n") if not line.startswith("\t"))
+    if len(numbers) < 2 or "filename" not in fields:
+        return None
+    return BlamedLine(
+        "" if set(commit) == {"0"} else commit,
+        fields["filename"],
+        int(numbers[0]),
+        fields.get("author", ""),
+        fields.get("author-mail", "").strip("<>"),
+        int(fields.get("author-time", 0)),
+        int(fields.get("committer-time", 0)),
+        fields.get("summary", ""),
+        "boundary" in fields,
+        root,
+    )
 
 
 class GitResult(NamedTuple):

@@ -174,6 +174,13 @@ class HookEvent(Struct, frozen=True):
 _TEXT_FIELDS = [name for name in HookEvent.__struct_fields__ if name not in {"at", "offset", "again", "environment"}]
 
 
+class FileEdit(NamedTuple):
+    """The lines that an action was meant to write to a file, without those it replaced unchanged. Not redacted."""
+
+    file: str
+    lines: tuple[str, ...]
+
+
 class ToolAction(Struct, frozen=True):
     """An action of a turn with a tool."""
 
@@ -186,6 +193,9 @@ class ToolAction(Struct, frozen=True):
     """First line of the error."""
     traces: tuple[LocatedTrace, ...] = ()
     """Stack traces in its output."""
+    edits: tuple[FileEdit, ...] = ()
+    time: float | None = None
+    """Seconds since 1970, of a call that edits; None if unknown."""
 
 
 STATEMENT_KINDS = ("correction", "preference", "decision", "plan")

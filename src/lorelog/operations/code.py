@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from lorelog.core.code import Certainty, SymbolKind, UseKind
 from lorelog.core.code_reply import CallerInfo, DefinitionInfo, FileOutlineInfo, ImportInfo, ReferenceInfo
-from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.errors import ModelError, NotFound, UsageError
+from lorelog.core.query import Filters, Hit
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, about, resolve_path
+from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, ScopedRequest, about, resolve_path
 from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
+from lorelog.services.lines.explain import LineReason
 from lorelog.services.places.root_selection import real_path
+from lorelog.services.places.workspace import find_project
 
 OPERATIONS = OperationFamily()
 _SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
@@ -119,6 +124,14 @@ class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
     language: _Language = ""
     below: Annotated[FilePath | None, about("Only in this file, or below this folder.")] = None
     limit: Annotated[int, about("Maximum number of results.", ge=1, le=10_000)] = 20
+
+
+class LineRequest(ScopedRequest, frozen=True):
+    """A line of a file."""
+
+    place: Annotated[
+        str, about("FILE:LINE or FILE:SYMBOL; FILE is in this working tree.", min_length=3, max_length=4096)
+    ]
 
 
 class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
@@ -277,6 +290,40 @@ def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> Ou
     path = _path_filter(engine, request.path, call)
     reply = _navigator(engine, request, call).outline(path, request.depth, request.limit)
     return reply_from(reply, OutlineReply, path=reply.subject)
+
+
+@OPERATIONS.declare("code.why", ShellCommand("code why", ("place",)), errors=(NotFound, ModelError), warms=True)
+def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> LineReason:
+    """Say why a line of code exists: its commit, the session that wrote it, the prompt, and whether the reasons still hold.
+
+    The evidence is named, the strongest first: the text of an edit in a captured session; notes of git-ai and Agent Trace, and
+    trailers, which are the repository's own words; time and file, only a hint. Without evidence about the line itself no
+    session is named, and `unknown` says why. Commits of bots are never attributed.
+    """
+    from lorelog.code.git import Git
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.lines.attribution import LineSources
+    from lorelog.services.lines.explain import ReasonSources, explain_line
+
+    def search(query: str, k: int, types: tuple[str, ...]) -> Sequence[Hit]:
+        options = replace(engine.defaults.search, k=k, token_budget=0, min_relevance=0.0, filters=Filters(types=types))
+        return engine.search(query, options, all_projects=request.all_projects).hits
+
+    project, root = engine.place.project, None
+    if find_project(call.directory).id == project.id:  # it may be a linked working tree
+        root = Git(call.directory).run_text("rev-parse", "--show-toplevel")
+    projects = engine.log_projects(all_projects=request.all_projects)
+    sources = ReasonSources(
+        lines=LineSources(engine.traces().tables(), projects, root or project.root),
+        search=search,
+        of_session=lambda filters, session: engine.store.recent(filters, 20, session=session),
+        get=lambda memory: engine.memories().get(memory).memory,
+        state_of=engine.lifecycle_index().state_of,
+        clean=lambda text: redact(text, engine.defaults.capture.patterns).text,
+    )
+    reason = explain_line(request.place, call.directory, sources, time.time())
+    # HTTP and MCP read no files: only what Git knows is quoted.
+    return reason if reason.commit or call.names_files else replace(reason, text="")
 
 
 @OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lorelog.core.session import ToolAction
 from lorelog.ingest.transcripts.actions import parse_action, parse_failure
@@ -39,7 +40,42 @@ PATCH = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: b/c.py\n*** M
 )
 def test_files_and_commands_are_found(name: str, given_: Any, files: tuple[str, ...], command: str) -> None:
     """For every host's tools, written files but not read ones are found, and the command as typed."""
-    assert parse_action(name, given_) == ToolAction(name, files, command)
+    assert replace(parse_action(name, given_), edits=()) == ToolAction(name, files, command)
+
+
+@pytest.mark.parametrize(
+    ("name", "given_", "edits"),
+    [
+        ("Write", {"file_path": "a.py", "content": "x\ny\n"}, [("a.py", ("x", "y"))]),
+        (
+            "Edit",
+            {"file_path": "a.py", "old_string": "a\nb", "new_string": "if c:\n  a\n  d\n  b"},
+            [("a.py", ("if c:", "  d"))],
+        ),
+        ("Edit", {"file_path": "a.py", "old_string": "a\nb", "new_string": "b\na"}, [("a.py", ("b",))]),
+        (
+            "MultiEdit",
+            {
+                "file_path": "a.py",
+                "edits": [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}],
+            },
+            [("a.py", ("b",)), ("a.py", ("d",))],
+        ),
+        ("create", {"path": "a.ts", "file_text": "x"}, [("a.ts", ("x",))]),
+        (
+            "apply_patch",
+            "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@\n-x\n+y\n+z\n*** Add File: c.py\n+w\n*** End Patch",
+            [("b.py", ("y", "z")), ("c.py", ("w",))],
+        ),
+        ("Bash", {"command": "cat > a.sh <<'EOF'\nset -e\nmake\nEOF\nchmod +x a.sh"}, [("a.sh", ("set -e", "make"))]),
+        ("Bash", {"command": "cat << END >> a.txt\nx\nEND"}, [("a.txt", ("x",))]),
+        ("Read", {"file_path": "a.py", "content": "x"}, []),
+        ("Bash", {"command": "cat a.py"}, []),
+    ],
+)
+def test_the_lines_that_a_call_writes_are_found(name: str, given_: Any, edits: list[Any]) -> None:
+    """For every host's tools, the lines that a call adds to a file are found, without those it left where they were."""
+    assert list(parse_action(name, given_).edits) == edits
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
 from typing import Any
 
-from lorelog.core.session import LocatedTrace, ToolAction
+from lorelog.core.session import FileEdit, LocatedTrace, ToolAction
 
 MAX_ERROR_CHARS = 200
 MAX_COMMAND_CHARS = 1000
@@ -25,6 +27,17 @@ PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
 _PATCH_FILE_LINE = re.compile(
     r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE
 )
+_OLD_KEYS, _NEW_KEYS = (
+    ("old_string", "oldString", "old_str"),
+    ("new_string", "newString", "new_str", "content", "file_text", "insert_text", "new_source"),
+)
+_HEREDOC = re.compile(
+    r"\b(?:cat|tee)\s+(?:>>?\s*)?([^\s<>|&;'\"]+)\s*<<-?\s*(['\"]?)(\w+)\2\s*\n(.*?)\n\s*\3\b"
+    r"|\bcat\s*<<-?\s*(['\"]?)(\w+)\5\s*>>?\s*([^\s<>|&;'\"]+)\s*\n(.*?)\n\s*\6\b",
+    re.DOTALL,
+)
+_MAX_COMPARED = 250_000
+"""Lines before by lines after an edit that are compared in order; a larger one is compared as a set."""
 _EDITOR_COMMANDS = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
 """Sub-commands of an editor tool in the argument that other tools use for a shell command."""
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish"})
@@ -75,7 +88,8 @@ def parse_action(name: str, arguments: object) -> ToolAction:
     arguments = parse_arguments(arguments)
     if isinstance(arguments, str):
         patched = _patched_files(arguments)
-        return ToolAction(name, patched) if patched or name == "apply_patch" else ToolAction(name)
+        edits = tuple(_patch_edits(arguments)) if patched else ()
+        return ToolAction(name, patched, edits=edits) if patched or name == "apply_patch" else ToolAction(name)
     if isinstance(arguments, list):
         arguments = {"command": arguments}
     if not isinstance(arguments, dict):
@@ -84,7 +98,57 @@ def parse_action(name: str, arguments: object) -> ToolAction:
     files = _patched_files(command) if "*** Begin Patch" in command else ()
     if not command:
         files = _written_files(name, arguments)
-    return ToolAction(name, files, "" if files else command)
+    edits = tuple(_edits(arguments, command) if files or command else ())
+    return ToolAction(name, files, "" if files else command, edits=edits)
+
+
+def _edits(arguments: dict[str, Any], command: str) -> Iterator[FileEdit]:
+    """Yield the lines that a call writes to each file."""
+    texts = [command, *(arguments.get(key) for key in PATCH_KEYS)]
+    if patch := next((text for text in texts if isinstance(text, str) and _PATCH_FILE_LINE.search(text)), ""):
+        yield from _patch_edits(patch)
+        return
+    if command:
+        whole = arguments.get("command") or arguments.get("cmd")
+        for match in _HEREDOC.finditer(whole if isinstance(whole, str) else command):
+            yield FileEdit(match[1] or match[7], tuple((match[4] or match[8] or "").splitlines()))
+        return
+    edits = arguments.get("edits")
+    path = next((path for key in PATH_KEYS if isinstance(path := arguments.get(key), str)), "")
+    for holder in [arguments, *(edit for edit in (edits if isinstance(edits, list) else ()) if isinstance(edit, dict))]:
+        old, new = (
+            next((text for key in keys if isinstance(text := holder.get(key), str)), "")
+            for keys in (_OLD_KEYS, _NEW_KEYS)
+        )
+        own = next((own for key in PATH_KEYS if isinstance(own := holder.get(key), str)), path)
+        if new and own:
+            yield FileEdit(own, _added(old.splitlines(), new.splitlines()))
+
+
+def _patch_edits(patch: str) -> Iterator[FileEdit]:
+    file, old, new = "", list[str](), list[str]()
+    for line in [*patch.splitlines(), "*** End"]:
+        if match := _PATCH_FILE_LINE.match(line) or line.startswith("*** End"):
+            if file and new:
+                yield FileEdit(file, _added(old, new))
+            old, new = ([], []) if match is True or not match[2] else (old, new)  # a file that is moved keeps its hunks
+            file = "" if match is True else next(filter(None, match.groups())).strip()
+        elif line.startswith("+"):
+            new.append(line[1:])
+        elif line.startswith("-"):
+            old.append(line[1:])
+
+
+def _added(old: list[str], new: list[str]) -> tuple[str, ...]:
+    """Return the lines of a new text that the old one does not have at their place, in order."""
+    if not old:
+        return tuple(new)
+    old_words, new_words = ([" ".join(line.split()) for line in lines] for lines in (old, new))
+    if len(old) * len(new) <= _MAX_COMPARED:
+        opcodes = SequenceMatcher(None, old_words, new_words, autojunk=False).get_opcodes()
+        return tuple(line for tag, _, _, start, end in opcodes if tag != "equal" for line in new[start:end])
+    known = set(old_words)
+    return tuple(line for line, words in zip(new, new_words, strict=True) if words not in known)
 
 
 def parse_failure(text: str, *, failed: bool) -> tuple[bool, str]:

@@ -152,7 +152,7 @@ class ClaudeReader:
             if object_type(block) == "text":
                 current.add_text(block.get("text"))
             elif object_type(block) == "tool_use":
-                current.add_call(block.get("id"), block.get("name"), block.get("input"))
+                current.add_call(block.get("id"), block.get("name"), block.get("input"), record.get("timestamp"))
                 self._callers[to_text(block.get("id"))] = current
 
     def _begin(self, record: JsonObject, text: str) -> Iterator[TurnBuilder]:

@@ -139,7 +139,9 @@ class CodexReader:
         elif kind in _CALL_TYPES:
             arguments = item.get("arguments", item.get("input", item.get("action")))
             call = item.get("call_id") or item.get("id")
-            self._turn.add_call(call, item.get("name") or kind.removesuffix("_call"), arguments)
+            self._turn.add_call(
+                call, item.get("name") or kind.removesuffix("_call"), arguments, record.get("timestamp")
+            )
             self._turn.add_alias(item.get("id"))
         elif kind in _RESULT_TYPES:
             output = item.get("output")

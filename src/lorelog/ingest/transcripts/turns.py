@@ -36,6 +36,8 @@ MAX_TOOL_CALLS = 100
 _MAX_LAST_TEXTS = 4
 """Last texts by the assistant that are kept in a turn's digest."""
 _MAX_ACTIONS = 400
+_MAX_EDITED_LINES = 20_000
+"""Lines written in one turn that are kept."""
 _MAX_ERRORS = 50
 """First errors of a turn that are kept in its digest."""
 _MAX_STATEMENTS = 200
@@ -157,7 +159,7 @@ class TurnBuilder:
         self._assistant_spoke_last = False
         self._last_texts: deque[str] = deque(maxlen=_MAX_LAST_TEXTS)
         self._text_count = 0
-        self._error_count = 0
+        self._error_count = self._line_count = 0
         self._written_plan = ""
         self._spoken: list[UserStatement | str] = []
         """Statements from tool results and requests, in order."""
@@ -212,7 +214,7 @@ class TurnBuilder:
         for plan in proposed_plans(words):
             self.add_plan(plan)
 
-    def add_call(self, call: object, name: object, arguments: object) -> None:
+    def add_call(self, call: object, name: object, arguments: object, time: object = None) -> None:
         """Add a tool call; the first of equal ids counts."""
         identity = to_text(call)
         if identity and identity in self.calls:
@@ -226,6 +228,10 @@ class TurnBuilder:
         shown = ToolCall(tool, short, truncated=cut)
         if len(self.calls) >= _MAX_ACTIONS:
             shown, action = ToolCall(""), ToolAction("")
+        self._line_count += sum(len(edit.lines) for edit in action.edits)
+        if action.edits:
+            kept = action.edits if self._line_count <= _MAX_EDITED_LINES else ()
+            action = replace(action, edits=kept, time=timestamp(time))
         self.calls[identity or f"unnamed {len(self.calls)}"] = _Call(identity, shown, action, pending)
         self._written_plan = pending.plan or self._written_plan
 

@@ -284,6 +284,8 @@ class _SessionCapture:
             return replace(self._reply(captured), skipped=total - len(captured))
         with self._captures.exclusive():
             captured = [*recovered, *self._write(drafts, fields, progress)]
+        if self._backfill is not None:
+            self._trace(self._known_turns(turns, drafts), only_edits=True)
         note_usage(self._context.workspace.tenant_folder / "deliveries", self._event.host, self._event.session, turns)
         if self._touched:
             self._notes += index_journals(sorted(self._touched), self._root, self._context)
@@ -503,15 +505,28 @@ class _SessionCapture:
             for draft in drafts
             if draft.is_note
         ]
-        project = self._context.workspace.project.id
-        if (traces := self._context.traces()) is not None and traces.options.enabled:
-            record_turns(traces.tables, self._event, project, traced, self._clean)
+        self._trace(traced)
         self._written += drafts
         return [
             _to_captured_turn(draft, entry.path, entry.start_line)
             for draft, entry in zip(drafts, entries, strict=True)
             if draft.is_note
         ]
+
+    def _known_turns(self, turns: Sequence[ParsedTurn], drafts: Sequence[_TurnDraft]) -> list[TracedTurn]:
+        """Return the turns that were captured before: the digests of what they wrote may have been lost, or never made."""
+        new = {draft.turn.turn.id for draft in drafts if draft.is_note}
+        rows = {turn.turn.id: self._captures.find(self._memory(turn)) for turn in turns if turn.turn.id not in new}
+        return [
+            TracedTurn(row.memory, turn.turn.id, datetime.fromisoformat(row.time), turn.digest.actions)
+            for turn in turns
+            if (row := rows.get(turn.turn.id)) and row.state == DONE and memory_key(row.memory) not in self._deleted
+        ]
+
+    def _trace(self, turns: Sequence[TracedTurn], *, only_edits: bool = False) -> None:
+        project = self._context.workspace.project.id
+        if (traces := self._context.traces()) is not None and traces.options.enabled:
+            record_turns(traces.tables, self._event, project, turns, self._clean, only_edits=only_edits)
 
     def _recover(self) -> Iterator[CapturedTurn]:
         """Complete the entries whose writing was interrupted, exactly as planned."""

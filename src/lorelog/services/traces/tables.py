@@ -5,6 +5,9 @@ may occur again. Recorded calls are in a spool first (see `recorder`), and are m
 spool has grown. A spool file is renamed before it is read; one left by a killed process is read again, and ids prevent
 duplicates.
 
+Of the lines that a turn wrote to files only digests are stored, to find the session of a line (`services/lines`); lines with a
+secret are left out. They are few bytes, and a line may be asked about after years: age does not drop them.
+
 Traces of a turn have the id of its memory, and are hidden by the memory's tombstone, so `restore` brings both back. A turn that is captured
 again adds nothing.
 """
@@ -96,6 +99,17 @@ class TracedError(_Trace, frozen=True, kw_only=True):
     text: str = ""
 
 
+class TracedEdit(_Trace, frozen=True, kw_only=True):
+    """The lines that a turn wrote to a file in one call."""
+
+    file: str
+    """As the call named it, without `.` and `..`: absolute, or relative to a directory that may be unknown."""
+    name: str
+    """Last part of `file`."""
+    lines: bytes
+    """Digests of the lines in order, `DIGEST_BYTES` each."""
+
+
 class ErrorGroup(Struct, frozen=True):
     """All errors with the same signature."""
 
@@ -111,8 +125,16 @@ class ErrorGroup(Struct, frozen=True):
     projects: int
 
 
-SCHEMA_VERSION = 1
-SCHEMA = """
+SCHEMA_VERSION = 2
+_EDITS = """
+CREATE TABLE edits (
+    id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, source TEXT NOT NULL,
+    project TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, host TEXT NOT NULL, branch TEXT NOT NULL,
+    memory TEXT NOT NULL, file TEXT NOT NULL, name TEXT NOT NULL, lines BLOB NOT NULL, kept INTEGER NOT NULL
+);
+CREATE INDEX edits_name ON edits (name, at);
+"""
+SCHEMA = f"""
 CREATE TABLE calls (
     id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, tool TEXT NOT NULL, source TEXT NOT NULL,
     project TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, host TEXT NOT NULL, branch TEXT NOT NULL,
@@ -135,11 +157,12 @@ CREATE INDEX errors_kept ON errors (kept, at);
 CREATE INDEX errors_at ON errors (at);
 CREATE INDEX errors_signature ON errors (signature, at);
 CREATE INDEX errors_family ON errors (family, at);
-"""
+{_EDITS}"""
 _DATABASE = DatabaseSchema(
     SCHEMA,
     SCHEMA_VERSION,
     hint="move it aside: only traces are lost",
+    steps=(_EDITS,),
     pragmas=(
         "auto_vacuum = INCREMENTAL",  # lets trim() return space in small steps
         "synchronous = NORMAL",  # losing traces in a power failure is acceptable
@@ -161,6 +184,7 @@ _ERROR_COLUMNS = (
     "mark, at, source, project, session, turn, host, branch, memory, signature, family, command, text, language, type, message,"
     " frames"
 )
+_EDIT_COLUMNS = "mark, at, source, project, session, turn, host, branch, memory, file, name, lines"
 _Frames = tuple[StackFrame, ...]
 _Stacks = tuple[_Frames, tuple[tuple[str, str, _Frames], ...]]
 """Frames of an error; type, message and frames of each cause."""
@@ -208,12 +232,15 @@ class TraceTables:
                 self._db.close()
             self._db = None
 
-    def add(self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = ()) -> tuple[int, int]:
-        """Store new calls and errors; return the number of each that was new. Raise StoreError."""
+    def add(
+        self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = (), edits: Iterable[TracedEdit] = ()
+    ) -> tuple[int, int]:
+        """Store new calls, errors and edits; return the number of calls and errors that were new. Raise StoreError."""
         now = int(time.time() * 1000)
         rows = {
             f"calls ({_CALL_COLUMNS}, kept)": [(*_call_row(call), now) for call in calls],
             f"errors ({_ERROR_COLUMNS}, functions, files, kept)": [(*_error_row(error), now) for error in errors],
+            f"edits ({_EDIT_COLUMNS}, kept)": [(*astuple(edit), now) for edit in edits],
         }
         if not any(rows.values()):
             return 0, 0
@@ -245,13 +272,15 @@ class TraceTables:
             db.execute("DELETE FROM calls WHERE kept < ?", (before,))
             db.execute("DELETE FROM errors WHERE kept < ?", (before,))
             for _ in range(64):
-                used, free, size, calls, errors = db.execute(
-                    "SELECT page_count, freelist_count, page_size, (SELECT count(*) FROM calls), (SELECT count(*) FROM errors)"
-                    " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+                used, free, size, *counts = db.execute(
+                    "SELECT page_count, freelist_count, page_size, (SELECT count(*) FROM calls), (SELECT count(*) FROM errors),"
+                    " (SELECT count(*) FROM edits) FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
                 ).fetchone()
                 if (used - free) * size <= self.options.megabytes * 1_000_000:
                     break
+                calls, errors, edits = counts
                 table, count = ("calls", calls) if calls > min(errors, _MIN_CALLS) else ("errors", errors)
+                table, count = (table, count) if count > min(edits, _MIN_CALLS) else ("edits", edits)
                 oldest = f"SELECT id FROM {table} ORDER BY kept, at LIMIT ?"
                 db.execute(f"DELETE FROM {table} WHERE id IN ({oldest})", (count // 4 + 1,))
         with self._translate_errors(), self._lock:
@@ -301,6 +330,14 @@ class TraceTables:
         rows = self._select(what, [*where, "at < ?", "files != ''"], values, "ORDER BY at, id LIMIT 200")
         return passed, [_call_from_row(row) for row in rows]
 
+    def edits(self, name: str, projects: Sequence[str] | None, before: int) -> list[TracedEdit]:
+        """Return the edits of files with a name until a time, newest first."""
+        where, values = _conditions(TraceFilter(projects=None if projects is None else tuple(projects), until=before))
+        rows = self._select(
+            f"{_EDIT_COLUMNS} FROM edits", [*where, "name = ?"], [*values, name], "ORDER BY at DESC, id DESC"
+        )
+        return [TracedEdit(**dict(zip(TracedEdit.__struct_fields__, row, strict=True))) for row in rows]
+
     def turn_after(self, error: TracedError) -> str:
         """Return the memory id of the next turn of the same session, or an empty string."""
         where = ["session = ?", "session != ''", "at > ?", "memory != ''", "memory != ?"]
@@ -321,7 +358,7 @@ class TraceTables:
             deleted = self._tombstones.keys()
         except StoreError:
             return []
-        names = "SELECT memory FROM calls UNION SELECT memory FROM errors"
+        names = "SELECT memory FROM calls UNION SELECT memory FROM errors UNION SELECT memory FROM edits"
         return [memory for (memory,) in self._query(names, ()) if memory_key(memory) in deleted] if deleted else []
 
     def _query(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -495,6 +532,16 @@ def trace_id(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
+DIGEST_BYTES = 4
+"""Enough to tell apart the lines of one file, and too few to recover a line."""
+
+
+def line_digest(line: str) -> bytes:
+    """Return the digest of a line, whatever its white space; empty for a blank line."""
+    words = " ".join(line.split())
+    return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest() if words else b""
+
+
 class TracedTurn(Struct, frozen=True):
     """A captured turn, or its new part."""
 
@@ -505,18 +552,36 @@ class TracedTurn(Struct, frozen=True):
 
 
 def record_turns(
-    tables: Callable[[], TraceTables], event: HookEvent, project: str, turns: Sequence[TracedTurn], clean: RedactText
+    tables: Callable[[], TraceTables],
+    event: HookEvent,
+    project: str,
+    turns: Sequence[TracedTurn],
+    clean: RedactText,
+    *,
+    only_edits: bool = False,
 ) -> None:
-    """Store the tool calls and errors of turns; `tables` opens the tables. Never prevents a capture."""
+    """Store the tool calls, errors and edits of turns; `tables` opens the tables. Never prevents a capture.
+
+    `only_edits` is for turns whose calls were stored before.
+    """
     if not any(turn.actions for turn in turns):
         return
     calls: list[TracedCall] = []
     errors: list[TracedError] = []
+    edits: list[TracedEdit] = []
     for turn in turns:
         origin: dict[str, Any] = {"source": TURN, "project": project, "turn": turn.turn, "memory": turn.memory}
         origin |= {"session": event.session, "host": event.host, "branch": event.branch}
         for number, action in enumerate(turn.actions):
             at = int(turn.when.timestamp() * 1000) + number  # a millisecond apart: their times are unknown
+            for index, edit in enumerate(() if action.failed else action.edits):
+                file = os.path.normpath(edit.file)
+                mark = trace_id("edit", turn.memory, str(number), str(index))
+                where: dict[str, Any] = {"file": file, "name": Path(file).name, "lines": _digests(edit.lines, clean)}
+                made_at = at if action.time is None else int(action.time * 1000)
+                edits.append(TracedEdit(id=mark, at=made_at, **origin, **where))
+            if only_edits:
+                continue
             made = origin | {"at": at, "command": command_key(clean(action.command)) if action.command else ""}
             calls.append(
                 TracedCall(
@@ -534,4 +599,11 @@ def record_turns(
                 for index, located in enumerate(action.traces)
             )
     with suppress(LorelogError, OSError):
-        tables().add(calls, errors)
+        tables().add(calls, errors, (edit for edit in edits if edit.lines))
+
+
+def _digests(lines: Sequence[str], clean: RedactText) -> bytes:
+    """Return the digests of lines, without those that redaction changes."""
+    text = "\n".join(lines)
+    kept = None if (cleaned := clean(text)) == text else set(cleaned.splitlines())
+    return b"".join(line_digest(line) for line in lines if kept is None or line in kept)

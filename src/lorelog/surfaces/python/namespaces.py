@@ -100,6 +100,7 @@ class CodeNamespace(OperationMethods[ModeT]):
     find_imports = method(code.ImportsRequest, code.find_imports)
     outline = method(code.OutlineRequest, code.outline)
     search = method(code.CodeSearchRequest, code.search)
+    why = method(code.LineRequest, code.why_line)
 
 
 class DebugNamespace(OperationMethods[ModeT]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -240,15 +241,17 @@ def run_debug_errors(args: argparse.Namespace) -> int:
 
 
 def run_why(args: argparse.Namespace) -> int:
-    """Find earlier occurrences of an error, and what fixed it.
+    """Find earlier occurrences of an error and what fixed it, or why a line of code exists.
 
-    TEXT is an error as it was printed: one line or a whole stack trace, as an argument or on standard input. It is matched by
+    FILE:LINE or FILE:SYMBOL asks which session wrote a line, for which prompt, what was said and tested, and which decisions
+    name it. Otherwise TEXT is an error as it was printed: one line or a whole stack trace, as an argument or on standard input. It is matched by
     signature, then by message, then by similarity, in agents' turns. The output
     shows when it happened, the turns around it, the changes made before the same command passed again, and decisions, tasks
     and memories that mention it.
 
     examples:
       lorelog why "KeyError: 'customer_id'"
+      lorelog why src/billing.py:42
       pytest 2>&1 | lorelog why -
       lorelog why "error[E0308]: mismatched types" --all-projects --json
     """
@@ -261,7 +264,71 @@ def run_why(args: argparse.Namespace) -> int:
             text = (text + piece.decode("utf-8", "replace"))[-_MAX_TEXT_CHARS:]
     if not text.strip():
         raise UsageError("the error text is empty", hint="lorelog why \"KeyError: 'id'\"")
+    name, colon, where = text.rpartition(":")
+    if (
+        colon
+        and len(text) < _MAX_PLACE_CHARS
+        and (where.isdecimal() or where.replace(".", "").isidentifier())
+        and os.path.isfile(name)
+    ):
+        scope = {"place": text, "all_projects": args.all_projects}
+        return print_reply(args, call_operation(args, "code.why", scope), show_code_why)
     return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
+
+
+def _shorten_sessions(text: str) -> str:
+    words = (
+        word[:8] if len(word.strip(",;")) == _ID_CHARS and word.count("-") == 4 else word for word in text.split(" ")
+    )
+    return " ".join(words)
+
+
+def show_code_why(reply: Json, args: argparse.Namespace) -> None:
+    """Print why a line exists: the evidence, then the reasons."""
+    inside = f"  {stylize('in ' + one_line(reply['symbol']), 'dim')}" if reply["symbol"] else ""
+    where = f"{reply['path']}:{reply['line']}"
+    print(f"{stylize(one_line(where), 'cyan')}{inside}")
+    print(f"   {stylize(one_line(reply['text']), 'bold')}")
+    commit, session = reply["commit"], reply["session"]
+    if commit:
+        moved = f", as {commit['path']}:{commit['line']}" if commit["path"] != reply["path"] else ""
+        print(one_line(f"commit {commit['id'][:8]}  {commit['date']}  {commit['author']}{moved}  {commit['subject']}"))
+    else:
+        print("not committed")
+    if session:
+        on = f" on {session['branch']}" if session["branch"] else ""
+        print(
+            one_line(f"session {session['session'][:8]}  {session['host']}, {session['at'].replace('T', ' ')[:16]}{on}")
+        )
+        for label in ("prompt", "outcome"):
+            if session[label]:
+                print(f"   {stylize(label, 'dim')}  {one_line(session[label])}")
+    else:
+        print(f"{stylize('unknown', 'bold')}  {one_line(_shorten_sessions(reply['unknown']))}")
+    for evidence in reply["evidence"]:
+        print(
+            f"   {stylize('evidence', 'dim')}  {one_line(evidence['text'])} ({evidence['kind']}, {evidence['strength']})"
+        )
+    for test in reply["tests"]:
+        print(f"   {stylize('tests', 'dim')}  {'passed' if test['passed'] else 'failed'}: {one_line(test['command'])}")
+    for label, statements in (("said then", reply["said"]), ("decisions that name it", reply["decisions"])):
+        if statements:
+            print(stylize(label, "bold"))
+        for statement in statements:
+            superseded = f"superseded by {statement['superseded_by'][:8]}" if statement["superseded_by"] else ""
+            state = ", ".join(
+                filter(None, (superseded, statement["freshness"].replace("unchecked", ""), statement["change"]))
+            )
+            head = f"{statement['date']}  {stylize(statement['id'][:8], 'cyan')}  {statement['type']}"
+            print(
+                f"   {head}{f' ({one_line(state)})' if state else ''}  {one_line(statement['text'][:_MAX_MESSAGE_CHARS])}"
+            )
+    if session and session["memory"]:
+        print_note(f"lorelog transcript {session['memory'][:8]} shows the conversation")
+
+
+_MAX_PLACE_CHARS = 4_096
+_ID_CHARS = 36
 
 
 _MAX_TEXT_CHARS = 900_000

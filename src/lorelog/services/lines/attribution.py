@@ -1,0 +1,183 @@
+"""Finds the session that wrote a line: by Git the commit, then by the digests of edits the turn.
+
+The strongest evidence is text: the turn wrote the same line, white space aside, to the same file, before the commit was made.
+A line that is short or that many files have (`}`, `return None`) proves nothing by itself: the turn must have written it between the
+same lines as well. Commits of bots are never attributed. Time and files alone never attribute; they are a hint.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lorelog.code.git import BlamedLine, Git, GitHistory
+from lorelog.services.traces.tables import DIGEST_BYTES, TracedEdit, TraceTables, line_digest
+
+MAX_FILE_BYTES = 2 << 20
+_MAX_LINE_CHARS = 2_000
+"""Of a line that a person or an agent writes; longer ones are minified or generated."""
+_BLAME_S = 4.0
+CLOCK_SLACK_S = 120
+_NEAR = 3
+"""Lines before and after a line that are compared with those of an edit."""
+_MIN_NEAR = 2
+"""Of them, those that a line which proves nothing by itself needs."""
+_MIN_LETTERS, _MIN_WORDS, _MIN_LONG = 16, 3, 24
+"""A line with so many letters and digits, in so many words or in all, is distinctive."""
+_BOTS = ("dependabot", "renovate", "github-actions", "greenkeeper", "snyk", "pre-commit-ci")
+_HINT_S = 3 * 86_400
+
+
+class LineSources(Struct, frozen=True):
+    """What a line's writer is looked up in."""
+
+    tables: TraceTables
+    projects: tuple[str, ...] | None
+    root: str
+    """The working tree; only its files are read."""
+
+
+class LineAuthor(Struct, frozen=True, kw_only=True):
+    """A line, its commit, and the turn that wrote it, if one is known."""
+
+    path: str
+    """Below the working tree."""
+    number: int
+    text: str
+    commit: BlamedLine | None = None
+    """None for a line that is not committed."""
+    edit: TracedEdit | None = None
+    """The edit that wrote it."""
+    near: int = 0
+    """Lines around it that the same edit wrote."""
+    hint: TracedEdit | None = None
+    """The last edit of the file in the days before the commit: only time and file speak for it."""
+    unknown: str = ""
+    """Why no session is named."""
+
+    @property
+    def is_bots(self) -> bool:
+        """True if a bot made the commit."""
+        names = () if self.commit is None else (self.commit.author.lower(), self.commit.email.lower())
+        return any("[bot]" in name or name.startswith(_BOTS) for name in names)
+
+
+def find_author(file: str, number: int, sources: LineSources, now_s: float) -> LineAuthor:
+    """Return the commit of a line, and the captured turn that wrote it. `file` is an absolute path below the root."""
+    path = os.path.relpath(file, sources.root)
+    lines, problem = _read_lines(file, number)
+    if problem:
+        return LineAuthor(path=path, number=number, text="", unknown=problem)
+    text = lines[number - 1]
+    blamed, problem = _blame(file, number)
+    author = LineAuthor(path=path, number=number, text=text, commit=blamed, unknown=problem)
+    if problem or author.is_bots:
+        return replace(author, unknown=problem or "a bot made this commit")
+    around, at = lines, number - 1
+    if blamed is not None:
+        committed = Git(str(Path(file).parent)).run(
+            "cat-file", "blob", f"{blamed.commit}:{blamed.path}", max_bytes=MAX_FILE_BYTES
+        )
+        around = [] if committed is None else committed.decode("utf-8", "replace").split("\n")
+        at = blamed.number - 1
+        if not 0 <= at < len(around):
+            around, at = [text], 0
+    return _attribute(author, _near_digests(around, at), sources, now_s)
+
+
+def _attribute(
+    author: LineAuthor, near: tuple[Sequence[bytes], bytes, Sequence[bytes]], sources: LineSources, now_s: float
+) -> LineAuthor:
+    blamed = author.commit
+    path = blamed.path if blamed else author.path
+    # A commit that was amended has lines from after its author's date, but a rebase looks the same: those stay unknown.
+    until = (blamed.authored if blamed else now_s) + CLOCK_SLACK_S
+    edits = [
+        edit
+        for edit in sources.tables.edits(Path(path).name, sources.projects, int(until * 1000))
+        if is_same_file(edit.file, path)
+    ]
+    is_weak = not distinctive(author.text)
+    found = [(support, edit) for edit in edits if (support := _support(edit.lines, *near)) >= _MIN_NEAR * is_weak]
+    if blamed is not None and found:
+        since = Git(blamed.root).last_change(f"{blamed.commit}^", blamed.path)
+        recent = [pair for pair in found if pair[1].at / 1000 >= since]
+        # An edit from before the file's last commit was committed then, or on another branch, which takes better evidence.
+        found = recent or [pair for pair in found if pair[0] >= _MIN_NEAR and not is_weak]
+    if found:
+        support, edit = max(found, key=lambda pair: (pair[0], pair[1].at))
+        return replace(author, edit=edit, near=support)
+    hint = edits[0] if edits and until - edits[0].at / 1000 < _HINT_S else None
+    return replace(author, hint=hint, unknown="no captured session wrote this line")
+
+
+def _support(lines: bytes, before: Sequence[bytes], digest: bytes, after: Sequence[bytes]) -> int:
+    """Return how many of the lines around a line an edit wrote around it too; -1 if it did not write the line."""
+    best, at = -1, lines.find(digest)
+    while at >= 0:
+        if at % DIGEST_BYTES == 0:
+            size = _NEAR * DIGEST_BYTES
+            head, tail = lines[max(0, at - size) : at], lines[at + DIGEST_BYTES : at + DIGEST_BYTES + size]
+            found = [_split(head), _split(tail)]
+            best = max(best, sum(map(found[0].__contains__, before)) + sum(map(found[1].__contains__, after)))
+        at = lines.find(digest, at + 1)
+    return best
+
+
+def _split(digests: bytes) -> set[bytes]:
+    return {digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)}
+
+
+def _near_digests(lines: Sequence[str], at: int) -> tuple[Sequence[bytes], bytes, Sequence[bytes]]:
+    """Return the digests of the lines before a line, of the line, and of those after it, without blank ones."""
+    span = 3 * _NEAR
+    before = filter(None, map(line_digest, reversed(lines[max(0, at - span) : at])))
+    after = filter(None, map(line_digest, lines[at + 1 : at + 1 + span]))
+    return list(before)[:_NEAR], line_digest(lines[at]), list(after)[:_NEAR]
+
+
+def distinctive(line: str) -> bool:
+    """Return True if a line is hardly written twice by chance."""
+    words = "".join(char if char.isalnum() else " " for char in line).split()
+    letters = sum(map(len, words))
+    return letters >= _MIN_LONG or (letters >= _MIN_LETTERS and len(words) >= _MIN_WORDS)
+
+
+def is_same_file(edited: str, path: str) -> bool:
+    """Return True if an edited path, absolute or relative to an unknown directory, may be a path below the working tree."""
+    edited, path = f"/{edited.lstrip('/')}", f"/{path}"
+    return edited.endswith(path) or path.endswith(edited)
+
+
+def _read_lines(file: str, number: int) -> tuple[list[str], str]:
+    """Return the lines of a file; or why they cannot be asked about."""
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        return [], f"the file cannot be read: {error.strerror}"
+    if len(data) > MAX_FILE_BYTES:
+        return [], f"the file is larger than {MAX_FILE_BYTES >> 20} MB"
+    if b"\0" in data:
+        return [], "the file is binary"
+    lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
+    if not 1 <= number <= len(lines):
+        return [], f"the file has {len(lines)} lines"
+    if len(lines[number - 1]) > _MAX_LINE_CHARS:
+        return [], "the line is minified or generated"
+    return lines, "" if lines[number - 1].strip() else "the line is blank"
+
+
+def _blame(file: str, number: int) -> tuple[BlamedLine | None, str]:
+    """Return the commit of a line, or None for a line that is not committed; and why Git cannot say."""
+    git, name = Git(str(Path(file).parent)), Path(file).name
+    if GitHistory(git).is_filtered(name):  # Git would run a program that the repository chose
+        return None, "a filter of the repository changes this file (LFS, an encoding)"
+    blamed = git.blame(name, number, timeout_s=_BLAME_S)
+    if blamed is None and git.list_files("--cached", only=[name]):
+        return None, "Git did not answer in time"
+    return (blamed if blamed and blamed.commit else None), ""

@@ -1,0 +1,304 @@
+"""Answers why a line exists: who wrote it, for which prompt, what was said and tested meanwhile, and whether that still holds.
+
+"Unknown" is an answer, with its reason. Everything that is quoted comes from notes that are redacted already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lorelog.code.extract import extract
+from lorelog.code.git import BlamedLine
+from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
+from lorelog.code.source import decode_source
+from lorelog.core.code import Symbol
+from lorelog.core.document import Chunk, StoredChunk
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.query import Filters, Hit, LifecycleState
+from lorelog.core.serializable import Serializable
+from lorelog.core.session import STATEMENT_KINDS
+from lorelog.light.delivery_files import shorten_line
+from lorelog.light.session_start import parse_note
+from lorelog.light.shell_command import command_variants, is_test_run, split_command
+from lorelog.services.lines.attribution import (
+    CLOCK_SLACK_S,
+    MAX_FILE_BYTES,
+    LineAuthor,
+    LineSources,
+    find_author,
+    is_same_file,
+)
+from lorelog.services.lines.commit_claims import SessionClaim, find_claims
+from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter
+
+_MAX_TEXT_CHARS, _MAX_LINE_CHARS, _MAX_SAID, _MAX_TESTS, _MAX_DECISIONS = 400, 200, 5, 3, 5
+_MAX_CALLS, _SEARCHED = 2_000, 20
+_DAYS_AFTER = 1
+"""Days after a turn within which its tests and what was said belong to it."""
+_DECISION_TYPES = ("decision", "correction", "preference")
+
+
+class Evidence(Serializable, Struct, frozen=True):
+    """What speaks for the session of a line."""
+
+    kind: str
+    """`text`, `note`, `trailer` or `time`."""
+    strength: str
+    """`line`: it is about this line; `commit`: about its commit; `hint`: it names no session by itself."""
+    text: str
+
+
+class LineCommit(Serializable, Struct, frozen=True, kw_only=True):
+    """The commit of a line, in the repository's words."""
+
+    id: str
+    author: str
+    date: str
+    subject: str
+    path: str
+    """The file's name then."""
+    line: int
+
+
+class LineSession(Serializable, Struct, frozen=True, kw_only=True):
+    """The turn that wrote a line."""
+
+    session: str
+    host: str
+    turn: str
+    memory: str
+    """Id of the turn's note, to expand it or read its conversation; empty if the note is gone."""
+    at: str
+    branch: str
+    prompt: str
+    outcome: str
+
+
+class LineStatement(Serializable, Struct, frozen=True, kw_only=True):
+    """What was decided or said about a line, its file or symbol, or in the session that wrote it."""
+
+    id: str
+    type: str
+    date: str
+    text: str
+    origin: str
+    superseded_by: str
+    freshness: str = ""
+    """Empty if it was not checked."""
+    change: str = ""
+    """What became of the code that it names."""
+
+
+class LineTest(Serializable, Struct, frozen=True):
+    """The last run of tests after a line was written."""
+
+    command: str
+    passed: bool
+    at: str
+
+
+class LineReason(Serializable, Struct, frozen=True, kw_only=True):
+    """Why a line exists, as far as it is known."""
+
+    path: str
+    line: int
+    symbol: str
+    text: str
+    commit: LineCommit | None = None
+    """None for a line that is not committed."""
+    session: LineSession | None = None
+    evidence: tuple[Evidence, ...] = ()
+    said: tuple[LineStatement, ...] = ()
+    """Corrections, decisions and plans of the same session, oldest first."""
+    tests: tuple[LineTest, ...] = ()
+    decisions: tuple[LineStatement, ...] = ()
+    """Decisions, corrections and preferences that name the file or the symbol."""
+    unknown: str = ""
+    """Why no session is named."""
+
+
+class ReasonSources(Struct, frozen=True):
+    """Where an answer's parts come from."""
+
+    lines: LineSources
+    search: Callable[[str, int, tuple[str, ...]], Sequence[Hit]]
+    """Searches memories of some types."""
+    of_session: Callable[[Filters, str], Sequence[StoredChunk]]
+    """Returns memories of a session, newest first."""
+    get: Callable[[str], StoredChunk | None]
+    state_of: Callable[[StoredChunk], LifecycleState]
+    clean: Callable[[str], str]
+
+
+def explain_line(place: str, directory: str, sources: ReasonSources, now_s: float) -> LineReason:
+    """Return why a line exists. `place` is FILE:LINE or FILE:SYMBOL. Raise NotFound or UsageError."""
+    file, number, symbol = _locate(place, directory, sources.lines.root)
+    author = find_author(str(file), number, sources.lines, now_s)
+    claims = find_claims(author.commit) if author.commit and not author.is_bots else []
+    author, evidence = _weigh(author, claims, sources)
+    edit = author.edit
+    named = (symbol.rpartition(".")[2], file.name) if symbol else (file.name,)
+    return LineReason(
+        path=author.path,
+        line=number,
+        symbol=symbol,
+        text=shorten_line(sources.clean(author.text.strip()), _MAX_LINE_CHARS),
+        commit=_commit(author.commit) if author.commit else None,
+        session=_session(edit, sources) if edit else None,
+        evidence=tuple(evidence),
+        said=_said(edit, sources) if edit else (),
+        tests=_tests(edit, sources) if edit else (),
+        decisions=_decisions(named, sources),
+        unknown=author.unknown,
+    )
+
+
+def _commit(line: BlamedLine) -> LineCommit:
+    date = format_moment(line.authored * 1000)[:10]
+    names = {"author": line.author, "subject": line.subject, "path": line.path}
+    return LineCommit(id=line.commit, date=date, line=line.number, **names)
+
+
+def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
+    """Return the file, the line, and the symbol around it or that was named."""
+    name, colon, where = place.rpartition(":")
+    if not colon or not name or not where:
+        raise UsageError(f"{place!r} does not name a line", hint="write FILE:LINE or FILE:SYMBOL")
+    name = name.replace("\0", "")
+    files = [Path(base, name).resolve() for base in (directory, root)]
+    file = next((file for file in files if file.exists()), files[1])
+    if not file.is_relative_to(Path(root).resolve()):
+        raise UsageError(f"{name} is not in this working tree", hint="ask in its own project, or with --project")
+    if ".git" in file.parts or not file.is_file():
+        raise NotFound(f"there is no file {name}", hint="write FILE:LINE or FILE:SYMBOL")
+    symbols = _symbols(file)
+    if where.isdecimal() and len(where) < 9:
+        number = int(where)
+        around = [symbol for symbol in symbols if symbol.span.start_line <= number <= symbol.span.end_line]
+        return file, number, around[-1].qualified_name if around else ""
+    found = [symbol for symbol in symbols if f".{symbol.qualified_name}".endswith(f".{where}")]
+    if not found:
+        names = ", ".join(symbol.qualified_name for symbol in symbols[:5])
+        raise NotFound(f"{name} has no symbol {where!r}", hint=f"it has {names}" if names else "write FILE:LINE")
+    return file, found[0].name_line, found[0].qualified_name
+
+
+def _symbols(file: Path) -> Sequence[Symbol]:
+    if file.stat().st_size > MAX_FILE_BYTES:
+        return ()
+    data = file.read_bytes()
+    language = detect_language(file.name, data[:DETECTION_BYTES]) or ""
+    decoded = decode_source(data, language)
+    return () if not language or decoded.refusal else extract(decoded.source, language).symbols
+
+
+def _weigh(
+    author: LineAuthor, claims: Sequence[SessionClaim], sources: ReasonSources
+) -> tuple[LineAuthor, list[Evidence]]:
+    """Return the author with what a note adds, and the evidence, the strongest first."""
+    evidence = []
+    if author.edit:
+        near = f" and {author.near} of the lines around it" if author.near else ""
+        said = f"session {author.edit.session} wrote this line{near} to {author.edit.name}"
+        evidence.append(Evidence("text", "line", f"{said} before the commit" if author.commit else said))
+    for claim in claims:
+        said = f"{claim.name} names {_sessions(claim.sessions)}" if claim.sessions else f"{claim.name} names an agent"
+        strength = "line" if claim.is_of_line else "commit" if claim.sessions else "hint"
+        evidence.append(Evidence("note" if claim.is_of_line else "trailer", strength, said))
+        if claim.is_of_line and author.edit is None:
+            edit = next((edit for session in claim.sessions if (edit := _edit_of(session, author, sources))), None)
+            author = replace(author, edit=edit, unknown="") if edit else author
+    if author.hint and author.edit is None:
+        at = format_moment(author.hint.at)
+        evidence.append(Evidence("time", "hint", f"session {author.hint.session} edited this file on {at}"))
+    of_commit = next((claim.sessions for claim in claims if claim.sessions), ())
+    if author.edit is None and of_commit:
+        author = replace(author, unknown=f"{author.unknown}; the repository names {_sessions(of_commit)}")
+    return author, evidence
+
+
+def _sessions(sessions: Sequence[str]) -> str:
+    return f"session{'s' * (len(sessions) > 1)} {', '.join(sessions)}"
+
+
+def _edit_of(session: str, author: LineAuthor, sources: ReasonSources) -> TracedEdit | None:
+    """Return the last edit of a captured session in the line's file before its commit."""
+    if author.commit is None:
+        return None
+    path, until = author.commit.path, (author.commit.authored + CLOCK_SLACK_S) * 1000
+    edits = sources.lines.tables.edits(Path(path).name, sources.lines.projects, until)
+    return next((edit for edit in edits if edit.session == session and is_same_file(edit.file, path)), None)
+
+
+def _session(edit: TracedEdit, sources: ReasonSources) -> LineSession:
+    note = sources.get(edit.memory)
+    lines = [] if note is None else [line for line in note.chunk.text.splitlines() if not line.startswith("#")]
+    parts = parse_note(lines)
+    prompt, outcome = parts["request"] or parts["text"][:1], parts["outcome"] or parts["text"][1:]
+    return LineSession(
+        session=edit.session,
+        host=edit.host,
+        turn=edit.turn,
+        memory=edit.memory if note else "",
+        at=format_moment(edit.at),
+        branch=edit.branch,
+        prompt=shorten_line(" ".join(prompt), _MAX_TEXT_CHARS),
+        outcome=shorten_line(" ".join(outcome), _MAX_TEXT_CHARS),
+    )
+
+
+def _said(edit: TracedEdit, sources: ReasonSources) -> tuple[LineStatement, ...]:
+    """Return what the user said in the session until the day after the line was written."""
+    last = (datetime.fromtimestamp(edit.at / 1000, UTC) + timedelta(days=_DAYS_AFTER)).date().isoformat()
+    filters = Filters(projects=sources.lines.projects, until=last, types=STATEMENT_KINDS)
+    found = sources.of_session(filters, edit.session)[:_MAX_SAID]
+    return tuple(_statement(stored.id, stored.chunk, sources.state_of(stored)) for stored in reversed(found))
+
+
+def _tests(edit: TracedEdit, sources: ReasonSources) -> tuple[LineTest, ...]:
+    """Return the last run of each test command of the session after the line was written, the newest first."""
+    until = edit.at + _DAYS_AFTER * 86_400_000
+    filter_ = TraceFilter(source=TURN, session=edit.session, since=edit.at, until=until, limit=_MAX_CALLS)
+    runs: dict[str, LineTest] = {}
+    for call in sources.lines.tables.calls(filter_)[0]:
+        if call.command and any(is_test_run(command_variants(words)) for words in split_command(call.command) if words):
+            test = LineTest(shorten_line(call.command, _MAX_LINE_CHARS), not call.failed, format_moment(call.at))
+            runs.setdefault(call.command, test)
+    return tuple(runs.values())[:_MAX_TESTS]
+
+
+def _decisions(names: Sequence[str], sources: ReasonSources) -> tuple[LineStatement, ...]:
+    """Return the user's decisions that name a file or symbol, best first. Superseded ones are not found."""
+    named = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)
+    hits = (hit for hit in sources.search(" ".join(names), _SEARCHED, _DECISION_TYPES) if re.search(named, hit.content))
+    return tuple(
+        replace(
+            _statement(hit.id, hit, hit.lifecycle),
+            freshness=str(hit.verdict.freshness),
+            change="; ".join(hit.verdict.change_phrases),
+        )
+        for hit in list(hits)[:_MAX_DECISIONS]
+    )
+
+
+def _statement(id_: str, memory: Chunk | Hit, state: LifecycleState) -> LineStatement:
+    text = memory.text if isinstance(memory, Chunk) else memory.snippet
+    lines = (line.strip() for line in text.splitlines() if not line.startswith("#"))
+    return LineStatement(
+        id=id_,
+        type=memory.type,
+        date=memory.date[:10],
+        text=shorten_line(" ".join(filter(None, lines)).removeprefix("- "), _MAX_TEXT_CHARS),
+        origin=memory.anchor.origin if memory.anchor else "",
+        superseded_by=state.superseded_by,
+    )
+
+
+def format_moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone().isoformat("T", "minutes")
