@@ -81,9 +81,9 @@ class CodeWriter:
             )
 
     def files_at(self, root: int, path: str) -> list[IndexedFile]:
-        where = "root = ?1 AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0'))"
+        where = "root = :root AND (path = :path OR (path > :path || '/' AND path < :path || '0'))"
         with self._translated_errors():
-            rows = self._db.execute(f"{_SELECT_FILES} WHERE {where} ORDER BY path", (root, path))
+            rows = self._db.execute(f"{_SELECT_FILES} WHERE {where} ORDER BY path", {"root": root, "path": path})
             return list(map(IndexedFile._make, rows))
 
     def put(self, root: int, files: Sequence[ParsedFile], recipe: str) -> None:

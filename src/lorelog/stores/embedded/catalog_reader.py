@@ -75,18 +75,18 @@ _HAS_VECTORS = "SELECT EXISTS (SELECT 1 FROM vectors WHERE space IN (SELECT id F
 _TEXT = "content, text, cut_start, cut_end"
 _SELECT_CHUNKS = f"SELECT {rows.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document"
 _ENTRY_SIZES = """
-    SELECT row, CASE WHEN ordinal + 1 - first >= ?1 THEN ?1 ELSE min(?1, coalesce(
+    SELECT row, CASE WHEN ordinal + 1 - first >= {reach:d} THEN {reach:d} ELSE min({reach:d}, coalesce(
         (SELECT ordinal FROM places n WHERE n.document = p.document AND n.ordinal > p.ordinal
-            AND n.ordinal < p.ordinal + ?1 AND n.starts ORDER BY n.ordinal LIMIT 1),
-        (SELECT max(n.ordinal) + 1 FROM places n WHERE n.document = p.document AND n.ordinal < p.ordinal + ?1)
+            AND n.ordinal < p.ordinal + {reach:d} AND n.starts ORDER BY n.ordinal LIMIT 1),
+        (SELECT max(n.ordinal) + 1 FROM places n WHERE n.document = p.document AND n.ordinal < p.ordinal + {reach:d})
     ) - first) END FROM (
         SELECT row, document, ordinal, CASE WHEN starts THEN ordinal ELSE coalesce(
-            (SELECT ordinal FROM places n WHERE n.document = p.document AND n.ordinal > p.ordinal - ?1
+            (SELECT ordinal FROM places n WHERE n.document = p.document AND n.ordinal > p.ordinal - {reach:d}
                 AND n.ordinal < p.ordinal AND n.starts ORDER BY n.ordinal DESC LIMIT 1),
-            max(0, ordinal + 1 - ?1)) END AS first
+            max(0, ordinal + 1 - {reach:d})) END AS first
         FROM places p WHERE row IN ({}) LIMIT -1 OFFSET 0) p"""
 """From the chunk that begins an entry to the next one that begins one, or to the end of the document. Chunks further away than
-`?1` do not matter. OFFSET keeps SQLite from flattening the subquery, which would compute `first` four times."""
+`reach` do not matter. OFFSET keeps SQLite from flattening the subquery, which would compute `first` four times."""
 _NEWEST_FIRST = "c.date DESC, d.source DESC, c.start_line DESC"
 _MEMORIES_NEWEST_FIRST = f"+{_NEWEST_FIRST}"
 """Not by the index of dates (`+`), which would read every chunk to find the few memories."""
@@ -395,7 +395,7 @@ class CatalogReader:
     def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
         sizes: dict[ChunkKey, int] = {}
         for marks, part in _padded_batches(keys):
-            sizes.update(self.database.execute(_ENTRY_SIZES.format(marks), (limit, *part)))
+            sizes.update(self.database.execute(_ENTRY_SIZES.format(marks, reach=limit), part))
         return sizes
 
     def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
