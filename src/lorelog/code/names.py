@@ -57,12 +57,6 @@ def name_parts(text: str) -> list[str]:
     return [part for part in re.split(r"/|::|->|\\|\.|#", text) if part]
 
 
-def split_qualified(text: str) -> tuple[str, str]:
-    """Split a qualified name into its container and its name: `Engine.find()` gives `Engine` and `find`."""
-    parts = name_parts(text.strip())
-    return (parts[-2] if len(parts) > 1 else "", parts[-1].removesuffix("()") if parts else "")
-
-
 class NamePattern(Struct, frozen=True):
     """A condition on the table of names."""
 

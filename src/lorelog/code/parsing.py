@@ -6,8 +6,8 @@ writes.
 `main` is the parser process: it reads requests from the socket that is its standard input, and writes results to it, until it is closed. Parsers are third-party native code that reads untrusted files. In a separate process, a parser that crashes, hangs or
 exhausts the memory costs one file, which is reported. The process ends with its parent, which closes the socket.
 
-`ParserPool` runs these processes. Memory is bounded: results wait in a queue of limited size. A process that crashes or
-times out is replaced; its current file gets a problem as result, and the next process parses the remaining files.
+`ParserPool` runs these processes. Memory is bounded: a process waits until its results are taken from its socket. A process that
+crashes or times out is replaced; its current file gets a problem as result, and the next process parses the remaining files.
 
 A message is MessagePack, which makes no objects but ours: a root with files to parse, or the result of one of them.
 """
@@ -22,11 +22,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from queue import Full, Queue
-from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from msgspec.msgpack import decode, encode
@@ -186,23 +184,14 @@ def main(words: list[str]) -> None:
 
 _MAX_BATCH_FILES = 32
 _MAX_BATCH_BYTES = 400_000
-_MAX_QUEUED = 64
-"""Parsed files that wait to be written."""
 _LARGE_FILE_BYTES = 1_000_000
 """Larger files are parsed one at a time: each may take eighty times its size in memory."""
 _FILE_TIMEOUT_S = 60.0
 """Timeout of a file, and of each further megabyte of a large one. Parsing itself is bounded; this is for hangs."""
 _WORKER_CODE = "import sys; sys.path.append(sys.argv.pop()); from lorelog.code.parsing import main; main(sys.argv[1:])"
 _MAX_PROCESSES = 8
+_POLL_S = 0.2
 _MAX_FAILURES = 20
-
-
-class _PoolStopped(Exception):
-    """The consumer has left the `with` block."""
-
-
-class _ParserFailed(Exception):
-    """The process crashed or timed out; the message says which."""
 
 
 class ParserPool:
@@ -212,95 +201,81 @@ class ParserPool:
         self, root: str, *, processes: int = 0, nice: int = 5, file_timeout_s: float = _FILE_TIMEOUT_S
     ) -> None:
         self._root = root
-        self._count = processes or min(usable_cores(), _MAX_PROCESSES)
-        self._nice = nice
+        self._workers = [_ParserProcess(nice) for _ in range(processes or min(usable_cores(), _MAX_PROCESSES))]
         self._file_timeout_s = file_timeout_s
-        self._requests: Queue[list[ParseRequest] | None] = Queue()
-        self._results: Queue[ParsedFile | BaseException | None] = Queue(_MAX_QUEUED)
-        self._stopped = Event()
-        self._large_file_lock = Lock()
         self._failures = 0
         """Number of files in a row that ended a process."""
-        self._threads: list[Thread] = []
-        self._workers: list[_ParserProcess] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join(5.0)
+        for worker in self._workers:
+            worker.kill()
 
     def parse(self, requests: Sequence[ParseRequest]) -> Iterator[ParsedFile]:
         """Yield the result of each request as it is finished. Raise OSError if no process can be started."""
+        from multiprocessing.connection import wait
+
         # Each batch keeps a process busy for a moment.
         batches = list(batches_of(requests, lambda request: request.size, _MAX_BATCH_FILES, _MAX_BATCH_BYTES))
-        for batch in batches:
-            self._requests.put(batch)
-        count = min(self._count, len(batches))
-        for _ in range(count):
-            self._requests.put(None)
-            thread = Thread(target=self._run_worker, name="lorelog-parse", daemon=True)
-            thread.start()
-            self._threads.append(thread)
-        while count:
-            result = self._results.get()
-            if result is None:
-                count -= 1
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                yield result
+        while True:
+            for worker in self._workers:
+                if not worker.requests and (batch := self._next_batch(batches)):
+                    self._send(worker, batch)
+            busy = [worker for worker in self._workers if worker.requests]
+            if not busy:
+                return
+            ready = wait([worker.connection for worker in busy], _POLL_S)
+            for worker in busy:
+                if worker.connection in ready or time.monotonic() > worker.deadline:
+                    yield self._receive(worker, is_late=worker.connection not in ready)
 
     def workers(self) -> list[subprocess.Popen[bytes]]:
         return [worker.process for worker in self._workers if worker.process is not None]
 
-    def _run_worker(self) -> None:
-        """Parse batches in a process, and in a new one if that ends, until there are no more."""
-        worker = _ParserProcess(self._nice)
-        self._workers.append(worker)
-        try:
-            while (batch := self._requests.get()) is not None and not self._stopped.is_set():
-                self._parse_batch(worker, batch)
-            self._put_result(None)
-        except _PoolStopped:
-            pass
-        except Exception as error:  # noqa: BLE001  (re-raised by the consumer in `parse`)
-            with suppress(_PoolStopped):
-                self._put_result(error)
-        finally:
-            worker.kill()
+    def _next_batch(self, batches: list[list[ParseRequest]]) -> list[ParseRequest]:
+        """Remove a batch from the list and return it; large files are parsed one at a time."""
+        has_large = any(_is_large(worker.requests) for worker in self._workers)
+        allowed = (index for index, batch in enumerate(batches) if not (has_large and _is_large(batch)))
+        index = next(allowed, None)
+        return [] if index is None else batches.pop(index)
 
-    def _parse_batch(self, worker: _ParserProcess, batch: list[ParseRequest]) -> None:
-        is_large = any(request.size > _LARGE_FILE_BYTES for request in batch)
-        with self._large_file_lock if is_large else nullcontext():
-            remaining = list(batch)
-            while remaining:
-                done = 0
-                try:
-                    worker.send_batch(self._root, remaining)
-                    for request in remaining:
-                        timeout_s = self._file_timeout_s * (1 + request.size / _LARGE_FILE_BYTES)
-                        self._put_result(worker.receive_result(timeout_s, self._stopped))
-                        self._failures = 0
-                        done += 1
-                except _ParserFailed as failure:
-                    worker.kill()
-                    self._failures += 1
-                    if self._failures > _MAX_FAILURES:
-                        raise OSError(errno.EAGAIN, "parser processes end as soon as they start") from failure
-                    self._put_result(ParsedFile(remaining[done].path, (0, 0, 0), "", problem=str(failure)))
-                    done += 1
-                remaining = remaining[done:]
-            if is_large:
-                worker.kill()  # its memory is freed only when it ends
+    def _send(self, worker: _ParserProcess, requests: list[ParseRequest]) -> None:
+        worker.start()
+        worker.requests = requests
+        worker.deadline = time.monotonic() + self._timeout(requests[0])
+        with suppress(OSError):  # it has ended, which shows when its results are received
+            worker.connection.send_bytes(encode((self._root, requests)))
 
-    def _put_result(self, result: ParsedFile | BaseException | None) -> None:
-        while not self._stopped.is_set():
-            with suppress(Full):
-                return self._results.put(result, timeout=0.2)
-        raise _PoolStopped
+    def _receive(self, worker: _ParserProcess, *, is_late: bool) -> ParsedFile:
+        request, *worker.requests = worker.requests
+        problem = f"it took longer than {self._timeout(request):g} s" if is_late else ""
+        content = b""
+        if not is_late:
+            try:
+                content = worker.connection.recv_bytes()
+            except (EOFError, OSError):
+                problem = "the parser crashed or ran out of memory"
+        self._failures = self._failures + 1 if problem else 0
+        if self._failures > _MAX_FAILURES:
+            raise OSError(errno.EAGAIN, "parser processes end as soon as they start")
+        if problem or (_is_large([request]) and not worker.requests):
+            worker.kill()  # the memory of a large file is freed only when it ends
+        if problem and worker.requests:
+            self._send(worker, worker.requests)
+        elif worker.requests:
+            worker.deadline = time.monotonic() + self._timeout(worker.requests[0])
+        if problem:
+            return ParsedFile(request.path, (0, 0, 0), "", problem=f"could not be parsed: {problem}")
+        return decode(content, type=ParsedFile)
+
+    def _timeout(self, request: ParseRequest) -> float:
+        return self._file_timeout_s * (1 + request.size / _LARGE_FILE_BYTES)
+
+
+def _is_large(requests: Sequence[ParseRequest]) -> bool:
+    return any(request.size > _LARGE_FILE_BYTES for request in requests)
 
 
 class _ParserProcess:
@@ -309,44 +284,31 @@ class _ParserProcess:
     def __init__(self, nice: int) -> None:
         self._nice = nice
         self.process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection[Any, Any]
+        self.connection: Connection[Any, Any]
+        self.requests: list[ParseRequest] = []
+        """The files that it has not parsed yet, first the current one."""
+        self.deadline = 0.0
 
-    def send_batch(self, root: str, requests: Sequence[ParseRequest]) -> None:
-        """Send requests to the process; start it if there is none."""
-        if self.process is None:
-            from multiprocessing.connection import Pipe
+    def start(self) -> None:
+        if self.process is not None:
+            return
+        from multiprocessing.connection import Pipe
 
-            package_parent = str(Path(__file__).resolve().parents[2])  # for when the package is not installed
-            self._connection, inherited = Pipe()
-            with inherited:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _WORKER_CODE, str(self._nice), package_parent],
-                    stdin=inherited.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd="/",
-                    start_new_session=True,  # ^C at the terminal goes to us only, and we end it
-                )
-        try:
-            self._connection.send_bytes(encode((root, requests)))
-        except OSError as error:
-            raise _ParserFailed("could not be parsed: the parser crashed") from error
-
-    def receive_result(self, timeout_s: float, stopped: Event) -> ParsedFile:
-        deadline = time.monotonic() + timeout_s
-        while not self._connection.poll(0.2):
-            if stopped.is_set():
-                raise _PoolStopped
-            if time.monotonic() > deadline:
-                raise _ParserFailed(f"could not be parsed: it took longer than {timeout_s:g} s")
-        try:
-            return decode(self._connection.recv_bytes(), type=ParsedFile)
-        except (EOFError, OSError) as error:
-            raise _ParserFailed("could not be parsed: the parser crashed or ran out of memory") from error
+        package_parent = str(Path(__file__).resolve().parents[2])  # for when the package is not installed
+        self.connection, inherited = Pipe()
+        with inherited:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _WORKER_CODE, str(self._nice), package_parent],
+                stdin=inherited.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # ^C at the terminal goes to us only, and we end it
+            )
 
     def kill(self) -> None:
         process, self.process = self.process, None
         if process is not None:
             process.kill()
             process.wait()
-            self._connection.close()
+            self.connection.close()

@@ -31,7 +31,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.msgpack import decode, encode
 
-from lorelog.code.names import Similarity, module_ends_with, module_tail, name_patterns, split_qualified
+from lorelog.code.names import Similarity, module_ends_with, module_tail, name_parts, name_patterns
 from lorelog.core import sqlite_file
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
 from lorelog.core.document import FileStamp
@@ -381,7 +381,8 @@ class CodeTables:
         A name matches by case-insensitive equality, prefix, initials (`fd` and `fDef` for `find_definition`), parts,
         letters in order, and one or two typos. `Engine.find` searches for `find` in something similar to `Engine`.
         """
-        container, name = split_qualified(text)
+        *above, name = name_parts(text.strip().removesuffix("()")) or [""]
+        container = above[-1] if above else ""
         if not name or limit <= 0:
             return []
         scores = self._similar_names(name, roots)
