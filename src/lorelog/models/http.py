@@ -222,7 +222,6 @@ class Endpoint:
         pause = FIRST_PAUSE_S
         for attempt in range(1, MAX_ATTEMPTS + 1):
             broken: _ConnectionBroken | None = None
-            reply = HttpReply(0, b"")
             with self._limiter.slot(urgent=urgent):
                 deadline = deadline or time.monotonic() + self._timeout_s
                 try:
@@ -230,13 +229,13 @@ class Endpoint:
                 except _ConnectionBroken as error:
                     if self._once:
                         raise ModelFault(f"{self.host} broke off: {error}") from error
-                    broken = error
-            wait = pause if broken else reply.retry_delay(pause)
+                    broken, reply = error, HttpReply(0, b"")
+            wait = reply.retry_delay(pause)
             is_last = attempt == MAX_ATTEMPTS or time.monotonic() + wait >= deadline
-            if broken is not None and is_last:
-                raise ModelUnavailable(f"{self.host} keeps breaking off: {broken}") from broken
             is_lost = self._once and reply.status in GATEWAY_FAILURES
-            if broken is None and (is_last or is_lost or not reply.is_transient):
+            if is_last or is_lost or not (broken or reply.is_transient):
+                if broken:
+                    raise ModelUnavailable(f"{self.host} keeps breaking off: {broken}") from broken
                 if reply.status < 400:
                     self._limiter.recover()
                 return reply

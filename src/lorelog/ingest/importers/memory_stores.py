@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,8 +30,8 @@ from lorelog.ingest.importers.source import (
 from lorelog.ingest.transcripts import json_files
 
 _MEM0_ARRAYS = frozenset({"results", "memories", "data"})
-_PLUGIN_HEAD = r"^---\n(?=(?:id|created_at|type|confidence):)"
-_PLUGIN_BLOCK = re.compile(rf"{_PLUGIN_HEAD}(.*?)^---\n(.*?)(?={_PLUGIN_HEAD}|\Z)", re.DOTALL | re.MULTILINE)
+_PLUGIN_HEAD = ("id:", "created_at:", "type:", "confidence:")
+_RULE = "\n---\n"
 
 
 class Mem0Source(ImportSource):
@@ -125,10 +124,16 @@ def _read_plugin_export(path: Path) -> Iterator[ImportedItem]:
     """Yield the blocks of the plugin's export: front matter and text, one after the other."""
     with json_files.open_stream(str(path)) as stream:
         export = stream.read().decode("utf-8", "replace").replace("\r\n", "\n")
-    for number, (matter, body) in enumerate(_PLUGIN_BLOCK.findall(f"{export}\n"), 1):
+    blocks: list[list[str]] = []
+    for part in f"\n{export}\n".replace("\n---\n---\n", "\n---\n\n---\n").split(_RULE):
+        if part.startswith(_PLUGIN_HEAD) and not (blocks and len(blocks[-1]) == 1):
+            blocks.append([part])
+        elif blocks:
+            blocks[-1].append(part)
+    for number, (matter, *bodies) in enumerate(blocks, 1):
         values = parse_matter(matter.split("\n"))
         files = [f"`{name}`" for name in matter_list(values.get("files"))]
-        text = body.strip()
+        text = _RULE.join(bodies).strip()
         text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
         values["categories"] = matter_list(values.get("categories"))
         yield _make_entry(values, text, f"{path.name}, block {number}")

@@ -133,7 +133,8 @@ _PROJECT_FOLDERS = (
     *(".cursor/rules", ".windsurf/rules", ".clinerules", ".claude/rules", ".github/instructions", ".serena/memories"),
 )
 _HOME_FILES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md", ".qwen/QWEN.md")
-_HOME_FOLDERS = (".codex/memories",)
+_IN_PROJECT = tuple(dict.fromkeys((*_PROJECT_FILES, *_PROJECT_FOLDERS)))
+_IN_HOME = (*_HOME_FILES, ".codex/memories")
 _SUFFIXES = (".md", ".mdc", ".txt")
 _NAMES = frozenset(Path(name).name.lower() for name in (*_PROJECT_FILES, *_HOME_FILES))
 
@@ -150,17 +151,9 @@ class RulesSource(ImportSource):
 
     def find(self, places: MachinePlaces) -> Iterator[Path]:
         """Yield the files and folders of the project and of the home."""
-        folders = (
-            (places.project, (*_PROJECT_FILES, *_PROJECT_FOLDERS)),
-            (places.home, (*_HOME_FILES, *_HOME_FOLDERS)),
-        )
-        for base, names in folders:
-            for name in names:
-                path = base / name
-                is_file = name in (_PROJECT_FILES if base == places.project else _HOME_FILES) and path.is_file()
-                if is_file or (
-                    path.is_dir() and any(True for _ in note_files.walk_files(path, _SUFFIXES, hidden=True))
-                ):
+        for base, names in ((places.project, _IN_PROJECT), (places.home, _IN_HOME)):
+            for path in (base / name for name in names):
+                if any(True for _ in note_files.walk_files(path, _SUFFIXES, hidden=True)):
                     yield path
 
     def accepts(self, path: Path) -> bool:
@@ -173,14 +166,14 @@ class RulesSource(ImportSource):
         of_project = [] if path.is_file() else list(_files_of(path))
         files = of_project or note_files.walk_files(path, _SUFFIXES, hidden=True)
         # A path in an agent's folder of the home belongs to the user.
-        agents = {Path.home() / Path(name).parts[0] for name in (*_HOME_FILES, *_HOME_FOLDERS)}
+        agents = {Path.home() / Path(name).parts[0] for name in _IN_HOME}
         is_users = any(path.absolute().is_relative_to(folder) for folder in agents)
         notes = (file if isinstance(file, SkippedItem) else note_files.read_note(file, path) for file in files)
         yield from note_files.read_entries(notes, lambda note: _read_sections(note, is_users=is_users))
 
 
 def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
-    for name in dict.fromkeys((*_PROJECT_FILES, *_PROJECT_FOLDERS)):
+    for name in _IN_PROJECT:
         if (project / name).exists():
             yield from note_files.walk_files(project / name, _SUFFIXES, hidden=True, within=project)
 

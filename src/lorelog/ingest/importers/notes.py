@@ -34,7 +34,6 @@ _LONG_NOTE_CHARS = 6_000
 """A note up to this length is one entry; a longer one is an entry per section."""
 _HIDDEN_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _KEY = re.compile(r"""(["']?)([\w.@-]+)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)$""")
-_FLOW_ITEM = re.compile(r"""[ \t]*(?:"[^"]*"|'[^']*')?[^,]*""")
 _MAX_MATTER_LINES = 500
 
 
@@ -202,10 +201,21 @@ def parse_flow(text: str) -> Any:
         except (ValueError, RecursionError):
             pass
     if text.startswith("[") and text.endswith("]"):
-        return [parse_flow(part.strip()) for part in _FLOW_ITEM.findall(text[1:-1]) if part.strip()]
+        return [parse_flow(part) for part in _split_flow(text[1:-1]) if part]
     if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
         return text[1:-1]
     return text.split(" #", 1)[0].strip()
+
+
+def _split_flow(text: str) -> list[str]:
+    """Split at the commas that are not inside quotes."""
+    parts = [""]
+    for piece in text.split(","):
+        if parts[-1][:1] in {'"', "'"} and (len(parts[-1]) == 1 or parts[-1][-1] != parts[-1][0]):
+            parts[-1] += f",{piece.rstrip()}"
+        else:
+            parts.append(piece.strip())
+    return parts
 
 
 def matter_list(value: object) -> list[str]:

@@ -27,7 +27,7 @@ from lorelog.ingest.transcripts.user_replies import PendingCall
 _LINE_TYPES = frozenset(
     {"user", "assistant", "summary", "system", "progress", "file-history-snapshot", "queue-operation", "attachment"}
 )
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 _SHELL_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", re.DOTALL)
 _INTERRUPTION = re.compile(r"\s*\[Request interrupted by user[^\]\n]{0,60}\]\s*")
 _INJECTED_PREFIXES = (
@@ -226,7 +226,7 @@ def _tagged(text: str, tag: str) -> str:
 
 def _user_text(text: str) -> str:
     """Return the part of a user line that the user wrote; empty if the program inserted it."""
-    text = _REMINDER.sub("", text).strip()
+    text = REMINDER.sub("", text).strip()
     if text.startswith(("<command-name>", "<command-message>")) and (command := _tagged(text, "command-name")):
         return f"{command} {_tagged(text, 'command-args')}".strip()
     if text.startswith("<bash-input>") and (command := _tagged(text, "bash-input")):

@@ -9,10 +9,10 @@ results are blocks of a user's message, and what it tells the model itself is a 
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from lorelog.ingest.transcripts.claude import REMINDER
 from lorelog.ingest.transcripts.json_files import bounded_column, decompress_zstd, parse_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
@@ -31,7 +31,6 @@ from lorelog.ingest.transcripts.turns import (
 _CALL_TYPES = frozenset({"toolCall", "tool_use", "toolUse"})
 _HEADERS = frozenset({"session", "session_start"})
 _RESULT_ROLES = frozenset({"toolResult", "tool_result", "tool"})
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 COMPRESSED_NOTE = "a compressed message could not be read: install the package zstandard"
 _MAX_ROW_BYTES = 4 * 1024 * 1024
 """Maximum size of a compressed row in OpenClaw."""
@@ -61,7 +60,7 @@ class OpenClawReader(OneTurnReader):
             content_blocks(message.get("content")),
         )
         if role == "user":
-            text = _REMINDER.sub("", text)
+            text = REMINDER.sub("", text).strip()
             if not text.strip() and not any(object_type(block) == "image" for block in blocks):
                 self._take_results([block for block in blocks if object_type(block) == "tool_result"])
                 return

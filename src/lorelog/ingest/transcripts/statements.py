@@ -34,9 +34,8 @@ _FORM = re.compile(
     r"记住[，：:]?|从现在(?:开始|起)[，：:]?)(?P<rule>[^\n]*)",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r"\bin this (?:repo|repository|project|codebase)\b", re.IGNORECASE)
 _POINTING = re.compile(
-    r"\b(?:th(?:is|at|ese|ose|em|ey|ere)|it|its|here|he|she|above|below|yet|again|same|other|another|previous|last|next|earlier|"
+    r"\b(?!(?<=\bin )this (?:repo|repository|project|codebase)\b)(?:th(?:is|at|ese|ose|em|ey|ere)|it|its|here|he|she|above|below|yet|again|same|other|another|previous|last|next|earlier|"
     r"diese[rsmn]?|das|hier|oben|cela|ceci|cette?|ces|ça|ici|esto|eso|est[ae]s?|es[ae]s?|aquí)\b|这|那|上面|它",
     re.IGNORECASE,
 )
@@ -62,7 +61,7 @@ def _is_rule(sentence: str) -> bool:
         or len(form["rule"].strip(" .!。！")) < _MIN_RULE_CHARS
     ):
         return False
-    return not _POINTING.search(_PLACE.sub("", form["rule"]))
+    return not _POINTING.search(form["rule"])
 
 
 MAX_STATEMENT_CHARS = 2000

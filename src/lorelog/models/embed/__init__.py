@@ -194,8 +194,7 @@ class SharedEmbedder:
             return self._inner.embed_documents(texts)
 
     def embed_query(self, text: str) -> Vector:
-        with self._in_use():
-            return self._inner.embed_query(text)
+        return self.embed_query_with_usage(text).vectors[0]
 
     def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
         """Embed a query; include its token count if the model reports one."""
