@@ -45,7 +45,7 @@ from lorelog.models.embed import (
     open_embedder,
     resolve_embed_options,
 )
-from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, OpenRecords, SideDatabases
 from lorelog.services.places.workspace import (
     Project,
     ScopeFile,
@@ -274,8 +274,7 @@ def settings_at(location: Location, flags: Mapping[str, object] | None = None) -
 
 def open_engine(location: Location, flags: Mapping[str, object] | None = None) -> Engine:
     """Return an engine with resources of its own, which it closes. The store and models open on first use."""
-    resources = ResourcePool()
-    return resources.engine(location, flags, close=resources.close)
+    return ResourcePool().engine(location, flags, owned=True)
 
 
 class _EnginePlan(NamedTuple):
@@ -292,12 +291,15 @@ class _EnginePlan(NamedTuple):
 def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
     settings = settings_at(location, flags)
     options = _embed_options(settings, location)
+    claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
+    claude_folder = Path(claude) if settings.value("index.auto_memory") else None
+    roots, remote = settings.roots(), settings.remote_folders()
     return _EnginePlan(
         settings,
         options,
-        _make_workspace(location, settings),
+        Workspace(location.project, location.home, settings.tenant(), roots, claude_folder, remote),
         _make_defaults(location, settings, options),
-        _store_options(settings, location),
+        settings.store_options(location.environment, str(location.home)),
         settings.options(TraceOptions),
     )
 
@@ -352,17 +354,11 @@ class ResourcePool:
         self._side_databases: _LastUsed[tuple[Path, TraceOptions], SideDatabases] = _LastUsed(_MAX_STORES, close)
         self._plans: _LastUsed[tuple[object, ...], _EnginePlan] = _LastUsed(_MAX_STORES)
 
-    def engine(
-        self,
-        location: Location,
-        flags: Mapping[str, object] | None = None,
-        *,
-        close: Callable[[], object] = lambda: None,
-    ) -> Engine:
-        """Return an engine over the shared resources; closing it closes none of them, unless `close` does."""
+    def engine(self, location: Location, flags: Mapping[str, object] | None = None, *, owned: bool = False) -> Engine:
+        """Return an engine over the shared resources. Closing it closes none of them, unless the pool is its own."""
         from lorelog.retrieval.cache import AnswerCache
 
-        plan = self._plan(location, flags or {})
+        plan = (_make_plan if owned else self._plan)(location, flags or {})  # an own one is asked for once
         options, workspace, defaults = plan.embedding, plan.workspace, plan.defaults
         caller = (plan.settings, location.home, location.environment, workspace)
         embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
@@ -387,12 +383,12 @@ class ResourcePool:
             embedder=meter_embedder(embedder, options, workspace),
             reranker=reranker,
             answers=self._answers.use(answers_key, lambda: AnswerCache(defaults.caching)),
-            records=LazyRecords(open_records),
+            records=cache(open_records),
             side_databases=self._side_databases.use(side_key, lambda: SideDatabases(*side_key)),
             summarizer=partial(make_summarizer, *caller),
             count_tokens=_count_tokens,
             language=partial(open_language_model, *caller),
-            close=close,
+            close=self.close if owned else lambda: None,
         )
         store = self._stores.use(store_key, lambda: _open_store(workspace, self._analyser, embedder, plan.store))
         return Engine(store=store, deps=deps, workspace=workspace, defaults=defaults)
@@ -446,13 +442,6 @@ def _secret_digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _make_workspace(location: Location, settings: Settings) -> Workspace:
-    claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
-    claude_folder = Path(claude) if settings.value("index.auto_memory") else None
-    roots, remote = settings.roots(), settings.remote_folders()
-    return Workspace(location.project, location.home, settings.tenant(), roots, claude_folder, remote)
-
-
 def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:
     batch_size = 0
     if embedding.provider != "none":
@@ -471,10 +460,6 @@ def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptio
         review_judge=settings.text("review.judge"),
         compact_prompt=prompt_path(location.home, settings.text("prompts.compact")),
     )
-
-
-def _store_options(settings: Settings, location: Location) -> StoreOptions:
-    return settings.store_options(location.environment, str(location.home))
 
 
 def _open_store(
@@ -498,7 +483,7 @@ def delete_remote_index(location: Location, flags: Mapping[str, object], uri: st
     """Delete the index's rows from a Milvus that is no longer in use; return its address. The catalog is not changed."""
     from lorelog.stores.milvus import MilvusStore
 
-    used = _store_options(settings_at(location, flags), location).uri
+    used = settings_at(location, flags).store_options(location.environment, str(location.home)).uri
     at = coerce_value(find_setting("store.uri"), uri, "--at")
     with open_engine(location, {**flags, "store.uri": at}) as engine:
         store = engine.store
