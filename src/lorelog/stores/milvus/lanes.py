@@ -28,7 +28,7 @@ from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, MilvusConnection
+from lorelog.stores.milvus.client import CollectionMissing, Collections, MilvusConnection
 from lorelog.stores.milvus.peers import PeerIndex, PeerRegistry, SharedProject
 from lorelog.stores.milvus.schema import (
     COLLECTION_FORMAT,
@@ -60,7 +60,7 @@ class IndexOwner(Struct, frozen=True, kw_only=True):
 
     tenant: str
     space: str
-    analyser: str
+    analyser: Analyser
     per_project: bool
     prefix: str = DEFAULT_COLLECTION
     """What the names of collections begin with."""
@@ -200,11 +200,10 @@ def compare_rows(
 class MilvusLanes:
     """The rows of one index for one model at one address."""
 
-    def __init__(self, files: StateFiles, remote: MilvusConnection, analyser: Analyser, owner: IndexOwner) -> None:
+    def __init__(self, files: StateFiles, remote: MilvusConnection, owner: IndexOwner) -> None:
         self._files = files
         self._collections = Collections(remote)
         self._registry = PeerRegistry(self._collections, owner.prefix, owner.tenant, owner.space)
-        self._analyser = analyser
         self._owner = owner
         self._state_path = files.file(owner.space)
         self._checked_at = self._named_at = float("-inf")
@@ -283,10 +282,8 @@ class MilvusLanes:
         projects = state.collections if filters.projects is None else filters.projects
         names = list(dict.fromkeys(state.collections[name] for name in projects if name in state.collections))
         admitted = filter_expression(filters, owned_by(home.id, filters.projects), embedded=field == "dense_vector")
-        fresh = time.time() - state.written_at < _STRONG_READ_S
-        hits = self._collections.search(
-            names, CollectionQuery(field=field, query=query, expression=admitted, limit=limit, strong=fresh)
-        )
+        level = "Strong" if time.time() - state.written_at < _STRONG_READ_S else "Bounded"
+        hits = self._collections.search(names, field, query, limit, filter=admitted, consistency_level=level)
         return sorted(hits, key=lambda hit: (-hit["distance"], hit["row"]))[:limit]
 
     # -- following ---------------------------------------------------------------------------------------------------
@@ -341,7 +338,7 @@ class MilvusLanes:
             format=COLLECTION_FORMAT,
             place=self._files.address_hash(),
             space=self._owner.space,
-            analyser=self._owner.analyser,
+            analyser=self._owner.analyser.version,
             dimension=dimension,
             mark=os.urandom(8).hex(),
             applied=change_log.last_sequence(database),
@@ -378,9 +375,8 @@ class MilvusLanes:
                 names[project] = self._owner.shared_name_of(project)
             return "" if is_below(source, str(self._owner.folder)) else names[project]
 
-        row_owner = RowOwner(
-            home, self._owner.space, state.dimension or UNKNOWN_WIDTH, self._analyser.words, shared_name
-        )
+        width = state.dimension or UNKNOWN_WIDTH
+        row_owner = RowOwner(home, self._owner.space, width, self._owner.analyser.words, shared_name)
         for batch in rows_to_send(database, rows, row_owner):
             project = batch[0]["project"]
             if project not in state.collections:
@@ -483,7 +479,7 @@ class MilvusLanes:
                 projects[name] = SharedProject(state.collections[project], other.chunks + chunks, vectors)
         return PeerIndex(
             machine=self._owner.machine,
-            analyser=self._owner.analyser,
+            analyser=self._owner.analyser.version,
             width=state.dimension or UNKNOWN_WIDTH,
             projects=projects,
             supersedes=tuple(
@@ -563,8 +559,8 @@ class MilvusLanes:
         return state if is_known else None
 
     def _is_ours(self, state: MilvusState) -> bool:
-        owner = self._owner
-        return (state.analyser, state.per_project, state.prefix) == (owner.analyser, owner.per_project, owner.prefix)
+        own = (self._owner.analyser.version, self._owner.per_project, self._owner.prefix)
+        return (state.analyser, state.per_project, state.prefix) == own
 
     def _save(self, state: MilvusState) -> None:
         path = self._state_path if state.through < 0 else self._files.push_file(self._owner.space)
