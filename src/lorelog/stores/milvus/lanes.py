@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -168,33 +168,6 @@ class RowDifferences(Struct, frozen=True, kw_only=True):
     """Rows in Milvus that are not in the catalog, by collection."""
     waiting: int = 0
     """Rows with changes in the log that the next write applies."""
-
-
-def compare_rows(
-    database: sqlite3.Connection, state: MilvusState, applied: int, rows_in: Callable[[str], Iterable[tuple[int, bool]]]
-) -> RowDifferences:
-    """Return how the rows of the collections differ, apart from changes that the log has not applied yet."""
-    chunks = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()
-    here = {row: bool(has_vector) for row, has_vector, _ in chunks}
-    collection_of = {row: state.collections.get(project) for row, _, project in chunks}
-    there: dict[int, bool] = {}
-    surplus: dict[str, list[int]] = {}
-    for name in dict.fromkeys(state.collections.values()):
-        for row, has_vector in rows_in(name):
-            if collection_of.get(row) == name:
-                there[row] = has_vector
-            else:
-                surplus.setdefault(name, []).append(row)
-    changes = change_log.changes_after(database, applied)
-    pending = {*changes.added, *changes.embedded, *changes.moved, *changes.removed}
-    return RowDifferences(
-        here=len(here),
-        there=len(there),
-        missing=tuple(row for row in here if row not in there and row not in pending),
-        mismatched=tuple(row for row, has_vector in there.items() if has_vector != here[row] and row not in pending),
-        surplus={name: left for name, rows in surplus.items() if (left := [row for row in rows if row not in pending])},
-        waiting=len(pending),
-    )
 
 
 class MilvusLanes:
@@ -508,10 +481,33 @@ class MilvusLanes:
             rows = [row for (row,) in database.execute("SELECT row FROM chunks WHERE live")]
             return RowDifferences(here=len(rows), there=0, missing=tuple(rows))
         self._collections.check_marks(tuple(dict.fromkeys(state.collections.values())), home.id, state.mark)
-        differences = compare_rows(database, state, applied, lambda name: self._collections.rows(name, home.id))
+        chunks = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()
+        here = {row: bool(has_vector) for row, has_vector, _ in chunks}
+        collection_of = {row: state.collections.get(project) for row, _, project in chunks}
+        there: dict[int, bool] = {}
+        surplus: dict[str, list[int]] = {}
+        for name in dict.fromkeys(state.collections.values()):
+            for row, has_vector in self._collections.rows(name, home.id):
+                if collection_of.get(row) == name:
+                    there[row] = has_vector
+                else:
+                    surplus.setdefault(name, []).append(row)
+        changes = change_log.changes_after(database, applied)
+        pending = {*changes.added, *changes.embedded, *changes.moved, *changes.removed}
         # If the registry has lost our entry, the next write publishes it again.
         is_unpublished = bool(state.registry) and not self._registry.is_published(home.id)
-        return replace(differences, waiting=differences.waiting + is_unpublished)
+        return RowDifferences(
+            here=len(here),
+            there=len(there),
+            missing=tuple(row for row in here if row not in there and row not in pending),
+            mismatched=tuple(
+                row for row, has_vector in there.items() if has_vector != here[row] and row not in pending
+            ),
+            surplus={
+                name: left for name, rows in surplus.items() if (left := [row for row in rows if row not in pending])
+            },
+            waiting=len(pending) + is_unpublished,
+        )
 
     def repair(self, database: sqlite3.Connection, differences: RowDifferences) -> None:
         """Send missing rows and delete surplus ones."""
