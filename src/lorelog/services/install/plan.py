@@ -197,6 +197,22 @@ class InstallChange(Struct, frozen=True):
     restore_content: bytes | None = None
     """Content that uninstalling restores, if known."""
 
+    @property
+    def kind(self) -> str:
+        """One of `unchanged`, `create`, `update` or `delete`."""
+        if self.before == self.after:
+            return "unchanged"
+        return "create" if self.before is None else "delete" if self.after is None else "update"
+
+    def apply(self) -> None:
+        """Write the change, unless the file was changed meanwhile."""
+        if self.before == self.after:
+            return
+        if self.after is None:
+            remove_file(self.target, self.before)
+        else:
+            replace_unchanged(self.target, self.before, self.after)
+
 
 class InstallReceipt(Struct, frozen=True):
     """What was installed: each file's digest as written, and the copy of its original."""
@@ -287,7 +303,7 @@ def apply_install(host: str, changes: Sequence[InstallChange], context: InstallC
     applied: list[InstallChange] = []
     try:
         for change in changes:
-            _apply_change(change)
+            change.apply()
             applied.append(change)
     except ConfigError:
         _revert(host, applied, old, context, [folder for folder in folders if folder not in old.folders])
@@ -301,7 +317,7 @@ def _revert(
     """Undo the changes of an installation that failed, as far as possible."""
     for change in reversed(applied):
         with suppress(ConfigError):
-            _apply_change(replace(change, before=change.after, after=change.before))
+            replace(change, before=change.after, after=change.before).apply()
     for folder in sorted(created, key=len, reverse=True):
         with suppress(OSError):
             Path(folder).rmdir()  # only if it is empty
@@ -318,7 +334,7 @@ def apply_uninstall(host: str, changes: Sequence[InstallChange], context: Instal
     copies = backup_folder(context.home, host)
     for change in changes:
         _backup_changed(change, receipt, copies)
-        _apply_change(change)
+        change.apply()
     emptied = {str(change.target.parent) for change in changes if change.after is None}
     for folder in sorted({*receipt.folders, *emptied}, key=len, reverse=True):
         with suppress(OSError):
@@ -428,15 +444,6 @@ def _backup_changed(change: InstallChange, receipt: InstallReceipt, copies: Path
 def _is_unmodified(change: InstallChange, receipt: InstallReceipt) -> bool:
     """Return whether a file is exactly as we wrote it, without changes of the user."""
     return change.before is not None and receipt.files.get(str(change.path), ("", ""))[0] == _digest(change.before)
-
-
-def _apply_change(change: InstallChange) -> None:
-    if change.before == change.after:
-        return
-    if change.after is None:
-        remove_file(change.target, change.before)
-    else:
-        replace_unchanged(change.target, change.before, change.after)
 
 
 def _receipt_path(home: Path, host: str) -> Path:
