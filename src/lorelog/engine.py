@@ -124,9 +124,7 @@ class Engine(ProjectScope):
             store=self.store,
             workspace=self.place,
             lifecycle_index=self.lifecycle_index(),
-            tombstones=self.tombstones(),
             add=self.memories().add,
-            scope_filters=self.scoped,
             refresh=self.refresh_delivery,
         )
 

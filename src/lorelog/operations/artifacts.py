@@ -463,8 +463,8 @@ def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContex
     One hit per task, with the matching records. Filters are exact. Filters on the writer, datasets, entities and status
     apply to the whole task, all others to its records.
     """
-    result = find_tasks(engine.records(), _record_filter(engine, request))
-    return TaskSearchReply(query=request.query, hits=tuple(map(task_hit_info, result.tasks)), notes=tuple(result.notes))
+    tasks, notes = find_tasks(engine.records(), _record_filter(engine, request))
+    return TaskSearchReply(query=request.query, hits=tuple(map(task_hit_info, tasks)), notes=notes)
 
 
 @OPERATIONS.declare("artifact.get")
@@ -513,14 +513,13 @@ def search_artifacts(engine: Engine, request: ArtifactSearchRequest, call: Reque
 
     One hit per record, with its trust. Filters are exact and apply to the record itself.
     """
-    result = find_records(engine.records(), _record_filter(engine, request))
-    notes = list(result.notes)
+    records, notes = find_records(engine.records(), _record_filter(engine, request))
     if request.token_budget:
-        hits, note = _fit_artifact_hits(result.records, request)
-        notes += [note] if note else []
+        hits, note = _fit_artifact_hits(records, request)
+        notes += (note,) if note else ()
     else:
-        hits = [artifact_hit_info(hit, in_full=request.include_artifact) for hit in result.records]
-    return ArtifactSearchReply(query=request.query, hits=tuple(hits), notes=tuple(notes))
+        hits = [artifact_hit_info(hit, in_full=request.include_artifact) for hit in records]
+    return ArtifactSearchReply(query=request.query, hits=tuple(hits), notes=notes)
 
 
 def _fit_artifact_hits(

@@ -52,6 +52,7 @@ from lorelog.operations.requests import (
 )
 from lorelog.services.memories.edit import EditReply
 from lorelog.services.memories.lifecycle import NearDuplicateOptions
+from lorelog.services.memories.lifecycle import find_near_duplicates as find_near_duplicates_among
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import FILED, REFUSED, UNDECIDED, WAITING, ReviewLog
 
@@ -205,8 +206,9 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
 @OPERATIONS.declare("memory.find_near_duplicates", ShellCommand("duplicates"))
 def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: RequestContext) -> DuplicatesReply:
     """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
-    options = NearDuplicateOptions(Filters(types=tuple(request.types)), request.threshold, request.limit)
-    return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)
+    filters = engine.scoped(Filters(types=tuple(request.types)), all_projects=request.all_projects)
+    options = NearDuplicateOptions(filters, request.threshold, request.limit)
+    return find_near_duplicates_among(engine.store, engine.lifecycle_index(), options)
 
 
 @OPERATIONS.declare(

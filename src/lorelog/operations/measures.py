@@ -43,6 +43,7 @@ from lorelog.services.evaluation.search_quality import EvaluateReply
 from lorelog.services.llm import receipts
 from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
 from lorelog.services.memories.listing import GrowthDay, measure_growth
+from lorelog.services.memory_state.lifecycle_index import tenant_state
 
 OPERATIONS = OperationFamily()
 
@@ -187,7 +188,7 @@ def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> 
             "feedback cannot be combined with files of judgements", hint="use either files or feedback, not both"
         )
     if request.feedback:
-        judged = engine.lifecycle().judged_questions()
+        judged = search_quality.questions_from_feedback(tenant_state(engine.place.tenant_folder).feedback)
     elif request.queries and request.qrels:
         judged = search_quality.read_judged_questions(
             Path(resolve_path(request.queries, call.directory)), Path(resolve_path(request.qrels, call.directory))

@@ -59,7 +59,7 @@ def test_what_was_signed_is_proven_after_it_was_written(folder: Path, tmp_path: 
     mara, otto = written(tmp_path, signed_by(folder, "mara"), signed_by(folder, "otto"))
     known = Keyring(folder)
 
-    assert known.signature_status(mara).state is SignatureState.VALID
+    assert known.signature_status(mara)[0] is SignatureState.VALID
     assert known.signing_key(mara)
     assert known.signing_key(mara) != known.signing_key(otto)
     assert known.signing_key(mara) == Keyring(folder).get("mara").keys[0].fingerprint
@@ -130,7 +130,7 @@ def test_a_changed_field_breaks_a_signature(folder: Path, field: str) -> None:
     changed = replace(one, **{field: CHANGED[field]})
 
     assert getattr(one, field) != CHANGED[field]
-    assert Keyring(folder).signature_status(changed).state is SignatureState.BROKEN
+    assert Keyring(folder).signature_status(changed)[0] is SignatureState.BROKEN
     assert Keyring(folder).signing_key(changed) == ""
 
 
@@ -138,7 +138,7 @@ def test_a_key_counts_under_its_own_name_only(folder: Path, tmp_path: Path) -> N
     """An unknown key under a known name proves nothing, nor does a known key under another name."""
     Keyring(tmp_path / "eve").create("mara")
     forged = signed_by(tmp_path / "eve", "mara")
-    assert Keyring(folder).signature_status(forged).state is SignatureState.UNKNOWN_KEY
+    assert Keyring(folder).signature_status(forged)[0] is SignatureState.UNKNOWN_KEY
     assert Keyring(folder).signing_key(forged) == ""
 
     stolen = tmp_path / "stolen"
@@ -148,7 +148,7 @@ def test_a_key_counts_under_its_own_name_only(folder: Path, tmp_path: Path) -> N
     Keyring(stolen).forget("otto")
     Keyring(stolen).trust("otto", (stolen / "otto.pub").read_text())
     as_otto = signed_by(stolen, "otto")
-    assert Keyring(folder).signature_status(as_otto).state is SignatureState.WRONG_NAME
+    assert Keyring(folder).signature_status(as_otto)[0] is SignatureState.WRONG_NAME
     assert Keyring(folder).signing_key(as_otto) == ""
 
 
@@ -229,8 +229,7 @@ def test_a_forgotten_name_proves_nothing_any_more(folder: Path, tmp_path: Path) 
 
     (gone,) = Keyring(folder).forget("mara")
     assert keyring.signing_key(record) == ""
-    assert keyring.signature_status(record).state is SignatureState.UNKNOWN_KEY
-    assert keyring.signature_status(record).key == gone.fingerprint
+    assert keyring.signature_status(record) == (SignatureState.UNKNOWN_KEY, gone.fingerprint)
     with pytest.raises(ConfigError, match="not trusted"):
         signed_by(folder, "mara")
 

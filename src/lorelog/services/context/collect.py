@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, force_setattr, replace
 
 from lorelog.core.document import short_hash
 from lorelog.core.errors import ModelUnavailable, UsageError, plural
@@ -69,27 +69,32 @@ _NAMES = {
 CountTokens = Callable[[str], int]
 
 
-class ContextItem(Struct, frozen=True, kw_only=True):
-    """An item of the context file, on one line."""
+class ContextItemInfo(Serializable, Struct, frozen=True, kw_only=True):
+    """An item of the context file, as a reply lists it."""
 
     section: str
     id: str
-    hash: str
-    """Hash of the text: a changed text has another citation."""
+    citation_id: str = ""
+    """Id and short hash."""
     kind: str
     trust_tier: str
     date: str
-    text: str
     origin: str = ""
     tainted: bool = False
     """Whether it comes from a tool, an import or a repository; it is then shown as a quotation."""
     stale: str = ""
     """Label if the code that it names has changed."""
 
-    @property
-    def citation_id(self) -> str:
-        """Id and short hash."""
-        return f"{self.id}:{self.hash[:12]}"
+
+class ContextItem(ContextItemInfo, frozen=True, kw_only=True):
+    """An item of the context file, on one line."""
+
+    hash: str
+    """Hash of the text: a changed text has another citation."""
+    text: str
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "citation_id", f"{self.id}:{self.hash[:12]}")
 
     @property
     def known_tier(self) -> str:
@@ -140,20 +145,6 @@ class QueryCount(Serializable, Struct, frozen=True):
 
     query: str
     result_count: int
-
-
-class ContextItemInfo(Serializable, Struct, frozen=True):
-    """An item of the text."""
-
-    section: str
-    id: str
-    citation_id: str
-    kind: str
-    trust_tier: str
-    date: str
-    origin: str
-    tainted: bool
-    stale: str
 
 
 class AgentContextReply(Serializable, Struct, frozen=True, kw_only=True):
@@ -220,7 +211,7 @@ def build_agent_context(
         tokens_estimated=is_estimated,
         format=format_,
         result_count=len(file.items),
-        items=tuple(ContextItemInfo(*(getattr(item, name) for name in fields)) for item in file.items),
+        items=tuple(ContextItemInfo(**{name: getattr(item, name) for name in fields}) for item in file.items),
         left_out=file.left_out,
         text=file.text,
         notes=tuple(notes),

@@ -23,13 +23,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from lorelog.core.atomic_file import OpenDescriptor, append_lines, open_to_append, write_atomic
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import leads_out
 from lorelog.core.processes import acquire_file_lock
-from lorelog.services.install.plan import read_file, remove_file, replace_unchanged
+from lorelog.services.install.plan import InstallChange, read_file
 from lorelog.services.places.workspace import SCOPE_FILE, create_project_folder, find_project, find_scope_file
 
 LOG_NAME = "lorelog_context_log.jsonl"
@@ -135,54 +133,30 @@ AGENT_FILES = ("AGENTS.md", "CLAUDE.md")
 """The existing ones get the block; if there is none, the first is created."""
 
 
-class InitChange(Struct, frozen=True):
-    """A file before and after; None if it does not exist."""
-
-    path: Path
-    before: bytes | None
-    after: bytes | None
-
-    @property
-    def kind(self) -> str:
-        """One of `unchanged`, `create`, `update` or `delete`."""
-        if self.before == self.after:
-            return "unchanged"
-        return "create" if self.before is None else "delete" if self.after is None else "update"
-
-    def apply(self) -> None:
-        """Write the change, unless the file was changed meanwhile."""
-        if self.before == self.after:
-            return
-        if self.after is None:
-            remove_file(self.path, self.before)
-        else:
-            replace_unchanged(self.path, self.before, self.after)
-
-
-def plan_init(directory: str, *, tenant: str = "", agent_files: bool = True) -> list[InitChange]:
+def plan_init(directory: str, *, tenant: str = "", agent_files: bool = True) -> list[InstallChange]:
     """Return the files to write in a project. Raise ConfigError if a file cannot be changed."""
     changes = [_plan_scope_file(directory, tenant)]
     names = [name for name in AGENT_FILES if os.path.lexists(Path(directory, name))] or [AGENT_FILES[0]]
     for path in _resolve_agent_files(directory, names if agent_files else []):
         before = read_file(path)
-        changes.append(InitChange(path, before, insert_block(before, path.name)))
+        changes.append(InstallChange(path, path, before, insert_block(before, path.name)))
     return [change for change in changes if change.before is not None or change.after is not None]
 
 
-def plan_removal(directory: str) -> list[InitChange]:
+def plan_removal(directory: str) -> list[InstallChange]:
     """Return the changes that remove the block from a project's files."""
     files = ((path, read_file(path)) for path in _resolve_agent_files(directory, AGENT_FILES))
-    return [InitChange(path, text, remove_block(text, path.name)) for path, text in files if text is not None]
+    return [InstallChange(path, path, text, remove_block(text, path.name)) for path, text in files if text is not None]
 
 
-def apply_changes(directory: str, changes: list[InitChange]) -> None:
+def apply_changes(directory: str, changes: list[InstallChange]) -> None:
     for change in changes:
         if change.path.name == Path(SCOPE_FILE).name and change.kind != "unchanged":
             create_project_folder(directory)
         change.apply()
 
 
-def _plan_scope_file(directory: str, tenant: str) -> InitChange:
+def _plan_scope_file(directory: str, tenant: str) -> InstallChange:
     file = Path(directory, SCOPE_FILE)
     if str(Path.home().resolve()) == directory:
         raise UsageError("the home directory is not a project", hint="change to the project, or use --project")
@@ -194,12 +168,12 @@ def _plan_scope_file(directory: str, tenant: str) -> InitChange:
         if tenant and scope is not None and scope.tenant != tenant:
             named = f"names the tenant {scope.tenant!r}" if scope.tenant else "names no tenant"
             raise ConfigError(f"{file} {named}", hint="edit it by hand; memories stay with their tenant")
-        return InitChange(file, before, before)
+        return InstallChange(file, file, before, before)
     project = find_project(directory)
     entry = {"tenant": tenant} if tenant else {}
     if directory == project.id or directory != project.root:
         entry["project"] = "."
-    return InitChange(file, None, (json.dumps(entry) + "\n").encode() if entry else None)
+    return InstallChange(file, file, None, (json.dumps(entry) + "\n").encode() if entry else None)
 
 
 def _resolve_agent_files(directory: str, names: tuple[str, ...] | list[str]) -> list[Path]:

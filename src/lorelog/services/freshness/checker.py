@@ -150,8 +150,8 @@ class FreshnessChecker:
         is_complete = True
         if targets:  # the judge is not even loaded for a memory that mentions nothing
             with suppress(StoreError):
-                judgement = self._judge.judge(targets, made_here=claim.branch in {"", self._git.state.branch})
-                findings, is_complete = judgement.findings, judgement.is_complete
+                is_here = claim.branch in {"", self._git.state.branch}
+                findings, is_complete = self._judge.judge(targets, made_here=is_here)
         try:
             unmerged = self._unmerged(claim)
         except GitUnavailable:

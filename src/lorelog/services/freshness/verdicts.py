@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from msgspec import Struct
-
 from lorelog.core.code import Symbol
 from lorelog.core.query import Freshness, FreshnessFinding
 from lorelog.services.freshness.mention_targets import (
@@ -43,13 +41,6 @@ _MAX_LINES = 400
 """Longer ranges of lines are not searched for at another position."""
 
 
-class ClaimJudgement(Struct, frozen=True):
-    """The findings on a memory, and whether they are all: False if something could not be judged."""
-
-    findings: tuple[FreshnessFinding, ...] = ()
-    is_complete: bool = True
-
-
 class FreshnessJudge:
     """Judges mentions against a working tree."""
 
@@ -57,9 +48,10 @@ class FreshnessJudge:
         self._tree = tree
         self._git = git
 
-    def judge(self, targets: Sequence[MentionTarget], *, made_here: bool = True) -> ClaimJudgement:
-        """Return a finding for each name. Of several targets of a name, the one that changed least counts.
+    def judge(self, targets: Sequence[MentionTarget], *, made_here: bool) -> tuple[tuple[FreshnessFinding, ...], bool]:
+        """Return a finding for each name, and whether these are all: False if something could not be judged.
 
+        Of several targets of a name, the one that changed least counts.
         `made_here` is False for a memory of another branch. What was not committed when it was made may be on that
         branch only: unless this branch ever had the file, nothing is said about it.
         """
@@ -79,7 +71,7 @@ class FreshnessJudge:
         for key in unknown & findings.keys():
             if findings[key].freshness is not Freshness.FRESH:
                 del findings[key]
-        return ClaimJudgement(tuple(findings.values()), unknown <= findings.keys())
+        return tuple(findings.values()), unknown <= findings.keys()
 
     def _outcome(
         self, target: MentionTarget, files_with_symbols: set[str], *, made_here: bool

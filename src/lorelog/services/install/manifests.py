@@ -20,7 +20,7 @@ from lorelog.core.errors import ConfigError
 from lorelog.hosts import host_data_folder
 from lorelog.hosts.bundles import COMMAND, HOOK_EVENTS, NAME, bundle_files, hook_groups, mcp_server
 from lorelog.services.install import config_edit
-from lorelog.services.install.plan import HostManifest, InstallContext, OwnFile, SharedFile, read_file, read_receipt
+from lorelog.services.install.plan import HostManifest, InstallContext, SharedFile, read_file, read_receipt
 
 
 def resolve_command(environment: Mapping[str, str]) -> str:
@@ -96,7 +96,7 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
         root, shared = config.parent, (_openclaw_shared(config, str(folder), context),)
     else:  # gemini and qwen
         folder = root / "extensions" / NAME
-    return HostManifest((root,), tuple(OwnFile(folder / path, content) for path, content in files.items()), shared)
+    return HostManifest((root,), {folder / path: content for path, content in files.items()}, shared)
 
 
 def find_our_groups(text: str) -> list[tuple[str, int]]:

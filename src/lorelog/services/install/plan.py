@@ -152,13 +152,6 @@ class InstallContext(Struct, frozen=True):
     """Whether Claude Code's status line shall be ours."""
 
 
-class OwnFile(Struct, frozen=True):
-    """A file that belongs to us."""
-
-    path: Path
-    content: bytes
-
-
 class SharedFile(Struct, frozen=True, kw_only=True):
     """A file of the user in which some entries are ours."""
 
@@ -178,13 +171,14 @@ class HostManifest(Struct, frozen=True):
 
     roots: tuple[Path, ...]
     """The host's own folders, which may be outside the home directory if the user chose so."""
-    own_files: tuple[OwnFile, ...] = ()
+    own_files: Mapping[Path, bytes] = field(default_factory=dict)
+    """Files that belong to us, with their contents."""
     shared_files: tuple[SharedFile, ...] = ()
 
     @property
     def paths(self) -> frozenset[Path]:
         """All paths that contain something of ours."""
-        return frozenset([*(own.path for own in self.own_files), *(shared.path for shared in self.shared_files)])
+        return frozenset([*self.own_files, *(shared.path for shared in self.shared_files)])
 
 
 class InstallChange(Struct, frozen=True):
@@ -196,6 +190,22 @@ class InstallChange(Struct, frozen=True):
     after: bytes | None
     restore_content: bytes | None = None
     """Content that uninstalling restores, if known."""
+
+    @property
+    def kind(self) -> str:
+        """One of `unchanged`, `create`, `update` or `delete`."""
+        if self.before == self.after:
+            return "unchanged"
+        return "create" if self.before is None else "delete" if self.after is None else "update"
+
+    def apply(self) -> None:
+        """Write the change, unless the file was changed meanwhile."""
+        if self.before == self.after:
+            return
+        if self.after is None:
+            remove_file(self.target, self.before)
+        else:
+            replace_unchanged(self.target, self.before, self.after)
 
 
 class InstallReceipt(Struct, frozen=True):
@@ -212,12 +222,12 @@ def plan_install(host: str, manifest: HostManifest, context: InstallContext) -> 
     receipt = read_receipt(context.home, host)
     allowed = _allowed_folders(manifest, context)
     changes = []
-    for own in manifest.own_files:
-        target = resolve_target(own.path, allowed)
+    for path, content in manifest.own_files.items():
+        target = resolve_target(path, allowed)
         before = read_file(target)
-        if before is not None and not _is_ours(own, before, receipt):
-            raise ConfigError(f"{own.path} exists already and is not ours", hint="move or rename it")
-        changes.append(InstallChange(own.path, target, before, own.content))
+        if before not in (None, content) and not _is_ours(path, before or b"", receipt):
+            raise ConfigError(f"{path} exists already and is not ours", hint="move or rename it")
+        changes.append(InstallChange(path, target, before, content))
     for shared in manifest.shared_files:
         target = resolve_target(shared.path, allowed)
         before = read_file(target)
@@ -242,11 +252,11 @@ def plan_uninstall(host: str, manifest: HostManifest, context: InstallContext) -
         if before is not None:
             clean, existed = _strip_our_entries(shared, before, receipt)
             changes.append(InstallChange(shared.path, target, before, clean if existed else None))
-    for own in manifest.own_files:
-        target = resolve_target(own.path, allowed)
+    for path, content in manifest.own_files.items():
+        target = resolve_target(path, allowed)
         before = read_file(target)
-        if before is not None and _is_ours(own, before, receipt):
-            changes.append(InstallChange(own.path, target, before, None))
+        if before is not None and (before == content or _is_ours(path, before, receipt)):
+            changes.append(InstallChange(path, target, before, None))
     return [*changes, *_plan_leftovers(manifest, receipt)]
 
 
@@ -287,7 +297,7 @@ def apply_install(host: str, changes: Sequence[InstallChange], context: InstallC
     applied: list[InstallChange] = []
     try:
         for change in changes:
-            _apply_change(change)
+            change.apply()
             applied.append(change)
     except ConfigError:
         _revert(host, applied, old, context, [folder for folder in folders if folder not in old.folders])
@@ -301,7 +311,7 @@ def _revert(
     """Undo the changes of an installation that failed, as far as possible."""
     for change in reversed(applied):
         with suppress(ConfigError):
-            _apply_change(replace(change, before=change.after, after=change.before))
+            replace(change, before=change.after, after=change.before).apply()
     for folder in sorted(created, key=len, reverse=True):
         with suppress(OSError):
             Path(folder).rmdir()  # only if it is empty
@@ -318,7 +328,7 @@ def apply_uninstall(host: str, changes: Sequence[InstallChange], context: Instal
     copies = backup_folder(context.home, host)
     for change in changes:
         _backup_changed(change, receipt, copies)
-        _apply_change(change)
+        change.apply()
     emptied = {str(change.target.parent) for change in changes if change.after is None}
     for folder in sorted({*receipt.folders, *emptied}, key=len, reverse=True):
         with suppress(OSError):
@@ -400,9 +410,9 @@ def _manual_hint(shared: SharedFile, edit: TextEdit) -> str:
     return f"nothing was changed; correct the file, or {what}: {shared.manual_text()}"
 
 
-def _is_ours(own: OwnFile, content: bytes, receipt: InstallReceipt) -> bool:
+def _is_ours(path: Path, content: bytes, receipt: InstallReceipt) -> bool:
     """Return whether a file is ours, perhaps of another version: each of them calls lorelog."""
-    return content == own.content or str(own.path) in receipt.files or _OUR_MARK.search(content) is not None
+    return str(path) in receipt.files or _OUR_MARK.search(content) is not None
 
 
 def _plan_leftovers(manifest: HostManifest, receipt: InstallReceipt) -> Iterator[InstallChange]:
@@ -428,15 +438,6 @@ def _backup_changed(change: InstallChange, receipt: InstallReceipt, copies: Path
 def _is_unmodified(change: InstallChange, receipt: InstallReceipt) -> bool:
     """Return whether a file is exactly as we wrote it, without changes of the user."""
     return change.before is not None and receipt.files.get(str(change.path), ("", ""))[0] == _digest(change.before)
-
-
-def _apply_change(change: InstallChange) -> None:
-    if change.before == change.after:
-        return
-    if change.after is None:
-        remove_file(change.target, change.before)
-    else:
-        replace_unchanged(change.target, change.before, change.after)
 
 
 def _receipt_path(home: Path, host: str) -> Path:

@@ -167,11 +167,11 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         notes = (*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note]))
         links = [
             FileProblem(
-                link.path,
-                f"{link.path} is a link to {link.target}, out of the project, and was not followed",
+                path,
+                f"{path} is a link to {target}, out of the project, and was not followed",
                 "replace it with a directory; to index the files behind it, name them: lorelog index PATH",
             )
-            for link in find_outside_links(self.workspace)
+            for path, target in find_outside_links(self.workspace).items()
         ]
         problems = (*report.problems, *links)
         return replace(report, notes=notes, problems=problems, failed=count_failed(problems))

@@ -32,10 +32,8 @@ from lorelog.core.ports import Store, Vector
 from lorelog.core.query import Filters
 from lorelog.core.record import ORIGINS
 from lorelog.retrieval.dedupe import normalized_text, split_words, word_shingles
-from lorelog.services.evaluation.search_quality import JudgedQuestions, questions_from_feedback
 from lorelog.services.memories.edit import find_memory
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, tenant_state
-from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.workspace import Workspace
 
 
@@ -61,10 +59,7 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
     store: Store
     workspace: Workspace
     lifecycle_index: LifecycleIndex
-    tombstones: Tombstones
     add: AddMemories
-    scope_filters: Callable[..., Filters]
-    """Restricts filters to the visible projects, or with `all_projects` to none."""
     refresh: Callable[[], None] = lambda: None
     """Called when dates of a memory have changed."""
 
@@ -127,15 +122,6 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
         stored = find_memory(identity, self.store)
         judgement, changed = tenant_state(self.workspace.tenant_folder).feedback.record(query, stored, relevance, by)
         return FeedbackReply(stored.id, judgement.memory, judgement.query, relevance, changed=changed)
-
-    def judged_questions(self) -> JudgedQuestions:
-        """Return the questions that users gave feedback on."""
-        return questions_from_feedback(tenant_state(self.workspace.tenant_folder).feedback)
-
-    def near_duplicates(self, options: NearDuplicateOptions, *, all_projects: bool = False) -> DuplicatesReply:
-        """Find memories with nearly the same content."""
-        filters = self.scope_filters(options.filters, all_projects=all_projects)
-        return find_near_duplicates(self.store, self.lifecycle_index, replace(options, filters=filters))
 
     def _own_id(self, stored: StoredChunk, what: str) -> str:
         anchor = stored.chunk.anchor

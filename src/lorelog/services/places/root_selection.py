@@ -135,13 +135,6 @@ class WatchScope(Struct, frozen=True):
     """Names of files whose rules change which other files are indexed."""
 
 
-class OutsideLink(Struct, frozen=True):
-    """A folder of journals that leads out of its project, and where it leads."""
-
-    path: str
-    target: str
-
-
 def find_journal_roots(workspace: Workspace) -> tuple[Root, ...]:
     """Return the folders of journals, as roots with real paths. One that leads out of its project is left out."""
     return tuple(
@@ -151,13 +144,10 @@ def find_journal_roots(workspace: Workspace) -> tuple[Root, ...]:
     )
 
 
-def find_outside_links(workspace: Workspace) -> tuple[OutsideLink, ...]:
-    """Return the folders of journals that lead out of their project: a repository must not choose what is read."""
-    return tuple(
-        OutsideLink(path, real)
-        for path, within, _ in _journal_folders(workspace)
-        if (real := leads_out(path, within)) and os.path.lexists(real)
-    )
+def find_outside_links(workspace: Workspace) -> dict[str, str]:
+    """Return the folders of journals that lead out of their project, and where: a repository must not choose what is read."""
+    found = {path: leads_out(path, within) for path, within, _ in _journal_folders(workspace)}
+    return {path: real for path, real in found.items() if real and os.path.lexists(real)}
 
 
 def _journal_folders(workspace: Workspace) -> Iterator[tuple[str, str, str]]:
@@ -172,9 +162,9 @@ def select_default_roots(
     """Return the roots of an index run without arguments. Raise UsageError if there are none and `required` is set."""
     roots = select_project_roots(workspace, registered)
     if not roots and required:
-        for link in find_outside_links(workspace):
+        for path in find_outside_links(workspace):
             raise UsageError(
-                f"nothing to index in {workspace.project.name}: {link.path} is a link that leads out of the project",
+                f"nothing to index in {workspace.project.name}: {path} is a link that leads out of the project",
                 hint="replace it with a directory, or name the files to index",
             )
         hint = 'name files or directories: lorelog index notes/ (or add a first memory: lorelog add "…")'

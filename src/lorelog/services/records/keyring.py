@@ -97,14 +97,6 @@ class SignatureState(StrEnum):
     BROKEN = "its signature does not match its content"
 
 
-class SignatureStatus(Struct, frozen=True):
-    """State of a record's signature, and its key."""
-
-    state: SignatureState
-    key: str = ""
-    """Fingerprint of the key in the signature; empty if there is none."""
-
-
 class _KnownKeys(Struct, frozen=True):
     """Content of `known.json`."""
 
@@ -326,20 +318,20 @@ class Keyring:
         if not record.signature:
             return ""
         try:
-            status = self.signature_status(record)
+            state, key = self.signature_status(record)
         except (ConfigError, MissingExtra):  # neither a damaged known.json nor a missing package must fail a search
             return ""
-        return status.key if status.state is SignatureState.VALID else ""
+        return key if state is SignatureState.VALID else ""
 
-    def signature_status(self, record: RecordDraft | Record) -> SignatureStatus:
-        """Return the state of a record's signature, and its key."""
+    def signature_status(self, record: RecordDraft | Record) -> tuple[SignatureState, str]:
+        """Return the state of a record's signature, and the fingerprint of its key; empty if there is none."""
         if not record.signature:
-            return SignatureStatus(SignatureState.NONE)
+            return SignatureState.NONE, ""
         scheme, _, rest = record.signature.partition(":")
         key, _, signature = rest.partition(":")
         raw, proof = decode_base64url(key), decode_base64url(signature)
         if scheme != SCHEME or not raw or not proof or (len(raw), len(proof)) != (_PUBLIC_KEY_BYTES, _SIGNATURE_BYTES):
-            return SignatureStatus(SignatureState.BROKEN)
+            return SignatureState.BROKEN, ""
         names = [trusted.name for trusted in self.trusted_keys() if trusted.key == key]
         if not self._signature_fits(record, raw, proof):
             state = SignatureState.BROKEN
@@ -349,7 +341,7 @@ class Keyring:
             state = SignatureState.WRONG_NAME
         else:
             state = SignatureState.VALID
-        return SignatureStatus(state, fingerprint(key))
+        return state, fingerprint(key)
 
     def _signature_fits(self, record: RecordDraft | Record, key: bytes, proof: bytes) -> bool:
         try:
@@ -442,11 +434,11 @@ def check_ledger(store: RecordStore, keyring: Keyring, limit: int) -> LedgerChec
     for record in store.ledger.read():
         if not record.signature:
             continue
-        status = keyring.signature_status(record)
-        states[status.state] += 1
-        if status.state is not SignatureState.VALID and len(unproven) < limit:
-            name = status.state.name.lower().replace("_", " ")
-            unproven.append(UnprovenSignature(record.id, record.agent, name, status.state, status.key))
+        state, key = keyring.signature_status(record)
+        states[state] += 1
+        if state is not SignatureState.VALID and len(unproven) < limit:
+            name = state.name.lower().replace("_", " ")
+            unproven.append(UnprovenSignature(record.id, record.agent, name, state, key))
     return LedgerCheck(chain, states, tuple(unproven))
 
 

@@ -254,7 +254,7 @@ class RecordImporter(Struct):
         return replace(prepared, origin="import", signature="")
 
     def _is_proven(self, record: RecordDraft | Record) -> bool:
-        return bool(record.signature) and self._keyring.signature_status(record).state is SignatureState.VALID
+        return bool(record.signature) and self._keyring.signature_status(record)[0] is SignatureState.VALID
 
     @contextmanager
     def _import_lock(self) -> Iterator[None]:

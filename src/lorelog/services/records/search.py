@@ -90,14 +90,6 @@ class TaskHit(Struct, frozen=True):
         return self.matches[0].rated.trust if self.matches else CANDIDATE_TRUST
 
 
-class RecordSearchResult(Struct, frozen=True):
-    """Matches, best first, and notes for the reader."""
-
-    tasks: tuple[TaskHit, ...] = ()
-    records: tuple[RecordHit, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 class TaskProfile(Struct, frozen=True):
     task: Task
     records: tuple[Record, ...]
@@ -154,8 +146,10 @@ def score_tasks(query: str, candidates: Sequence[TaskProfile]) -> TaskScores:
     return TaskScores(distinction, frozenset(named), chance)
 
 
-def find_tasks(scope: record_scope.RecordScope, filter_: record_scope.RecordFilter) -> RecordSearchResult:
-    """Return the best matching tasks; without a query, those that changed last."""
+def find_tasks(
+    scope: record_scope.RecordScope, filter_: record_scope.RecordFilter
+) -> tuple[list[TaskHit], tuple[str, ...]]:
+    """Return the best matching tasks and notes for the reader; without a query, those that changed last."""
     searcher = _RecordSearcher(scope, filter_)
     notes: tuple[str, ...] = ()
     if not filter_.query.strip() or not scope.records.exists():
@@ -167,19 +161,20 @@ def find_tasks(scope: record_scope.RecordScope, filter_: record_scope.RecordFilt
             tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_raw)
     tasks = tasks[: filter_.k]
     rated = iter(_rate_matches(scope, [match for hit in tasks for match in hit.matches]))
-    hits = [replace(hit, matches=tuple(islice(rated, len(hit.matches)))) for hit in tasks]
-    return RecordSearchResult(tasks=tuple(hits), notes=notes)
+    return [replace(hit, matches=tuple(islice(rated, len(hit.matches)))) for hit in tasks], notes
 
 
-def find_records(scope: record_scope.RecordScope, filter_: record_scope.RecordFilter) -> RecordSearchResult:
-    """Return the best matching records; without a query, the newest."""
+def find_records(
+    scope: record_scope.RecordScope, filter_: record_scope.RecordFilter
+) -> tuple[list[RecordHit], tuple[str, ...]]:
+    """Return the best matching records and notes for the reader; without a query, the newest."""
     searcher = _RecordSearcher(scope, filter_)
     notes: tuple[str, ...] = ()
     if not filter_.query.strip() or not scope.records.exists():
         matches = list(islice(searcher.newest_records(), filter_.k))
     else:
         matches, notes = searcher.search_until_enough(searcher.rank_records, scope.search_raw)
-    return RecordSearchResult(records=tuple(to_record_hits(scope, matches[: filter_.k])), notes=notes)
+    return to_record_hits(scope, matches[: filter_.k]), notes
 
 
 def to_record_hits(scope: record_scope.RecordScope, matches: Iterable[RecordHit]) -> list[RecordHit]:

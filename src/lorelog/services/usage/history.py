@@ -81,6 +81,10 @@ class DaySum(Struct):
     deliveries: int = 0
     tokens: int = 0
 
+    def add(self, deliveries: int, tokens: int) -> None:
+        self.deliveries += deliveries
+        self.tokens += tokens
+
 
 class MemoryUsage(Struct):
     """How often a memory was delivered and used."""
@@ -115,22 +119,11 @@ class MemoryUsage(Struct):
         self.kinds |= other.kinds
 
 
-class _Totals(Struct):
-    """Sums of one or more sessions."""
+class _SessionTotals(Struct):
+    """Sums of a session."""
 
     days: dict[str, DaySum] = field(default_factory=dict)
     memories: dict[str, MemoryUsage] = field(default_factory=dict)
-
-    def add_day(self, day: str, deliveries: int, tokens: int) -> None:
-        total = self.days.setdefault(day, DaySum())
-        total.deliveries += deliveries
-        total.tokens += tokens
-
-    def add(self, other: _Totals) -> None:
-        for day, total in other.days.items():
-            self.add_day(day, total.deliveries, total.tokens)
-        for memory, usage in other.memories.items():
-            self.memories.setdefault(memory, MemoryUsage()).add(usage)
 
 
 def list_deliveries(folder: Path, filters: DeliveryFilter) -> list[Delivery]:
@@ -172,12 +165,18 @@ def used_file(log: Path) -> Path:
 
 def sum_days(folder: Path, since: str = "") -> dict[str, DaySum]:
     """Return deliveries and tokens by local day, from a day on."""
-    return {day: total for day, total in sorted(_totals(folder).days.items()) if day >= since}
+    days: dict[str, DaySum] = {}
+    for day, total in (pair for session in _all_totals(folder) for pair in session.days.items()):
+        days.setdefault(day, DaySum()).add(total.deliveries, total.tokens)
+    return {day: days[day] for day in sorted(days) if day >= since}
 
 
 def memory_usage(folder: Path) -> dict[str, MemoryUsage]:
     """Return how often each memory was delivered and used."""
-    return _totals(folder).memories
+    memories: dict[str, MemoryUsage] = {}
+    for memory, usage in (pair for session in _all_totals(folder) for pair in session.memories.items()):
+        memories.setdefault(memory, MemoryUsage()).add(usage)
+    return memories
 
 
 def unused_counts(folder: Path) -> dict[str, int]:
@@ -214,19 +213,17 @@ def local_day(at: str) -> str:
 # -- sums ----------------------------------------------------------------------------------------------------------------
 
 
-def _totals(folder: Path) -> _Totals:
-    totals = _Totals()
+def _all_totals(folder: Path) -> Iterator[_SessionTotals]:
     for path in _session_logs(folder):
-        totals.add(_session_totals(path, FileStamp.of(path), FileStamp.of(used_file(path))))
-    return totals
+        yield _session_totals(path, FileStamp.of(path), FileStamp.of(used_file(path)))
 
 
 @lru_cache(maxsize=4096)
-def _session_totals(path: Path, _log: FileStamp | None, _used: FileStamp | None) -> _Totals:
+def _session_totals(path: Path, _log: FileStamp | None, _used: FileStamp | None) -> _SessionTotals:
     """Return the sums of a session. Cached, because only a few of many logs change between two calls."""
-    totals = _Totals()
+    totals = _SessionTotals()
     for delivery in read_session(path):
-        totals.add_day(local_day(delivery.at), 1, delivery.tokens)
+        totals.days.setdefault(local_day(delivery.at), DaySum()).add(1, delivery.tokens)
         for memory in delivery.memories:
             how = delivery.used.get(memory, "")
             is_listed = delivery.moment == "session-start"

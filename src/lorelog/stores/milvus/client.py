@@ -20,8 +20,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
-
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnreachable
 from lorelog.core.extras import install_hint
 from lorelog.core.options import StoreOptions
@@ -296,20 +294,6 @@ _KEYS_PER_CALL = 1000
 _ROWS_PER_CALL = 1000
 
 
-class CollectionQuery(Struct, frozen=True, kw_only=True):
-    """A search of one field in several collections."""
-
-    field: str
-    query: Any
-    limit: int
-    expression: str = ""
-    strong: bool = False
-    """Whether the result must include everything written before."""
-    fields: tuple[str, ...] = ("row",)
-    distinct: str = ""
-    """Return each value of this field once; empty for all rows."""
-
-
 class Collections:
     def __init__(self, remote: MilvusConnection) -> None:
         self._remote = remote
@@ -333,16 +317,7 @@ class Collections:
         """Raise StoreDamaged unless each of these collections exists and contains the index's mark."""
 
         def check(name: str) -> None:
-            rows = self._with_loaded(
-                name,
-                lambda client: client.query(
-                    name,
-                    filter=in_values("key", [row_key(home, 0)]),
-                    output_fields=["text"],
-                    consistency_level="Strong",
-                    timeout=TIMEOUT_S,
-                ),
-            )
+            rows = self.read(name, in_values("key", [row_key(home, 0)]), ["text"], strong=True)
             if [row["text"] for row in rows] != [mark]:
                 raise CollectionMissing(
                     f"{name} at {self._remote.place} is not the collection that was written", hint=PUSH_HINT
@@ -350,33 +325,23 @@ class Collections:
 
         run_parallel([partial(check, name) for name in names])
 
-    def search(self, names: Sequence[str], query: CollectionQuery) -> list[Row]:
-        """Return the best rows of all collections, searched in parallel, with each row's score in its own (`distance`)."""
-        grouping = {"group_by_field": query.distinct} if query.distinct else {}
+    def search(self, names: Sequence[str], field: str, query: Any, limit: int, **options: Any) -> list[Row]:
+        """Return the best rows of all collections, searched in parallel, with each row's score in its own (`distance`).
+
+        `options` are those of the client, such as a filter.
+        """
+        options = {"output_fields": ["row"], "consistency_level": "Bounded", "timeout": TIMEOUT_S, **options}
 
         def search(name: str) -> list[Row]:
             hits = self._with_loaded(
                 name,
-                lambda client: client.search(
-                    name,
-                    [query.query],
-                    anns_field=query.field,
-                    filter=query.expression,
-                    limit=query.limit,
-                    output_fields=list(query.fields),
-                    consistency_level="Strong" if query.strong else "Bounded",
-                    timeout=TIMEOUT_S,
-                    **grouping,
-                ),
+                lambda client: client.search(name, [query], anns_field=field, limit=limit, **options),
                 patience_s=SEARCH_PATIENCE_S,
             )
             # Milvus Lite returns BM25 as a negative number.
-            is_words = query.field == "sparse_vector"
+            number = abs if field == "sparse_vector" else float
             return [
-                {
-                    **{field: hit[field] for field in query.fields},
-                    "distance": abs(hit["distance"]) if is_words else float(hit["distance"]),
-                }
+                {**{name: hit[name] for name in options["output_fields"]}, "distance": number(hit["distance"])}
                 for hit in hits[0]
             ]
 
@@ -407,14 +372,16 @@ class Collections:
                     found[word] = min(weight, found.get(word, weight))
         return found
 
-    def read(self, name: str, expression: str, fields: Sequence[str], *, limit: int = 0) -> list[Row]:
-        limits = {"limit": limit} if limit else {}
+    def read(
+        self, name: str, expression: str, fields: Sequence[str], *, limit: int = 0, strong: bool = False
+    ) -> list[Row]:
+        """Return rows; with `strong`, all that were written before, however long that takes."""
+        options: dict[str, Any] = {"output_fields": list(fields), "timeout": TIMEOUT_S}
+        options |= ({"limit": limit} if limit else {}) | ({"consistency_level": "Strong"} if strong else {})
         rows = self._with_loaded(
             name,
-            lambda client: client.query(
-                name, filter=expression, output_fields=list(fields), timeout=TIMEOUT_S, **limits
-            ),
-            patience_s=SEARCH_PATIENCE_S,
+            lambda client: client.query(name, filter=expression, **options),
+            patience_s=None if strong else SEARCH_PATIENCE_S,
         )
         return [dict(row) for row in rows]
 

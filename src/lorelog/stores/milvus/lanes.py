@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, MilvusConnection
+from lorelog.stores.milvus.client import CollectionMissing, Collections, MilvusConnection
 from lorelog.stores.milvus.peers import PeerIndex, PeerRegistry, SharedProject
 from lorelog.stores.milvus.schema import (
     COLLECTION_FORMAT,
@@ -60,7 +60,7 @@ class IndexOwner(Struct, frozen=True, kw_only=True):
 
     tenant: str
     space: str
-    analyser: str
+    analyser: Analyser
     per_project: bool
     prefix: str = DEFAULT_COLLECTION
     """What the names of collections begin with."""
@@ -170,41 +170,13 @@ class RowDifferences(Struct, frozen=True, kw_only=True):
     """Rows with changes in the log that the next write applies."""
 
 
-def compare_rows(
-    database: sqlite3.Connection, state: MilvusState, applied: int, rows_in: Callable[[str], Iterable[tuple[int, bool]]]
-) -> RowDifferences:
-    """Return how the rows of the collections differ, apart from changes that the log has not applied yet."""
-    chunks = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()
-    here = {row: bool(has_vector) for row, has_vector, _ in chunks}
-    collection_of = {row: state.collections.get(project) for row, _, project in chunks}
-    there: dict[int, bool] = {}
-    surplus: dict[str, list[int]] = {}
-    for name in dict.fromkeys(state.collections.values()):
-        for row, has_vector in rows_in(name):
-            if collection_of.get(row) == name:
-                there[row] = has_vector
-            else:
-                surplus.setdefault(name, []).append(row)
-    changes = change_log.changes_after(database, applied)
-    pending = {*changes.added, *changes.embedded, *changes.moved, *changes.removed}
-    return RowDifferences(
-        here=len(here),
-        there=len(there),
-        missing=tuple(row for row in here if row not in there and row not in pending),
-        mismatched=tuple(row for row, has_vector in there.items() if has_vector != here[row] and row not in pending),
-        surplus={name: left for name, rows in surplus.items() if (left := [row for row in rows if row not in pending])},
-        waiting=len(pending),
-    )
-
-
 class MilvusLanes:
     """The rows of one index for one model at one address."""
 
-    def __init__(self, files: StateFiles, remote: MilvusConnection, analyser: Analyser, owner: IndexOwner) -> None:
+    def __init__(self, files: StateFiles, remote: MilvusConnection, owner: IndexOwner) -> None:
         self._files = files
         self._collections = Collections(remote)
         self._registry = PeerRegistry(self._collections, owner.prefix, owner.tenant, owner.space)
-        self._analyser = analyser
         self._owner = owner
         self._state_path = files.file(owner.space)
         self._checked_at = self._named_at = float("-inf")
@@ -283,10 +255,8 @@ class MilvusLanes:
         projects = state.collections if filters.projects is None else filters.projects
         names = list(dict.fromkeys(state.collections[name] for name in projects if name in state.collections))
         admitted = filter_expression(filters, owned_by(home.id, filters.projects), embedded=field == "dense_vector")
-        fresh = time.time() - state.written_at < _STRONG_READ_S
-        hits = self._collections.search(
-            names, CollectionQuery(field=field, query=query, expression=admitted, limit=limit, strong=fresh)
-        )
+        level = "Strong" if time.time() - state.written_at < _STRONG_READ_S else "Bounded"
+        hits = self._collections.search(names, field, query, limit, filter=admitted, consistency_level=level)
         return sorted(hits, key=lambda hit: (-hit["distance"], hit["row"]))[:limit]
 
     # -- following ---------------------------------------------------------------------------------------------------
@@ -341,7 +311,7 @@ class MilvusLanes:
             format=COLLECTION_FORMAT,
             place=self._files.address_hash(),
             space=self._owner.space,
-            analyser=self._owner.analyser,
+            analyser=self._owner.analyser.version,
             dimension=dimension,
             mark=os.urandom(8).hex(),
             applied=change_log.last_sequence(database),
@@ -378,9 +348,8 @@ class MilvusLanes:
                 names[project] = self._owner.shared_name_of(project)
             return "" if is_below(source, str(self._owner.folder)) else names[project]
 
-        row_owner = RowOwner(
-            home, self._owner.space, state.dimension or UNKNOWN_WIDTH, self._analyser.words, shared_name
-        )
+        width = state.dimension or UNKNOWN_WIDTH
+        row_owner = RowOwner(home, self._owner.space, width, self._owner.analyser.words, shared_name)
         for batch in rows_to_send(database, rows, row_owner):
             project = batch[0]["project"]
             if project not in state.collections:
@@ -483,7 +452,7 @@ class MilvusLanes:
                 projects[name] = SharedProject(state.collections[project], other.chunks + chunks, vectors)
         return PeerIndex(
             machine=self._owner.machine,
-            analyser=self._owner.analyser,
+            analyser=self._owner.analyser.version,
             width=state.dimension or UNKNOWN_WIDTH,
             projects=projects,
             supersedes=tuple(
@@ -512,10 +481,33 @@ class MilvusLanes:
             rows = [row for (row,) in database.execute("SELECT row FROM chunks WHERE live")]
             return RowDifferences(here=len(rows), there=0, missing=tuple(rows))
         self._collections.check_marks(tuple(dict.fromkeys(state.collections.values())), home.id, state.mark)
-        differences = compare_rows(database, state, applied, lambda name: self._collections.rows(name, home.id))
+        chunks = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()
+        here = {row: bool(has_vector) for row, has_vector, _ in chunks}
+        collection_of = {row: state.collections.get(project) for row, _, project in chunks}
+        there: dict[int, bool] = {}
+        surplus: dict[str, list[int]] = {}
+        for name in dict.fromkeys(state.collections.values()):
+            for row, has_vector in self._collections.rows(name, home.id):
+                if collection_of.get(row) == name:
+                    there[row] = has_vector
+                else:
+                    surplus.setdefault(name, []).append(row)
+        changes = change_log.changes_after(database, applied)
+        pending = {*changes.added, *changes.embedded, *changes.moved, *changes.removed}
         # If the registry has lost our entry, the next write publishes it again.
         is_unpublished = bool(state.registry) and not self._registry.is_published(home.id)
-        return replace(differences, waiting=differences.waiting + is_unpublished)
+        return RowDifferences(
+            here=len(here),
+            there=len(there),
+            missing=tuple(row for row in here if row not in there and row not in pending),
+            mismatched=tuple(
+                row for row, has_vector in there.items() if has_vector != here[row] and row not in pending
+            ),
+            surplus={
+                name: left for name, rows in surplus.items() if (left := [row for row in rows if row not in pending])
+            },
+            waiting=len(pending) + is_unpublished,
+        )
 
     def repair(self, database: sqlite3.Connection, differences: RowDifferences) -> None:
         """Send missing rows and delete surplus ones."""
@@ -563,8 +555,8 @@ class MilvusLanes:
         return state if is_known else None
 
     def _is_ours(self, state: MilvusState) -> bool:
-        owner = self._owner
-        return (state.analyser, state.per_project, state.prefix) == (owner.analyser, owner.per_project, owner.prefix)
+        own = (self._owner.analyser.version, self._owner.per_project, self._owner.prefix)
+        return (state.analyser, state.per_project, state.prefix) == own
 
     def _save(self, state: MilvusState) -> None:
         path = self._state_path if state.through < 0 else self._files.push_file(self._owner.space)

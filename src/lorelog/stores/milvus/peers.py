@@ -26,7 +26,7 @@ from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.ports import Supersession, Vector, group_by
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
-from lorelog.stores.milvus.client import CollectionMissing, CollectionQuery, Collections, run_parallel
+from lorelog.stores.milvus.client import CollectionMissing, Collections, run_parallel
 from lorelog.stores.milvus.schema import (
     READ_FIELDS,
     UNKNOWN_WIDTH,
@@ -216,23 +216,21 @@ class PeerIndexes:
         self, field: str, value: Any, targets: Mapping[str, PeerRows], filters: Filters, limit: int
     ) -> PeerCandidates:
         """Return the best rows of all targets, each text once."""
-        query = CollectionQuery(
-            field=field, query=value, limit=min(limit, _MAX_CANDIDATES), fields=("key", "content_hash")
-        )
+        limit = min(limit, _MAX_CANDIDATES)
 
         def search(name: str, target: PeerRows) -> list[Row]:
             expression = filter_expression(filters, target.expression, embedded=field == "dense_vector")
             # Copies of one file would fill the list. With one machine there is no need: rows that it shares with this one
             # rank as high in our own list. And grouping is slow: four times as long with Milvus Lite.
-            distinct = "content_hash" if target.is_shared else ""
-            own_query = replace(query, expression=expression, distinct=distinct)
+            grouping = {"group_by_field": "content_hash"} if target.is_shared else {}
+            options = {"filter": expression, "output_fields": ["key", "content_hash"]}
             try:
-                return self._collections.search([name], own_query)
+                return self._collections.search([name], field, value, limit, **options, **grouping)
             except StoreError as fault:
-                if not distinct or type(fault) is not StoreError:
+                if not grouping or type(fault) is not StoreError:
                     raise
                 # Servers before 2.6 cannot group a BM25 search.
-                return self._collections.search([name], replace(own_query, distinct=""))
+                return self._collections.search([name], field, value, limit, **options)
 
         rows = self._query_all(targets, search)
         with self._lock:
@@ -243,7 +241,7 @@ class PeerIndexes:
                 self._locations.popitem(last=False)
         rows.sort(key=lambda row: (-row["distance"], row["key"]))
         distinct = {row["content_hash"]: row for row in reversed(rows)}
-        best = sorted(distinct.values(), key=rows.index)[: query.limit]
+        best = sorted(distinct.values(), key=rows.index)[:limit]
         return PeerCandidates(
             [Candidate(row["key"], row["distance"]) for row in best],
             {row["key"]: str(row["content_hash"]) for row in best},

@@ -47,7 +47,6 @@ class MilvusStore(CatalogStore):
         super().__init__(folder, provider=provider, model=model)
         self._options = options
         self._tenant = tenant
-        self._version = analyser.version
         self._name_of = name_of
         self._remote = MilvusConnection(options)
         self._files = StateFiles(folder / "milvus", options.uri)
@@ -230,14 +229,14 @@ class MilvusStore(CatalogStore):
             owner = IndexOwner(
                 tenant=self._tenant,
                 space=space,
-                analyser=self._version,
+                analyser=self._analyser,
                 per_project=self._options.per_project,
                 prefix=self._options.collection,
                 shared_name_of=self._name_of,
                 folder=self._folder,
                 machine=machine,
             )
-            self._lanes[space] = MilvusLanes(self._files, self._remote, self._analyser, owner)
+            self._lanes[space] = MilvusLanes(self._files, self._remote, owner)
         return self._lanes[space], self._lanes[space]
 
     def _ready_lanes(self, catalog: CatalogReader) -> MilvusLanes:
@@ -257,7 +256,7 @@ class MilvusStore(CatalogStore):
             space = self._space if catalog is None else catalog.space
         if space not in self._peer_indexes:
             registry = PeerRegistry(Collections(self._remote), self._options.collection, self._tenant, space)
-            self._peer_indexes[space] = PeerIndexes(registry, self._home, self._name_of, self._version)
+            self._peer_indexes[space] = PeerIndexes(registry, self._home, self._name_of, self._analyser.version)
         return self._peer_indexes[space]
 
     def _home(self) -> str:
