@@ -49,15 +49,8 @@ class Engine(ProjectScope):
         self.close()
 
     def close(self) -> None:
-        """Close the store and models unless they are shared, as are the caches. May be called twice."""
-        if self.deps.answers is not None:
-            return
-        self.store.close()
-        self.deps.records.close()
-        self.deps.side_databases.close()
-        for model in (self.embedder, self.deps.reranker):
-            if model is not None:
-                model.close()
+        """Close the store and models unless they are shared. May be called twice."""
+        self.deps.close()
 
     def search(self, query: str, options: SearchOptions | None = None, *, all_projects: bool = False) -> SearchReply:
         """Return memories, best first: of this project and the global ones, unless the filters name projects.

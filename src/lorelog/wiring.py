@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import cache, partial
 from operator import methodcaller
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -274,21 +273,8 @@ def settings_at(location: Location, flags: Mapping[str, object] | None = None) -
 
 
 def open_engine(location: Location, flags: Mapping[str, object] | None = None) -> Engine:
-    """Build an engine from settings. The store and models open on first use."""
-    from lorelog.language.analyser import WordAnalyser
-
-    plan, analyser = _make_plan(location, flags or {}), WordAnalyser()
-    embedder = _open_embedder(plan.embedding)
-    return _make_engine(
-        location,
-        plan,
-        _open_store(plan.workspace, analyser, embedder, plan.store),
-        analyser=analyser,
-        embedder=embedder,
-        reranker=_open_reranker(plan.defaults.rerank),
-        records=LazyRecords(lambda: _open_records(plan, location, _open_book(location, plan.workspace))),
-        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.traces),
-    )
+    """Return an engine with resources of its own, which it closes. The store and models open on first use."""
+    return ResourcePool().engine(location, flags, owned=True)
 
 
 class _EnginePlan(NamedTuple):
@@ -313,21 +299,6 @@ def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
         _store_options(settings, location),
         settings.options(TraceOptions),
     )
-
-
-def _make_engine(
-    location: Location, plan: _EnginePlan, store: Store, *, embedder: Embedder | None, **resources: Any
-) -> Engine:
-    """Return an engine over a store and `resources`: dependencies that are opened for it, or shared."""
-    settings, workspace = plan.settings, plan.workspace
-    deps = EngineDeps(
-        embedder=meter_embedder(embedder, plan.embedding, workspace),
-        summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
-        count_tokens=_count_tokens,
-        language=partial(open_language_model, settings, location.home, location.environment, workspace),
-        **resources,
-    )
-    return Engine(store=store, deps=deps, workspace=workspace, defaults=plan.defaults)
 
 
 class _LastUsed(dict[CacheKeyType, CachedType]):
@@ -380,25 +351,20 @@ class ResourcePool:
         self._side_databases: _LastUsed[tuple[Path, TraceOptions], SideDatabases] = _LastUsed(_MAX_STORES, close)
         self._plans: _LastUsed[tuple[object, ...], _EnginePlan] = _LastUsed(_MAX_STORES)
 
-    def engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
-        """Return an engine over the shared resources; closing it closes none of them."""
+    def engine(self, location: Location, flags: Mapping[str, object] | None = None, *, owned: bool = False) -> Engine:
+        """Return an engine over the shared resources. Closing it closes none of them, unless the pool is its own."""
         from lorelog.retrieval.cache import AnswerCache
 
-        plan = self._plan(location, flags or {})
-        options, workspace, rerank, caching = (
-            plan.embedding,
-            plan.workspace,
-            plan.defaults.rerank,
-            plan.defaults.caching,
-        )
-        embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
+        plan = (_make_plan if owned else self._plan)(location, flags or {})  # an own one is asked for once
+        options, workspace, defaults = plan.embedding, plan.workspace, plan.defaults
+        caller = (plan.settings, location.home, location.environment, workspace)
+        hide = str if owned else _secret_digest  # keys of shared resources outlive the engine
+        embedder_key = replace(options, api_key=hide(options.api_key)) if options.api_key else options
         embedder = None
         if options.provider != "none":
-            embedder = self._embedders.use(
-                embedder_key, lambda: SharedEmbedder(cast("Embedder", _open_embedder(options)))
-            )
+            embedder = self._embedders.use(embedder_key, lambda: SharedEmbedder(open_embedder(options)))
         model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
-        store_options = replace(plan.store, token=_secret_digest(plan.store.token))
+        store_options = replace(plan.store, token=hide(plan.store.token))
         store_key = (workspace.tenant_folder, model, store_options)
         side_key = (workspace.tenant_folder, plan.traces)
 
@@ -406,19 +372,24 @@ class ResourcePool:
             book = self._books.use(workspace.tenant_folder, lambda: _open_book(location, workspace))
             return _open_records(plan, location, book)
 
-        return _make_engine(
-            location,
-            plan,
-            self._stores.use(store_key, lambda: _open_store(workspace, self._analyser, embedder, plan.store)),
+        reranker = None
+        if defaults.rerank.model:
+            reranker = self._rerankers.use(defaults.rerank, lambda: _open_reranker(defaults.rerank))
+        answers_key = (store_key, embedder_key, defaults.rerank, defaults.caching)
+        deps = EngineDeps(
             analyser=self._analyser,
-            embedder=embedder,
-            reranker=self._rerankers.use(rerank, lambda: cast("Reranker", _open_reranker(rerank)))
-            if rerank.model
-            else None,
-            answers=self._answers.use((store_key, embedder_key, rerank, caching), lambda: AnswerCache(caching)),
-            records=LazyRecords(open_records, lent=True),
+            embedder=meter_embedder(embedder, options, workspace),
+            reranker=reranker,
+            answers=self._answers.use(answers_key, lambda: AnswerCache(defaults.caching)),
+            records=LazyRecords(open_records),
             side_databases=self._side_databases.use(side_key, lambda: SideDatabases(*side_key)),
+            summarizer=partial(make_summarizer, *caller),
+            count_tokens=_count_tokens,
+            language=partial(open_language_model, *caller),
+            close=self.close if owned else lambda: None,
         )
+        store = self._stores.use(store_key, lambda: _open_store(workspace, self._analyser, embedder, plan.store))
+        return Engine(store=store, deps=deps, workspace=workspace, defaults=defaults)
 
     def _plan(self, location: Location, flags: Mapping[str, object]) -> _EnginePlan:
         """Return what settings say about an engine. Kept for a caller's next request, until a settings file changes."""
@@ -519,20 +490,12 @@ def _open_store(
 
 def delete_remote_index(location: Location, flags: Mapping[str, object], uri: str) -> str:
     """Delete the index's rows from a Milvus that is no longer in use; return its address. The catalog is not changed."""
-    from lorelog.language.analyser import WordAnalyser
     from lorelog.stores.milvus import MilvusStore
 
-    settings = settings_at(location, flags)
-    used = _store_options(settings, location).uri
-    changed = settings_at(location, {**flags, "store.uri": coerce_value(find_setting("store.uri"), uri, "--at")})
-    with ExitStack() as stack:
-        embedder = _open_embedder(_embed_options(settings, location))
-        if embedder is not None:
-            stack.callback(embedder.close)
-        store = _open_store(
-            _make_workspace(location, settings), WordAnalyser(), embedder, _store_options(changed, location)
-        )
-        stack.callback(store.close)
+    used = _store_options(settings_at(location, flags), location).uri
+    at = coerce_value(find_setting("store.uri"), uri, "--at")
+    with open_engine(location, {**flags, "store.uri": at}) as engine:
+        store = engine.store
         if not isinstance(store, MilvusStore):
             raise UsageError("--at requires a Milvus address: local index files are deleted by 'lorelog reset'")
         if store.place == used:
@@ -549,12 +512,6 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
     shared = replace(options.ollama, folder=str(location.home / "ollama"))
     options = replace(options, ollama=shared, cache_folder=model_cache_folder(location.home))
     return resolve_embed_options(options, location.environment)
-
-
-def _open_embedder(options: EmbedOptions) -> Embedder | None:
-    if options.provider == "none":
-        return None
-    return open_embedder(options)
 
 
 def check_embedder(location: Location, settings: Settings) -> str:
@@ -598,13 +555,10 @@ def _count_tokens(text: str) -> int:
     return _token_counter()(text)
 
 
-def _open_reranker(options: RerankOptions) -> Reranker | None:
-    """Return the cross-encoder, or None if there is none: its modules are not imported then."""
-    if not options.model:
-        return None
+def _open_reranker(options: RerankOptions) -> Reranker:
     from lorelog.models.rerank import open_reranker
 
-    return open_reranker(options)
+    return cast("Reranker", open_reranker(options))
 
 
 def user_settings(home: Path) -> Settings:

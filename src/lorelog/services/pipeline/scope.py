@@ -124,9 +124,8 @@ class OpenRecords(Struct, frozen=True):
 class LazyRecords:
     """A tenant's records, opened on first use: a search in a home without records must not load their code."""
 
-    def __init__(self, make: Callable[[], OpenRecords], *, lent: bool = False) -> None:
+    def __init__(self, make: Callable[[], OpenRecords]) -> None:
         self._make = make
-        self._is_shared = lent
         self._opened: OpenRecords | None = None
 
     def open(self) -> OpenRecords:
@@ -135,18 +134,13 @@ class LazyRecords:
             self._opened = self._make()
         return self._opened
 
-    def close(self) -> None:
-        """Close the records unless they are shared. May be called twice."""
-        if self._opened is not None and not self._is_shared:
-            self._opened.book.close()
-
 
 def _raise_no_records() -> OpenRecords:
     raise UsageError("this engine has no records", hint="open the engine with `wiring`")
 
 
 class EngineDeps(Struct, frozen=True, kw_only=True):
-    """Models and caches. With `answers`, they and the store are shared, and the engine does not close them."""
+    """Models and caches, and what closes them and the store if they are the engine's own."""
 
     analyser: WordAnalyser
     embedder: Embedder | None = None
@@ -162,6 +156,7 @@ class EngineDeps(Struct, frozen=True, kw_only=True):
     side_databases: SideDatabases = field(
         default_factory=lambda: SideDatabases(Path(os.devnull), TraceOptions(enabled=False))
     )
+    close: Callable[[], object] = lambda: None
 
 
 class ProjectScope:
