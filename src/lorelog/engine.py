@@ -216,7 +216,7 @@ class Engine(ProjectScope):
             authored=self.authored(),
             job=self.job,
             pages=self.record_pages,
-            open_records=self.deps.records.open,
+            open_records=self.deps.records,
             drop_caches=clear_all_caches,
             refresh=self.refresh_delivery,
             words=self.deps.analyser.words,
@@ -254,7 +254,7 @@ class Engine(ProjectScope):
         """Return the tenant's records as visible from this project."""
         from lorelog.services.records.record_scope import RecordScope
 
-        records = self.deps.records.open()
+        records = self.deps.records()
 
         def search(query: str, options: SearchOptions) -> SearchReply:
             return self.search(query, options, all_projects=options.filters.projects is None)

@@ -45,7 +45,7 @@ from lorelog.models.embed import (
     open_embedder,
     resolve_embed_options,
 )
-from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, OpenRecords, SideDatabases
 from lorelog.services.places.workspace import (
     Project,
     ScopeFile,
@@ -291,12 +291,15 @@ class _EnginePlan(NamedTuple):
 def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
     settings = settings_at(location, flags)
     options = _embed_options(settings, location)
+    claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
+    claude_folder = Path(claude) if settings.value("index.auto_memory") else None
+    roots, remote = settings.roots(), settings.remote_folders()
     return _EnginePlan(
         settings,
         options,
-        _make_workspace(location, settings),
+        Workspace(location.project, location.home, settings.tenant(), roots, claude_folder, remote),
         _make_defaults(location, settings, options),
-        _store_options(settings, location),
+        settings.store_options(location.environment, str(location.home)),
         settings.options(TraceOptions),
     )
 
@@ -381,7 +384,7 @@ class ResourcePool:
             embedder=meter_embedder(embedder, options, workspace),
             reranker=reranker,
             answers=self._answers.use(answers_key, lambda: AnswerCache(defaults.caching)),
-            records=LazyRecords(open_records),
+            records=cache(open_records),
             side_databases=self._side_databases.use(side_key, lambda: SideDatabases(*side_key)),
             summarizer=partial(make_summarizer, *caller),
             count_tokens=_count_tokens,
@@ -440,13 +443,6 @@ def _secret_digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _make_workspace(location: Location, settings: Settings) -> Workspace:
-    claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
-    claude_folder = Path(claude) if settings.value("index.auto_memory") else None
-    roots, remote = settings.roots(), settings.remote_folders()
-    return Workspace(location.project, location.home, settings.tenant(), roots, claude_folder, remote)
-
-
 def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:
     batch_size = 0
     if embedding.provider != "none":
@@ -465,10 +461,6 @@ def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptio
         review_judge=settings.text("review.judge"),
         compact_prompt=prompt_path(location.home, settings.text("prompts.compact")),
     )
-
-
-def _store_options(settings: Settings, location: Location) -> StoreOptions:
-    return settings.store_options(location.environment, str(location.home))
 
 
 def _open_store(
@@ -492,7 +484,7 @@ def delete_remote_index(location: Location, flags: Mapping[str, object], uri: st
     """Delete the index's rows from a Milvus that is no longer in use; return its address. The catalog is not changed."""
     from lorelog.stores.milvus import MilvusStore
 
-    used = _store_options(settings_at(location, flags), location).uri
+    used = settings_at(location, flags).store_options(location.environment, str(location.home)).uri
     at = coerce_value(find_setting("store.uri"), uri, "--at")
     with open_engine(location, {**flags, "store.uri": at}) as engine:
         store = engine.store

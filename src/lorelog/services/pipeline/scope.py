@@ -121,20 +121,6 @@ class OpenRecords(Struct, frozen=True):
     agent: str = ""
 
 
-class LazyRecords:
-    """A tenant's records, opened on first use: a search in a home without records must not load their code."""
-
-    def __init__(self, make: Callable[[], OpenRecords]) -> None:
-        self._make = make
-        self._opened: OpenRecords | None = None
-
-    def open(self) -> OpenRecords:
-        """Return the records, opened on the first call."""
-        if self._opened is None:
-            self._opened = self._make()
-        return self._opened
-
-
 def _raise_no_records() -> OpenRecords:
     raise UsageError("this engine has no records", hint="open the engine with `wiring`")
 
@@ -148,7 +134,8 @@ class EngineDeps(Struct, frozen=True, kw_only=True):
     answers: AnswerCache | None = None
     summarizer: Callable[[], LlmSummarizer | None] = lambda: None
     """Returns the model for session notes; None extracts sentences instead."""
-    records: LazyRecords = field(default_factory=lambda: LazyRecords(_raise_no_records))
+    records: Callable[[], OpenRecords] = _raise_no_records
+    """Opens the tenant's records, once: a search in a home without records must not load their code."""
     count_tokens: Callable[[str], int] = estimate_tokens
     """Returns the tokens of a text; one that loads a tokenizer may raise ModelUnavailable."""
     language: Callable[..., MeteredLlm | None] = lambda *_: None
@@ -172,7 +159,7 @@ class ProjectScope:
         self.defaults = defaults
         self.answers = AnswerCache(defaults.caching) if deps.answers is None else deps.answers
         self.roots = Roots(workspace.tenant_folder / "roots.json", self._indexed_roots)
-        self.record_pages = RecordPages(store, lambda: deps.records.open().book, workspace, defaults.chunking)
+        self.record_pages = RecordPages(store, lambda: deps.records().book, workspace, defaults.chunking)
         self._uses_feedback = True
 
     def _indexed_roots(self) -> Iterator[Root]:
