@@ -188,6 +188,14 @@ def launch_daemon(address: DaemonAddress) -> None:
         )
 
 
+def launch_required_daemon(address: DaemonAddress) -> None:
+    """Start a daemon as `launch_daemon` does, even if a start has just failed; --daemon required asked for it."""
+    from lorelog.light.daemon_control import mark_announced, start
+
+    start(address, force=True)
+    mark_announced(address)
+
+
 def wait_notice() -> Progress:
     """Return a progress callback that only says what is waited for."""
     lines: list[ProgressLines] = []
@@ -249,16 +257,9 @@ class OperationClient:
         if self._mode != "off" and self._dispatcher is None:
             from lorelog.light.daemon_client import call_daemon
 
-            start = launch_daemon if self._start_daemon else None
-            if self._mode == "required":  # even if a start has just failed
-                from lorelog.light.daemon_connection import find_address, is_listening
-                from lorelog.light.daemon_control import mark_announced
-                from lorelog.light.daemon_control import start as start_daemon
-
-                address = find_address(None, variables)
-                if not is_listening(address):
-                    start_daemon(address, force=True)
-                    mark_announced(address)  # --daemon required asked for it
+            start = (
+                launch_required_daemon if self._mode == "required" else launch_daemon if self._start_daemon else None
+            )
             try:
                 return call_daemon(
                     op, arguments, directory=directory, environment=variables, start=start, progress=progress
