@@ -361,12 +361,13 @@ class ResourcePool:
         plan = (_make_plan if owned else self._plan)(location, flags or {})  # an own one is asked for once
         options, workspace, defaults = plan.embedding, plan.workspace, plan.defaults
         caller = (plan.settings, location.home, location.environment, workspace)
-        embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
+        hide = str if owned else _secret_digest  # keys of shared resources outlive the engine
+        embedder_key = replace(options, api_key=hide(options.api_key)) if options.api_key else options
         embedder = None
         if options.provider != "none":
             embedder = self._embedders.use(embedder_key, lambda: SharedEmbedder(open_embedder(options)))
         model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
-        store_options = replace(plan.store, token=_secret_digest(plan.store.token))
+        store_options = replace(plan.store, token=hide(plan.store.token))
         store_key = (workspace.tenant_folder, model, store_options)
         side_key = (workspace.tenant_folder, plan.traces)
 

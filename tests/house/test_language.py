@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lorelog
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 
 SOURCE = Path(lorelog.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if not path.is_relative_to(SOURCE / "language"))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.language import lexicon
 from lorelog.language import lexicon as lexicon_module
 from lorelog.language.analyser import split_sentences
-from lorelog.language.lexicon import lexicon
 
 LISTS = sorted(path.stem for path in (Path(lexicon_module.__file__).parent / "words").glob("*.txt"))
 

@@ -174,7 +174,9 @@ QUOTED = {
 }
 
 
-@pytest.mark.parametrize(("marks", "question"), [(marks, one) for marks, all_ in QUOTED.items() for one in all_])
+@pytest.mark.parametrize(
+    ("marks", "question"), [(marks, question) for marks, questions in QUOTED.items() for question in questions]
+)
 def test_quotation_marks(marks: str, question: str) -> None:
     """Quotation marks of other languages work; an unpaired mark, apostrophes, code and empty marks quote nothing."""
     assert len(find_quoted_phrases(question)) == (not marks.startswith("neither"))

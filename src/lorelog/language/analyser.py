@@ -29,7 +29,7 @@ from operator import not_
 from typing import NamedTuple
 
 from lorelog.core.query import Term
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 
 _UNSPACED = (
     (0x0E00, 0x0EFF),  # Thai, Lao

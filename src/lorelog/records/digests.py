@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record, Trust
 from lorelog.core.serializable import Serializable
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 from lorelog.records.tables import RecordContentFilter, RecordQuery, RecordTables, RelatedProject, Task, ToolRun
 
 MAX_CITED_RECORDS = 12

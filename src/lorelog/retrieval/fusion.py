@@ -32,8 +32,8 @@ from msgspec.structs import astuple
 from lorelog.core.document import ChunkKey
 from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart
+from lorelog.language import lexicon
 from lorelog.language.analyser import STOP_WORDS
-from lorelog.language.lexicon import lexicon
 from lorelog.retrieval.relevance import UNMEASURED, LaneNumbers, calibration_of
 from lorelog.retrieval.score_features import LANES_WEIGHT, WORDS_READING_WEIGHTS, ReadingWeights
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 
 _PIECE = 1.06
 _LETTER_OF_TWO_BYTES = 0.6  # accents, Greek, Cyrillic, Hebrew, Arabic

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from lorelog.ingest.redaction import values
 from lorelog.ingest.redaction.detectors import SecretSpan, word_matches
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 
 _ID_STEMS = ("appid", "app_id", "seed")
 _NAME_STEMS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "auth", "sig", "jwt", "bearer", *_ID_STEMS)

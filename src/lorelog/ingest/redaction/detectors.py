@@ -26,7 +26,7 @@ from pathlib import Path
 from msgspec import Struct, toml
 
 from lorelog.ingest.redaction import values
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 
 SecretSpan = tuple[int, int, str]
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import log2
 
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 
 MARKER = re.compile(r"\[(?:redacted:[a-z0-9-]{1,40}|private)\]")
 

@@ -19,7 +19,7 @@ from lorelog.code.names import name_parts
 from lorelog.core.code import CodeVerb, UseKind
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import NotFound
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 from lorelog.services.code import CodeScope
 
 MAX_QUESTION_CHARS = 300

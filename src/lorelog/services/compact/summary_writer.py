@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
 from lorelog.core.ports import Progress
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.compact.sources import NearnessFunction, SummarySource, make_batches
 from lorelog.services.llm.metered import ESTIMATE_MARGIN, MeteredLlm

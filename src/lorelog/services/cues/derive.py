@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 from lorelog.light.shell_command import split_command, word_set
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.freshness.mentions import Mention, MentionKind, find_mentions

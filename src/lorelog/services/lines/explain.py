@@ -31,10 +31,11 @@ from lorelog.services.lines.attribution import (
     MAX_FILE_BYTES,
     LineAuthor,
     LineSources,
+    SessionClaim,
     find_author,
+    find_claims,
     is_same_file,
 )
-from lorelog.services.lines.commit_claims import SessionClaim, find_claims
 from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter
 
 _MAX_TEXT_CHARS, _MAX_LINE_CHARS, _MAX_SAID, _MAX_TESTS, _MAX_DECISIONS = 400, 200, 5, 3, 5

@@ -15,8 +15,8 @@ from math import log2, sqrt
 from msgspec import Struct
 
 from lorelog.ingest.transcripts.note_text import flatten_markdown
+from lorelog.language import lexicon
 from lorelog.language.analyser import split_sentences
-from lorelog.language.lexicon import lexicon
 from lorelog.light.delivery_files import shorten_line
 from lorelog.retrieval.dedupe import split_words
 

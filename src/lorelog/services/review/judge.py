@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from lorelog.core.ports import Completion
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.review.statements import REJECTION, Statement
 from lorelog.services.standing.rules import StandingRule

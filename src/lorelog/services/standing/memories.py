@@ -30,7 +30,7 @@ from lorelog.core.ports import group_by
 from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.core.record import CHANGED_ORIGIN
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import (
     FILED_BY,

@@ -28,7 +28,7 @@ from lorelog.ingest.tracebacks.finder import (
     trace_family,
     trace_signature,
 )
-from lorelog.language.lexicon import lexicon
+from lorelog.language import lexicon
 from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter, TraceTables, redact_trace
 
 MATCH_EXACT, MATCH_SAME_MESSAGE, MATCH_SIMILAR = "exact", "same message", "similar"
