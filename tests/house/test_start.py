@@ -149,7 +149,7 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     rooms = {"lorelog.ingest.markdown", "lorelog.services.search.postprocess", "lorelog.services.standing.memories"}
     assert start.modules & rooms == set()
     assert start.own_modules <= 98, TOO_MUCH
-    assert start.classes <= 273, TOO_MUCH
+    assert start.classes <= 274, TOO_MUCH
 
 
 def test_an_index_of_one_changed_file_loads_little(indexed: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
     families = {f"lorelog.operations.{module}" for modules in catalogue.FAMILIES.values() for module in modules}
     assert start.modules & families == {"lorelog.operations.search"}
     assert start.own_modules <= 97, TOO_MUCH
-    assert start.classes <= 257, TOO_MUCH
+    assert start.classes <= 259, TOO_MUCH
 
 
 def test_a_cold_search_for_words_opens_no_client(indexed: Path) -> None:

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog import language
 from lorelog.language import lexicon
-from lorelog.language import lexicon as lexicon_module
 from lorelog.language.analyser import split_sentences
 
-LISTS = sorted(path.stem for path in (Path(lexicon_module.__file__).parent / "words").glob("*.txt"))
+LISTS = sorted(path.stem for path in (Path(language.__file__ or "").parent / "words").glob("*.txt"))
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_has_lower_case_words_once(name: str) -> None:
     """A list's own words are in lower case unless it says otherwise, and none is written twice."""
-    lines = (Path(lexicon_module.__file__).parent / "words" / f"{name}.txt").read_text("utf-8").splitlines()
+    lines = (Path(language.__file__ or "").parent / "words" / f"{name}.txt").read_text("utf-8").splitlines()
     words = [line for line in lines if not line.startswith("#")]
 
     assert words == [word.strip() if lines[0].startswith("# as written: ") else word.lower().strip() for word in words]

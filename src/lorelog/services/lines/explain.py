@@ -172,9 +172,9 @@ def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
     if not colon or not name or not where:
         raise UsageError(f"{place!r} does not name a line", hint="write FILE:LINE or FILE:SYMBOL")
     name = name.replace("\0", "")
-    files = [Path(base, name).resolve() for base in (directory, root)]
-    file = next((file for file in files if file.exists()), files[1])
-    if not file.is_relative_to(Path(root).resolve()):
+    files, tree = [Path(base, name).resolve() for base in (directory, root)], Path(root).resolve()
+    file = next((file for file in files if file.exists() and file.is_relative_to(tree)), files[1])
+    if not file.is_relative_to(tree):
         raise UsageError(f"{name} is not in this working tree", hint="ask in its own project, or with --project")
     if ".git" in file.parts or not file.is_file():
         raise NotFound(f"there is no file {name}", hint="write FILE:LINE or FILE:SYMBOL")

@@ -11,7 +11,7 @@ call if a guard says so, or has the memories whose cue matches it.
 It never fails: on any error the output is valid JSON and the exit status 0. LORELOG_HOOKS=off disables it, and notes that
 nothing of the session is captured later either.
 
-Examples:
+examples:
   echo '{"session_id": "s1"}' | lorelog hook claude session-start
 
 """

@@ -24,7 +24,7 @@ INSTRUCTIONS = (
 
 CALL_ONLY_OPERATIONS = (
     *("get", "list", "add_batch", "delete", "restore", "supersede", "set_expiry", "feedback", "find_near_duplicates"),
-    *("stats", "health", "cost", "metrics", "growth", "session.status", "session.hosts"),
+    *("stats", "health", "cost", "metrics", "session.status", "session.hosts"),
     *("session.timeline", "session.handoff", "roots.list"),
 )
 """Operations that only `memory_call` reaches; a test compares them with the catalogue."""
