@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.ingest.conftest import Plant, RunUnprivileged
@@ -216,7 +217,7 @@ def scan_names(root: Path, *roots: Path, **options: object) -> list[str]:
 TREE = "a.md tmp/b.md sub/tmp/c.md sub/a.md sub/keep.md build.md"
 NAMED = {".gitignore": "a.md", ".lorelogignore": "b.md", ".otherignore": "c.md"}
 NESTED = {".gitignore": "# comment\n*.tmp.md\n/top.md\r\nnotes/\n", "sub/.gitignore": "!a.tmp.md\n/only.md\n"}
-LEFT_OUT: dict[str, tuple[str, dict[str, str], dict[str, object], str]] = {
+LEFT_OUT: dict[str, tuple[str, dict[str, str], dict[str, Any], str]] = {
     "a pattern for directories": (TREE, {}, {"exclude": ("tmp/",)}, "a.md build.md sub/a.md sub/keep.md"),
     "an anchored one": (TREE, {}, {"exclude": ("/tmp", "/a.md")}, "build.md sub/a.md sub/keep.md sub/tmp/c.md"),
     "a negated one": (TREE, {}, {"exclude": ("*.md", "!keep.md")}, "sub/keep.md"),
