@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import timedelta
 from pathlib import Path
+from types import FrameType
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -16,6 +18,7 @@ from lorelog.core.options import CaptureOptions
 from lorelog.core.session import turn_memory_id
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.metadata import parse_anchor
+from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.conversation import TAILS
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import ANSWER_WAIT_S, MISSING_WAIT_S, Backfill
@@ -483,3 +486,24 @@ def test_only_what_is_new_is_read_of_a_long_transcript(world: CaptureHome, talk:
 
     assert bytes_read() - before < 1_500_000  # the index is read, the transcript of 3 MB is not
     assert world.text().count("User asked: ") == 6
+
+
+def test_a_turn_costs_the_same_in_a_long_session(world: CaptureHome) -> None:
+    """Turns that were searched for secrets are not searched again with each later turn."""
+    talk, searched = ClaudeTalk(world), []
+    for number in range(24):
+        event, before = (
+            talk.exchange(f"question {number} about the cart", f"answer {number} about the cart"),
+            sys.getprofile(),
+        )
+        searched.append(0)
+
+        def count(frame: FrameType, kind: str, _: object) -> None:
+            searched[-1] += kind == "call" and frame.f_code is redact.__code__
+
+        sys.setprofile(count)
+        try:
+            world.capture(event)
+        finally:
+            sys.setprofile(before)
+    assert 0 < searched[-1] <= searched[3]

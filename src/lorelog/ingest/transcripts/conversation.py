@@ -207,6 +207,8 @@ class TranscriptTail:
         self._offset = 0
         self.secrets: dict[str, str] = {}
         """Recognised in these turns, with their markers: never written to disk."""
+        self.searched: dict[str, tuple[int, ...]] = {}
+        """How much of each finished turn was searched for secrets: a long session is not searched anew with each turn."""
         self._inode: tuple[int, int] | None = None
         self._known = b""
         self._finished: list[ParsedTurn] = []

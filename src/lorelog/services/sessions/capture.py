@@ -420,9 +420,13 @@ class _SessionCapture:
 
     def _session_redactor(self, turns: Sequence[ParsedTurn]) -> RedactText:
         """Return a function that removes every secret recognised in the conversation so far, in this turn or before."""
-        secrets = self._tail.secrets if self._tail is not None else {}
+        secrets, searched = ({}, {}) if self._tail is None else (self._tail.secrets, self._tail.searched)
         for turn in turns:
-            turn_redactor(turn.digest, self._redact, secrets)
+            size = (turn.text_count, turn.call_count, len(turn.digest.statements))
+            if searched.get(turn.turn.id) != size:
+                turn_redactor(turn.digest, self._redact, secrets)
+                if not turn.is_open:  # a result may still come
+                    searched[turn.turn.id] = size
         return known_value_redactor((), self._redact, secrets)
 
     def _redact(self, text: str) -> str:
