@@ -286,7 +286,7 @@ def test_a_search_does_not_wait_for_a_pull_of_the_same_process(
     """While one thread starts or pulls, which may take minutes, others fail after the lock timeout."""
     monkeypatch.setattr(container, "_LOCK_TIMEOUT_S", 0.2)
     embedder = opened(options)
-    with embedder._server._container._lock, pytest.raises(ModelUnavailable, match="starting, or pulling"):
+    with embedder._endpoint._container._lock, pytest.raises(ModelUnavailable, match="starting, or pulling"):
         embedder.embed_query("q")
     assert docker.calls() == []
     assert embedder.embed_query("q")
