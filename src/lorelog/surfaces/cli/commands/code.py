@@ -293,7 +293,7 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
     if commit:
         moved = f", as {commit['path']}:{commit['line']}" if commit["path"] != reply["path"] else ""
         print(one_line(f"commit {commit['id'][:8]}  {commit['date']}  {commit['author']}{moved}  {commit['subject']}"))
-    else:
+    elif reply["text"]:
         print("not committed")
     if session:
         on = f" on {session['branch']}" if session["branch"] else ""
