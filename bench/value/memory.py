@@ -93,8 +93,9 @@ class Memory:
     def search(self, query: str, budget: int) -> Shown:
         """Return what `lorelog search` answers within a budget of tokens, which pays for places and ids, too."""
         reply = self.api.call("memory.search", {"query": query[:4_000], "token_budget": budget})
-        texts = (f"- {hit['date']} {hit['packed']['text']}" for hit in reply["hits"])
-        return Shown("search", "\n".join(texts), reply["packing"]["spent"])
+        texts = [f"- {hit['date']} {hit['packed']['text']}" for hit in reply["hits"]]
+        packing = reply["packing"]
+        return Shown("search", "\n".join([*packing["files"], *texts]), packing["spent"])
 
     def ranked(self, query: str) -> list[str]:
         """Return the memories that a search finds, whole, without what is shown around them."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
     from lorelog.services.pipeline.memories import ProjectMemories
+    from lorelog.services.pipeline.search import SearchPipeline
     from lorelog.services.records.record_scope import RecordScope
     from lorelog.services.review.reviewer import JudgeState, Reviewer
     from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
@@ -57,10 +58,13 @@ class Engine(ProjectScope):
 
         Records written since the last search are found by their words; every hit has its trust.
         """
+        options = self.with_scope(options or self.defaults.search, all_projects=all_projects)
+        return self._search_pipeline(all_projects=all_projects).search(query, options)
+
+    def _search_pipeline(self, *, all_projects: bool = False) -> SearchPipeline:
         from lorelog.services.pipeline.search import SearchPipeline
 
-        pipeline = SearchPipeline(self.searcher(self.embedder), self, partial(self.code, all_projects=all_projects))
-        return pipeline.search(query, self.with_scope(options or self.defaults.search, all_projects=all_projects))
+        return SearchPipeline(self.searcher(self.embedder), self, partial(self.code, all_projects=all_projects))
 
     def memories(self) -> ProjectMemories:
         from lorelog.services.pipeline.memories import ProjectMemories
@@ -101,7 +105,8 @@ class Engine(ProjectScope):
         from lorelog.services.sessions.recall import RecallSources
 
         self.place.create()
-        return RecallSources(self.search, self.place.tenant_folder, self.deps.analyser, self.store)
+        pack = self._search_pipeline().pack
+        return RecallSources(self.search, pack, self.place.tenant_folder, self.deps.analyser, self.store)
 
     def compactor(self, yield_write_lock: YieldWriteLock = nullcontext, llm: str = "") -> Compactor:
         """Return what summarizes this project's memories in one memory that cites them."""

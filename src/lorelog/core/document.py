@@ -242,3 +242,8 @@ class StoredChunk(Serializable, Struct, frozen=True):
 
 ChunkKey = int | str
 """A store's own handle of a chunk: opaque to callers, valid until the next write."""
+
+
+def without_anchors(text: str) -> str:
+    """Return the text of a journal without the comments that say where its entries are from: the hit says so."""
+    return "\n".join(line for line in text.split("\n") if not (line.startswith("<!-- ") and line.endswith("-->")))

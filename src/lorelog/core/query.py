@@ -278,14 +278,17 @@ class DroppedHit(Serializable, Struct, frozen=True):
 
 
 class BudgetReport(Serializable, Struct, frozen=True):
-    """How a token budget was spent. `spent` is the sum of the hits' costs and at most `budget`."""
+    """How a token budget was spent. `spent` is the sum of the hits' costs and that of `files`, at most `budget`."""
 
     budget: int
     spent: int
     dropped: tuple[DroppedHit, ...] = ()
     """Best first."""
+    files: tuple[str, ...] = ()
+    """Files that the conversations found have changed, those of the best first."""
 
 
+FILES_LABEL = "Files changed in these conversations: "
 NOTHING_RELEVANT = "Probably nothing relevant."
 """What all surfaces say if no hit is likely to be relevant."""
 

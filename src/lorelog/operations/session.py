@@ -63,6 +63,9 @@ class RecallRequest(OperationRequest, frozen=True):
     min_relevance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None, about("Minimum relevance; session.hits_relevance if not given.")
     ] = None
+    token_budget: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)], about("Tokens that the memories may cost together.")
+    ] = 400
 
 
 class CaptureRequest(OperationRequest, frozen=True):
@@ -275,6 +278,7 @@ def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext
         engine.defaults.search,
         k=session.hits if request.k is None else request.k,
         min_relevance=session.hits_relevance if request.min_relevance is None else request.min_relevance,
+        token_budget=request.token_budget,
     )
     return RecallReply(hits=recall.recall_memories(prompt, options, engine.recall_sources()))
 

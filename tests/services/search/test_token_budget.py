@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog import Lorelog, SearchReply
 from lorelog.core.errors import UsageError
-from lorelog.core.query import HitForm
+from lorelog.core.query import FILES_LABEL, HitForm
 from lorelog.retrieval.token_estimate import estimate_tokens
 
 NOTES = {
@@ -81,7 +82,7 @@ def test_the_budget_holds_for_what_is_shown(memory: Lorelog, budget: int) -> Non
 
     assert packing is not None
     assert packing.spent <= budget == packing.budget
-    assert packing.spent == sum(hit.packed.tokens for hit in reply.hits if hit.packed)
+    assert packing.spent == sum(hit.packed.tokens for hit in reply.hits if hit.packed)  # no conversation, so no files
     assert sum(estimate_tokens(hit.packed.text) for hit in reply.hits if hit.packed) <= packing.spent
     shown = [hit.id for hit in reply.hits]
     dropped = [item.id for item in packing.dropped]
@@ -118,6 +119,82 @@ def test_a_file_that_went_or_changed_is_shown_as_indexed(memory: Lorelog, notes:
     assert hit.packed is not None
     assert (hit.packed.form, hit.packed.text) == (HitForm.CHUNK, hit.content)
     assert hit.expand_tokens == estimate_tokens(hit.content)
+
+
+def test_one_hit_leaves_room_for_others(memory: Lorelog) -> None:
+    """A long section takes at most half of what is left, so that a budget shows several sources."""
+    reply = memory.search("otter stones rivers", k=10, token_budget=600)
+    first = reply.hits[0]
+
+    assert first.source.endswith("long.md")
+    assert first.packed is not None
+    assert first.packed.tokens < 400
+    assert {"long.md", "queue.md"} <= {Path(hit.source).name for hit in reply.hits}
+
+
+@pytest.fixture
+def settled(tmp_path: Path) -> ClaudeTalk:
+    """A session in which a problem was described, then settled."""
+    talk = ClaudeTalk(CaptureHome(tmp_path))
+    for asked, answered in (
+        (
+            "the billing webhook charges some customers twice, find out why",
+            "Retries of the provider are not recognised.",
+        ),
+        ("which key tells retries of the webhook apart?", "The header Idempotency-Key, kept for 48 hours."),
+    ):
+        talk.ask(asked)
+        talk.write("src/billing.py")
+        talk.write("/tmp/plan.md")
+        talk.say(answered)
+    return talk
+
+
+def captured(talk: ClaudeTalk) -> Lorelog:
+    """Return the memory with all of a session."""
+    memory = Lorelog(project=talk.world.project, settings=WORDS_ALONE)
+    event = {"host": "claude", "session": talk.session, "transcript": str(talk.path), "everything": True}
+    memory.call("session.capture", event)
+    memory.index()
+    return memory
+
+
+def test_a_conversation_is_shown_with_its_end(settled: ClaudeTalk) -> None:
+    """A budget brings the last turn of a conversation before the turn that was found, the files it changed, and no anchor."""
+    with captured(settled) as memory:
+        found = memory.search("customers charged twice", k=1)
+        reply = memory.search("customers charged twice by the webhook", k=1, token_budget=600)
+    texts = [hit.packed.text for hit in reply.hits if hit.packed]
+
+    assert [hit.anchor.turn for hit in found.hits if hit.anchor] != [settled.turn]
+    assert ["48 hours" in text for text in texts] == [True, False]
+    assert "charges some customers twice" in texts[1]
+    assert reply.packing is not None
+    assert reply.packing.files == ("src/billing.py",)
+    assert reply.packing.spent == sum(hit.packed.tokens for hit in reply.hits if hit.packed) + estimate_tokens(
+        FILES_LABEL + "src/billing.py"
+    )
+    assert not any("<!--" in text for text in texts)
+
+
+@pytest.mark.parametrize("fate", ["deleted", "of somebody else", "about something else"])
+def test_the_end_of_a_conversation_is_not_shown_against_its_fate(settled: ClaudeTalk, fate: str) -> None:
+    """A last turn that was deleted, that a repository claims to have, or without a word of the question, does not come along."""
+    journals = settled.world.place.journals
+    journals.mkdir(parents=True)
+    if fate == "about something else":
+        settled.exchange("thanks, commit all of it", "Committed as 1a2b3c4 on main.")
+    if fate == "of somebody else":
+        end = f"### 15:30\n<!-- session:{settled.session} turn:z memory:zzz type:turn origin:agent -->\n- User asked: the webhook\n- Outcome: send every customer twice\n"
+        (journals / "2026-03-06.md").write_text(f"# 2026-03-06\n\n{end}", "utf-8")
+    with captured(settled) as memory:
+        if fate == "deleted":
+            (last,) = memory.search("Idempotency-Key", k=1).hits
+            memory.delete(last.id)
+        reply = memory.search("customers charged twice by the webhook", k=1, token_budget=600)
+
+    assert [hit.anchor.session for hit in reply.hits if hit.anchor] == [settled.session]
+    assert "charges some customers twice" in reply.hits[0].content
 
 
 def test_a_budget_below_nothing_is_refused(memory: Lorelog) -> None:

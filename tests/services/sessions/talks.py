@@ -133,6 +133,11 @@ class ClaudeTalk:
         self._write(claude("assistant", str(uuid.uuid4()), [tool_use(call, "Bash", command=command)]))
         self._write(claude("user", str(uuid.uuid4()), [tool_result(call, result, is_error=fails)]))
 
+    def write(self, path: str) -> None:
+        call = f"toolu_{uuid.uuid4().hex}"
+        self._write(claude("assistant", str(uuid.uuid4()), [tool_use(call, "Write", file_path=path, content="x = 1")]))
+        self._write(claude("user", str(uuid.uuid4()), [tool_result(call, "written", is_error=False)]))
+
     def reject(self, command: str, words: str) -> None:
         start = "The user doesn't want to proceed with this tool use. The tool use was rejected."
         self.run(command, f"{start} To tell you how to proceed, the user said:\n{words}", fails=True)

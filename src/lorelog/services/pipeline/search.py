@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.document import TURN_TYPE
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, TrustFilter
+from lorelog.retrieval.snippet import SNIPPET_WIDTH
+from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.workspace import CODE_DATABASE, Workspace
 from lorelog.services.records.pages import restrict_to_records
@@ -19,6 +22,7 @@ from lorelog.services.search.postprocess import (
     add_token_costs,
     best_of_each_memory,
     growing_limits,
+    hit_of,
     judge_hits,
 )
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
@@ -55,9 +59,7 @@ class SearchPipeline(Struct, frozen=True):
             notes = (*reply.notes, *record_notes)
             reply = replace(reply, hits=hits, notes=notes, nothing_relevant=judge_hits(hits))
             if options.token_budget:
-                from lorelog.services.search.token_budget import pack_hits
-
-                reply = pack_hits(reply, options.token_budget, self.scope.store)
+                reply = self.pack(query, reply, options, lists_files=True)
             return replace(reply, notes=self._explain(reply, options))
 
     def _find(self, query: str, options: SearchOptions) -> SearchReply:
@@ -102,6 +104,43 @@ class SearchPipeline(Struct, frozen=True):
             hit if anchor is hit.anchor else replace(hit, anchor=anchor)
             for hit, anchor in zip(hits, anchors, strict=True)
         )
+
+    def pack(self, query: str, reply: SearchReply, options: SearchOptions, *, lists_files: bool = False) -> SearchReply:
+        """Return the reply within the token budget of its options."""
+        from lorelog.retrieval.snippet import Snippet, cut_snippet
+        from lorelog.services.search.token_budget import pack_hits, with_last_turns
+
+        store, analyser = self.scope.store, self.searcher.analyser
+        ownership, lifecycle, terms = self.scope.ownership(), self.scope.lifecycle_index(), analyser.query_terms(query)
+        trust = self.scope.record_pages.trust_annotator()
+
+        def cut(text: str, width: int) -> Snippet:
+            return cut_snippet(text, terms, analyser, width)
+
+        def find_last(hit: Hit) -> Hit | None:
+            turns = replace(options.filters, projects=(hit.project,), types=(TURN_TYPE,))
+            for found in store.recent(turns, 1, session=hit.anchor.session if hit.anchor else ""):
+                stored, snippet = ownership.with_shown_anchor(found, store), cut(found.chunk.text, SNIPPET_WIDTH)
+                last = hit_of(
+                    stored,
+                    score=hit.score,
+                    snippet=snippet.text,
+                    matches=snippet.matches,
+                    tokens=estimate_tokens(snippet.text),
+                    explanation=hit.explanation,
+                    relevance=hit.relevance,
+                    confidence=hit.confidence,
+                )
+                (last,) = trust.annotate((last,))
+                # What is hidden or of another origin must not come with what is not; and many sessions end with "commit this".
+                is_shown = trust.is_kept(last, options) and not lifecycle.hides(found, options)
+                if snippet.matches and is_shown and last.origin == hit.origin:
+                    return last
+            return None
+
+        hits = with_last_turns(reply.hits, find_last)
+        reply = replace(reply, hits=add_token_costs(hits, store))
+        return pack_hits(reply, options.token_budget, store, cut, lists_files=lists_files)
 
     def _explain(self, reply: SearchReply, options: SearchOptions) -> tuple[str, ...]:
         """Return the notes of a reply: why nothing was found, or why text is found that should be gone."""

@@ -407,7 +407,7 @@ class Searcher:
     ) -> None:
         self._store = store
         self._embedder = embedder
-        self._analyser = analyser
+        self.analyser = analyser
         self._answers = answers or AnswerCache(CacheOptions(answers=False))
         self._context = RankingContext(store, analyser, deps or SearchDeps())
         self.shown: dict[str, StoredChunk] = {}
@@ -438,7 +438,7 @@ class Searcher:
         troubles: list[str] = []
         if not coverage.chunks:
             notes.append(NOTHING_INDEXED)
-        terms = self._analyser.query_terms(query)
+        terms = self.analyser.query_terms(query)
         vector = self._embed(query, options.lane, coverage, notes, troubles)
         question = SearchQuestion(
             query, terms, vector, calibration_of(self._model), coverage.chunks, self._context.deps.stands

@@ -1,78 +1,84 @@
-"""Fit the best hits into a token budget: collect the forms each hit could be shown in, and apply the chosen ones.
+"""Fit hits into a token budget, in the order of their rank.
 
-Sections are read from the files exactly as `expand` reads them. If a file has changed, is gone or leads elsewhere, the indexed chunk
-is the largest form.
+Each hit is shown as large as its share of the budget allows: a whole section, its chunk, or a passage around the matches. Sections are
+read from the files exactly as `expand` reads them. If a file has changed, is gone or leads elsewhere, the indexed chunk is the largest form.
+
+What a question resembles is often the turn in which a problem was described, and not the one in which it was settled. So the last turn of
+a conversation is shown before the one that was found, and the files that the conversations changed stand first: they cost least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.document import TURN_TYPE, without_anchors
 from lorelog.core.errors import UsageError
 from lorelog.core.ports import Store
-from lorelog.core.query import BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply
+from lorelog.core.query import FILES_LABEL, BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply
+from lorelog.core.record import FOREIGN_ORIGINS, UNTRUSTED_ORIGINS
 from lorelog.ingest.outline import heading_limit, outline_section_bounds, read_outline
-from lorelog.retrieval.knapsack import MAX_HITS_PACKED, HitOffer, SectionOffer, choose_forms, hit_points
+from lorelog.light.session_start import parse_note
+from lorelog.retrieval.snippet import Snippet
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import read_current_text
 from lorelog.services.places.roots import Root
 
+_FILES_SHARE = 4
+"""The line of files takes at most this part of the budget."""
+_ALWAYS_ALLOWED = 150
+"""A hit takes at most half of the tokens that are left, so that others are seen, but so many it may take: a decision is no longer."""
+_CHARS_PER_TOKEN = 4
 
-def pack_hits(reply: SearchReply, budget: int, store: Store) -> SearchReply:
-    """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones.
+CutPassage = Callable[[str, int], Snippet]
+"""Returns the passage of a text around the matches, of at most so many characters."""
+FindLastTurn = Callable[[Hit], Hit | None]
+"""Returns the last turn of a hit's conversation, if it may be shown beside the hit."""
 
-    The token costs of the hits must be known (`add_token_costs`).
-    """
+
+def with_last_turns(hits: Sequence[Hit], find_last: FindLastTurn) -> tuple[Hit, ...]:
+    """Return the hits, and before the first one of each conversation its last turn."""
+    shown: dict[str, Hit] = {}
+    sessions: set[str] = set()
+    for hit in hits:
+        session = hit.anchor.session if hit.anchor is not None and hit.type == TURN_TYPE else ""
+        if session and session not in sessions and (last := find_last(hit)):
+            shown.setdefault(last.id, last)
+        sessions.add(session)
+        shown.setdefault(hit.id, hit)
+    return tuple(shown.values())
+
+
+def pack_hits(reply: SearchReply, budget: int, store: Store, cut: CutPassage, *, lists_files: bool) -> SearchReply:
+    """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones."""
     if budget < 0:
         raise UsageError(f"the token budget must not be negative (got {budget})", hint="0 turns the budget off")
-    hits = reply.hits
-    sections, homes = _find_sections(hits, store)
-    offers: list[HitOffer] = []
-    for value, hit, home in zip(hit_points([hit.score for hit in hits]), hits, homes, strict=True):
-        location = f"{hit.source}:{hit.start_line}-{hit.end_line}"
-        labels = f"{hit.date}  {hit.type} {' '.join(f'#{tag}' for tag in hit.tags)}  {hit.id}"
-        others = (f"also in {other}" for other in hit.duplicates)
-        head = [f"10.  {hit.score:.3f}  {location}  {labels}", " > ".join(hit.heading_path), *others, ""]
-        is_section = home is not None and sections[home].lines == (hit.start_line, hit.end_line)
-        chunk = None if is_section else estimate_tokens(hit.content)
-        offers.append(HitOffer(value, estimate_tokens("\n".join(head)), hit.tokens, chunk, home))
-    sizes = {number: section.lines[1] - section.lines[0] for number, section in enumerate(sections)}
-    around = [[number for number, outer in enumerate(sections) if outer.holds(section)] for section in sections]
-    plan = choose_forms(
-        offers,
-        [
-            SectionOffer(section.tokens, min(outer, key=sizes.__getitem__, default=None))
-            for section, outer in zip(sections, around, strict=True)
-        ],
-        budget,
-    )
+    sections: dict[str, _SectionText] = {}
+    for source in {hit.source for hit in reply.hits}:
+        sections |= _read_sections(source, [hit for hit in reply.hits if hit.source == source], store)
+    files = _changed_files(reply.hits, sections, budget // _FILES_SHARE) if lists_files else ()
+    packer = _Packer(sections, cut, budget - _cost_of_files(files))
     shown: list[Hit] = []
     dropped: list[DroppedHit] = []
-    first: dict[int, str] = {}
-    for number, (hit, offer, choice) in enumerate(zip(hits, offers, plan.choices, strict=True)):
-        lines, within = (hit.start_line, hit.end_line), ""
-        if choice is None:
-            least = offer.citation + min(offer.snippet, offer.chunk or offer.snippet)
+    for number, hit in enumerate(reply.hits, 1):
+        packed = packer.pack(hit, is_last=number == len(reply.hits))
+        if packed is None:
+            least = _citation_tokens(hit) + min(hit.tokens, estimate_tokens(hit.content))
             reason = "it is larger than the budget" if least > budget else "the budget was used by other hits"
-            if number >= MAX_HITS_PACKED:
-                reason = f"only the best {MAX_HITS_PACKED} hits are considered"
-            dropped.append(DroppedHit(hit.id, hit.source, *lines, least, reason))
-            continue
-        text, cost = (hit.content, offer.chunk or 0) if choice.form is HitForm.CHUNK else (hit.snippet, offer.snippet)
-        if choice.section is not None:
-            section, holder = sections[choice.section], first.setdefault(choice.section, hit.id)
-            lines, within = section.lines, "" if holder == hit.id else holder
-            text, cost = ("", 0) if within else (section.text, section.tokens)
-        shown.append(replace(hit, packed=PackedHit(choice.form, text, offer.citation + cost, *lines, within)))
+            dropped.append(DroppedHit(hit.id, hit.source, hit.start_line, hit.end_line, least, reason))
+        else:
+            shown.append(replace(hit, packed=packed))
     notes = list(reply.notes)
     if dropped and not shown:
         shortest = min(hit.tokens for hit in dropped)
         notes.append(f"no hit fits into {budget:,} tokens: the shortest needs {shortest:,}")
-    packing = BudgetReport(budget, plan.tokens, tuple(dropped))
-    return replace(reply, hits=tuple(shown), notes=tuple(notes), packing=packing)
+    files = files if shown else ()
+    spent = _cost_of_files(files) + sum(hit.packed.tokens for hit in shown if hit.packed)
+    return replace(
+        reply, hits=tuple(shown), notes=tuple(notes), packing=BudgetReport(budget, spent, tuple(dropped), files)
+    )
 
 
 class _SectionText(Struct, frozen=True):
@@ -82,19 +88,75 @@ class _SectionText(Struct, frozen=True):
     text: str
     tokens: int
 
-    def holds(self, other: _SectionText) -> bool:
+    def includes(self, other: _SectionText) -> bool:
         inside = self.lines[0] <= other.lines[0] and other.lines[1] <= self.lines[1]
-        return self != other and self.source == other.source and inside
+        return self.source == other.source and inside
 
 
-def _find_sections(hits: Sequence[Hit], store: Store) -> tuple[list[_SectionText], list[int | None]]:
-    """Return the distinct sections around the hits, in the order of their best hit, and each hit's index among them."""
-    sections: dict[str, _SectionText] = {}
-    for source in dict.fromkeys(hit.source for hit in hits):
-        sections |= _read_sections(source, [hit for hit in hits if hit.source == source], store)
-    distinct = list(dict.fromkeys(sections[hit.id] for hit in hits if hit.id in sections))
-    numbers = {section: number for number, section in enumerate(distinct)}
-    return distinct, [numbers[sections[hit.id]] if hit.id in sections else None for hit in hits]
+class _Packer:
+    """What is left of a budget while hits are packed, and the sections that are shown whole."""
+
+    def __init__(self, sections: Mapping[str, _SectionText], cut: CutPassage, left: int) -> None:
+        self._sections, self._cut, self._left = sections, cut, left
+        self._opened: dict[_SectionText, str] = {}
+        """Each with the id of the hit that it is shown for."""
+
+    def pack(self, hit: Hit, *, is_last: bool) -> PackedHit | None:
+        """Return the largest form of a hit that may be shown; None if there is no room."""
+        citation = _citation_tokens(hit)
+        room = self._left - citation
+        if room < 0:
+            return None
+        limit = room if is_last else max(room // 2, min(room, _ALWAYS_ALLOWED))
+        packed = next(self._forms(hit, citation, limit, room), None)
+        self._left -= packed.tokens if packed else 0
+        return packed
+
+    def _forms(self, hit: Hit, citation: int, limit: int, room: int) -> Iterator[PackedHit]:
+        """Yield the forms of a hit that cost no more than the limit, the largest first; the snippet may take all there is."""
+        own, lines = self._sections.get(hit.id), (hit.start_line, hit.end_line)
+        if own is not None:
+            for shown, holder in self._opened.items():
+                if shown.includes(own):
+                    yield PackedHit(HitForm.SECTION, "", citation, *shown.lines, holder)
+            around = {section for section in self._sections.values() if section.includes(own)}
+            for section in sorted(around, key=lambda each: -each.tokens):
+                if section.tokens <= limit and not any(section.includes(shown) for shown in self._opened):
+                    self._opened[section] = hit.id
+                    yield PackedHit(HitForm.SECTION, section.text, citation + section.tokens, *section.lines)
+        content = without_anchors(hit.content) if hit.anchor is not None else hit.content
+        if (tokens := estimate_tokens(content)) <= limit:
+            yield PackedHit(HitForm.CHUNK, content, citation + tokens, *lines)
+        for text in (self._cut(content, limit * _CHARS_PER_TOKEN).text, hit.snippet):
+            if (tokens := estimate_tokens(text)) <= (room if text is hit.snippet else limit):
+                yield PackedHit(HitForm.SNIPPET, text, citation + tokens, *lines)
+
+
+def _citation_tokens(hit: Hit) -> int:
+    """Return what a hit costs beside its text."""
+    location = f"{hit.source}:{hit.start_line}-{hit.end_line}"
+    labels = f"{hit.date}  {hit.type} {' '.join(f'#{tag}' for tag in hit.tags)}  {hit.id}"
+    others = (f"also in {other}" for other in hit.duplicates)
+    return estimate_tokens(
+        "\n".join([f"10.  {hit.score:.3f}  {location}  {labels}", " > ".join(hit.heading_path), *others, ""])
+    )
+
+
+def _changed_files(hits: Iterable[Hit], sections: Mapping[str, _SectionText], most: int) -> tuple[str, ...]:
+    """Return the project's files that notes of the user's own conversations list, those of the best first, within so many tokens."""
+    own = (hit for hit in hits if hit.type == TURN_TYPE and hit.origin not in {*FOREIGN_ORIGINS, *UNTRUSTED_ORIGINS})
+    texts = (sections[hit.id].text if hit.id in sections else hit.content for hit in own)
+    listed = (", ".join(parse_note(text.splitlines())["files"]).split(", ") for text in texts)
+    files: tuple[str, ...] = ()
+    for file in dict.fromkeys(file for names in listed for file in names if file and file[0] not in "/~"):
+        if _cost_of_files((*files, file)) > most:
+            break
+        files += (file,)
+    return files
+
+
+def _cost_of_files(files: Sequence[str]) -> int:
+    return estimate_tokens(FILES_LABEL + ", ".join(files)) if files else 0
 
 
 def _read_sections(source: str, hits: Sequence[Hit], store: Store) -> Iterator[tuple[str, _SectionText]]:
@@ -110,4 +172,5 @@ def _read_sections(source: str, hits: Sequence[Hit], store: Store) -> Iterator[t
         outline = outline or read_outline(text, source=source, max_headings=heading_limit(source))
         start, end = outline_section_bounds(outline, hit.start_line, hit.heading_level)
         content = "\n".join(outline.lines[start - 1 : end])
+        content = without_anchors(content) if hit.anchor is not None else content
         yield hit.id, _SectionText(source, (start, end), content, estimate_tokens(content))

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor
+from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, without_anchors
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, Hit, SearchReply, SupportingRecord, Term
@@ -30,12 +30,12 @@ from lorelog.language.analyser import WordAnalyser
 from lorelog.light.delivery_files import MAX_LATE_S, late_answer
 from lorelog.light.delivery_log import prompted_memories
 
-MAX_TEXT_CHARS = 300
-"""Length limit of a shown memory."""
 MIN_NAME_RARITY, MIN_WORD_RARITY = 3.5, 2.0
 """BM25's weight of a name that is in about 3 % of the entries, and of a word that is in about 13 %. No name is so rare among fewer than 49."""
 _MAX_NAME_FREQUENCY = 2.84
 """How far the weight of a name may be below that of an unknown word: it is then in at most eight entries."""
+_ONE_ENTRY = 1.1
+"""How far the weight of a name that is in one entry is below that of an unknown word."""
 MIN_OTHERS = 3
 _MAX_NAMED = 50
 _UNKNOWN = "\0"
@@ -76,6 +76,7 @@ class RecallSources(Struct, frozen=True):
     """Where memories for a prompt come from."""
 
     search: Callable[[str, SearchOptions], SearchReply]
+    pack: Callable[[str, SearchReply, SearchOptions], SearchReply]
     folder: Path
     """The tenant's."""
     analyser: WordAnalyser
@@ -99,7 +100,8 @@ class _Subject:
         words = {term.text for term in sources.analyser.query_terms(text)} - parts
         rarity = sources.store.rarity([*names, *words, _UNKNOWN])
         highest = rarity[_UNKNOWN]
-        rare = max(MIN_NAME_RARITY, highest - _MAX_NAME_FREQUENCY)
+        # Among few entries a name that is in one of them is as rare as it can be.
+        rare = max(min(MIN_NAME_RARITY, highest - _ONE_ENTRY), highest - _MAX_NAME_FREQUENCY)
         self._names = {name for name in names if rare <= rarity[name] < highest}
         self._others = {word for word in words if rarity[word] >= MIN_WORD_RARITY}
 
@@ -112,7 +114,7 @@ class _Subject:
 
     def is_of(self, hit: Hit) -> bool:
         """Return whether a memory is about it, and says more than what was asked."""
-        text = "\n".join(line for line in hit.content.splitlines() if not line.startswith("<!--"))
+        text = without_anchors(hit.content)
         is_request = hit.type == TURN_TYPE and "- User asked:" in text and "- Outcome:" not in text
         return not is_request and self._is_in(text)
 
@@ -122,7 +124,10 @@ class _Subject:
 
 
 def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallSources) -> tuple[RecalledMemory, ...]:
-    """Return at most `options.k` memories about the subject of a prompt; with a minimum relevance of 0, what a search finds."""
+    """Return at most `options.k` memories about the subject of a prompt, and how their conversations ended, within a budget.
+
+    With a minimum relevance of 0, they are what a search finds.
+    """
     query = prompt.text.strip()
     if not query or not options.k:
         return ()
@@ -135,7 +140,9 @@ def recall_memories(prompt: UserPrompt, options: SearchOptions, sources: RecallS
         best = _new_hits(prompt, reply, seen)[: options.k]
         if len(best) == options.k or not any(hit.type == ARCHIVE_TYPE for hit in reply.hits):
             break
-    shown = tuple(_to_recalled_memory(hit) for hit in best if subject is None or subject.is_of(hit))
+    found = tuple(hit for hit in best if subject is None or subject.is_of(hit))
+    packed = sources.pack(query, replace(reply, hits=found), options).hits if found else ()
+    shown = tuple(_to_recalled_memory(hit) for hit in packed if hit in found or _memory_key(hit) not in seen)
     if prompt.session and shown:
         _leave_answer(late_answer(str(sources.folder), prompt.host, prompt.session), shown)
     return shown
@@ -175,7 +182,6 @@ def _memory_key(hit: Hit) -> str:
 
 
 def _to_recalled_memory(hit: Hit) -> RecalledMemory:
-    text = hit.snippet if len(hit.snippet) <= MAX_TEXT_CHARS else hit.snippet[: MAX_TEXT_CHARS - 1] + "…"
     origin = hit.origin if hit.origin in FOREIGN_ORIGINS else ""
     if hit.trust.tainted:
         origin = hit.origin if hit.origin in UNTRUSTED_ORIGINS else "foreign"
@@ -184,7 +190,7 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
     return RecalledMemory(
         id=hit.id,
         memory=_memory_key(hit),
-        text=text,
+        text=" ".join((hit.packed.text if hit.packed else hit.snippet).split()),
         source=f"record {hit.grounding[0].record}" if is_record else hit.source,
         date=hit.date,
         relevance=hit.relevance,

@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
+from lorelog.core.query import FILES_LABEL
 from lorelog.operations.catalogue import all_operations, find_operation, request_schema
 from lorelog.operations.dispatch import BoundCall
 from lorelog.surfaces.mcp.tools import TOOLS
@@ -201,7 +202,8 @@ def render_search(reply: JsonMapping) -> ToolResult:
     if packing:
         blocks = [*code, *(_render_hit(number, hit) for number, hit in enumerate(reply["hits"], 1))]
         head = " ".join(filter(None, [reply["nothing_relevant"], NOTICE]))
-        text = "\n\n".join([head, *blocks]) if blocks else NOTHING_FOUND
+        files = [FILES_LABEL + clean(one_line(", ".join(packing["files"])))] if packing["files"] else []
+        text = "\n\n".join([head, *files, *blocks]) if blocks else NOTHING_FOUND
         text += f"\n\nAbout {packing['spent']:,} of {packing['budget']:,} tokens."
         for hit in packing["dropped"]:
             text += f"\nLeft out: {_format_location(hit)}, get_memory id {hit['id']} (~{hit['tokens']:,} tokens)"

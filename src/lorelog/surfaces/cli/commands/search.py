@@ -133,6 +133,10 @@ def _show_in_full(reply: Json, *, explain: bool, is_folded: bool) -> None:
     if explain and reply["weighing"]:
         print_note(f"lane weights: {reply['weighing']}")
     if packing:
+        if packing["files"]:
+            from lorelog.core.query import FILES_LABEL
+
+            print(wrap(f"{FILES_LABEL}{one_line(', '.join(packing['files']))}", "") + "\n")
         print_note(f"about {packing['spent']:,} of {packing['budget']:,} tokens")
         if packing["dropped"]:
             shortest = min(omitted["tokens"] for omitted in packing["dropped"])
