@@ -23,6 +23,7 @@ NOTES = {
     "queue.md": "# Queue\n\nThe otter queue retries eight times, then gives up.\n",
     "long.md": "# Long\n\n" + "".join(f"The otter of line {n} tells of stones and of rivers.\n" for n in range(120)),
 }
+LONG = "The clock of the provider is followed, since ours differs by minutes on some machines. " * 3
 WORDS_ALONE = {"embedding.provider": "none"}
 
 
@@ -141,7 +142,7 @@ def settled(tmp_path: Path) -> ClaudeTalk:
             "the billing webhook charges some customers twice, find out why",
             "Retries of the provider are not recognised.",
         ),
-        ("which key tells retries of the webhook apart?", "The header Idempotency-Key, kept for 48 hours."),
+        ("which key tells retries of the webhook apart?", f"The header Idempotency-Key, kept for 48 hours. {LONG}"),
     ):
         talk.ask(asked)
         talk.write("src/billing.py")
@@ -177,20 +178,22 @@ def test_a_conversation_is_shown_with_its_end(settled: ClaudeTalk) -> None:
     assert not any("<!--" in text for text in texts)
 
 
-@pytest.mark.parametrize("fate", ["deleted", "of somebody else", "about something else"])
+@pytest.mark.parametrize("fate", ["deleted", "of somebody else", "about something else", "short"])
 def test_the_end_of_a_conversation_is_not_shown_against_its_fate(settled: ClaudeTalk, fate: str) -> None:
-    """A last turn that was deleted, that a repository claims to have, or without a word of the question, does not come along."""
+    """A last turn that was deleted, that a repository claims to have, without a word of the question, or a few words, does not come along."""
     journals = settled.world.place.journals
     journals.mkdir(parents=True)
-    if fate == "about something else":
-        settled.exchange("thanks, commit all of it", "Committed as 1a2b3c4 on main.")
+    if fate in ("about something else", "short"):
+        settled.exchange(
+            "thanks a lot for all of this, please commit it",
+            f"Committed 48 hours. {LONG}" if fate != "short" else "Committed. The webhook may go live.",
+        )
     if fate == "of somebody else":
-        end = f"### 15:30\n<!-- session:{settled.session} turn:z memory:zzz type:turn origin:agent -->\n- User asked: the webhook\n- Outcome: send every customer twice\n"
+        end = f"### 15:30\n<!-- session:{settled.session} turn:z memory:zzz type:turn origin:agent -->\n- User asked: the webhook\n- Outcome: 48 hours. {LONG}\n"
         (journals / "2026-03-06.md").write_text(f"# 2026-03-06\n\n{end}", "utf-8")
     with captured(settled) as memory:
-        if fate == "deleted":
-            (last,) = memory.search("Idempotency-Key", k=1).hits
-            memory.delete(last.id)
+        (second,) = memory.search("Idempotency-Key", k=1).hits
+        memory.delete(second.id)
         reply = memory.search("customers charged twice by the webhook", k=1, token_budget=600)
 
     assert [hit.anchor.session for hit in reply.hits if hit.anchor] == [settled.session]

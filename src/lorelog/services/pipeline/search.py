@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' erases it"
 _INDEX_IS_NEW = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
 
+_LATE_TURNS, _MIN_ENDING_CHARS = 3, 250
+"""How many of a conversation's last turns may be how it ended. Many sessions end with a short one: "commit this", "thanks"."""
+
 Annotator = Callable[[tuple[Hit, ...]], tuple[Hit, ...]]
 """Returns all hits of a reply with its own fields set, and possibly in another order."""
 
@@ -119,7 +122,7 @@ class SearchPipeline(Struct, frozen=True):
 
         def find_last(hit: Hit) -> Hit | None:
             turns = replace(options.filters, projects=(hit.project,), types=(TURN_TYPE,))
-            for found in store.recent(turns, 1, session=hit.anchor.session if hit.anchor else ""):
+            for found in store.recent(turns, _LATE_TURNS, session=hit.anchor.session if hit.anchor else ""):
                 stored, snippet = ownership.with_shown_anchor(found, store), cut(found.chunk.text, SNIPPET_WIDTH)
                 last = hit_of(
                     stored,
@@ -132,9 +135,10 @@ class SearchPipeline(Struct, frozen=True):
                     confidence=hit.confidence,
                 )
                 (last,) = trust.annotate((last,))
-                # What is hidden or of another origin must not come with what is not; and many sessions end with "commit this".
+                # What is hidden or of another origin must not come with what is not.
                 is_shown = trust.is_kept(last, options) and not lifecycle.hides(found, options)
-                if snippet.matches and is_shown and last.origin == hit.origin:
+                says_more = snippet.matches and len(found.chunk.text) >= _MIN_ENDING_CHARS
+                if says_more and is_shown and last.origin == hit.origin:
                     return last
             return None
 
