@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.result import Verdicts
 from bench.value.sources import SourceMissing
 
-PARTS = {"a": "part_a", "b1": "part_b", "b2": "part_b2", "c": "part_c", "d": "part_d"}
+PARTS = {"a": "part_a", "b1": "part_b", "b1-held-out": "part_b_held_out", "b2": "part_b2", "c": "part_c", "d": "part_d"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bench.value.sources import find_source
+from bench.value.sources import GitSource, find_source
 
 _SOURCE = "jiayuanz3/SWEContextBench"
-_PAST, _LITE = "cases/SWEContextBench Lite Past Experience", "cases/SWEContextBench Lite"
+_PAST, _LITE, _FULL = (f"cases/SWEContextBench {name}" for name in ("Lite Past Experience", "Lite", "Full"))
 _CHECKOUT = re.compile(r"\./swebench\w*(?:/testbed(?:/[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)?)?(?=[/\"\\\s'`:;,)\]]|$)")
 """Where the sessions had their checkout: a folder of their own, or a folder in it."""
 _TEST = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)test_[^/]*$|_test\.py$|(?:^|/)conftest\.py$")
@@ -67,21 +67,26 @@ class Project:
             (folder / f"{session.name}.jsonl").write_text("\n".join(placed) + "\n", "utf-8")
 
 
-def load_projects(sources: Path) -> list[Project]:
-    """Return the repositories with the issues of Lite; the rest of Full stays unread until the ranking is frozen."""
+def load_projects(sources: Path, *, held_out: bool = False) -> list[Project]:
+    """Return the repositories with the issues of Lite; held out are those of Full that are not in Lite, read after the ranking was frozen."""
     source = find_source(sources, _SOURCE)
     found: dict[str, Project] = {}
     for path, text in source.files(_PAST):
         session, repository = _read_session(Path(path).stem, text)
         if repository:
             found.setdefault(repository, Project(repository)).sessions.append(session)
-    for path, text in source.files(_LITE):
-        if path.endswith(".json") and path.startswith(f"{_LITE}/"):
-            given = json.loads(text)
-            issue = _read_issue(given[0] if isinstance(given, list) else given)
-            if issue.gold:
-                found.setdefault(issue.repository, Project(issue.repository)).issues.append(issue)
+    lite = {issue.name for issue in _read_issues(source, _LITE)}
+    for issue in _read_issues(source, _FULL if held_out else _LITE):
+        if issue.gold and (issue.name in lite) != held_out:
+            found.setdefault(issue.repository, Project(issue.repository)).issues.append(issue)
     return [project for _, project in sorted(found.items()) if project.issues and project.sessions]
+
+
+def _read_issues(source: GitSource, folder: str) -> Iterator[Issue]:
+    for path, text in source.files(folder):
+        if path.endswith(".json") and path.startswith(f"{folder}/"):
+            given = json.loads(text)
+            yield _read_issue(given[0] if isinstance(given, list) else given)
 
 
 def _read_issue(given: dict[str, Any]) -> Issue:

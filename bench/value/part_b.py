@@ -2,7 +2,7 @@
 
 The past sessions of each repository are one memory, captured by `lorelog backfill`. Each related issue goes through the real hooks as a
 prompt. Its gold files are those that the official patch changes, without tests and documentation; a file is named by its whole path, or by
-folder and name. Only the issues of Lite are read. `issues with a past session` are those whose gold file an earlier session changed.
+folder and name. Part `b1` reads the issues of Lite, and `b1-held-out` the rest of Full. `issues with a past session` are those whose gold file an earlier session changed.
 """
 
 from __future__ import annotations
@@ -55,17 +55,19 @@ class Naming:
     stage: str = ""
 
 
-def run_part(sources: Path, keep: Path, deadline: float) -> list[Naming]:
+def run_part(sources: Path, keep: Path, deadline: float, *, held_out: bool = False) -> list[Naming]:
     """Measure every issue under every arm."""
     found: list[Naming] = []
-    for project in load_projects(sources):
+    for project in load_projects(sources, held_out=held_out):
         with open_memory(keep, project.repository.replace("/", "+"), project.now, project.write) as memory:
             trial = _Trial(memory, project, _checkout_source(sources, project), keep)
             for issue in project.issues:
                 if time.monotonic() > deadline:
                     break
                 found += trial.namings(issue)
-    (keep / "outcomes_b1.json").write_text(json.dumps([vars(one) for one in found], indent=1), "utf-8")
+    (keep / f"outcomes_b1{'_held_out' if held_out else ''}.json").write_text(
+        json.dumps([vars(one) for one in found], indent=1), "utf-8"
+    )
     return found
 
 

@@ -26,7 +26,7 @@ from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import read_current_text
 from lorelog.services.places.roots import Root
 
-_FILES_SHARE = 4
+_FILES_SHARE, _MAX_FILES = 4, 6
 """The line of files takes at most this part of the budget."""
 _ALWAYS_ALLOWED = 150
 """A hit takes at most half of the tokens that are left, so that others are seen, but so many it may take: a decision is no longer."""
@@ -149,7 +149,7 @@ def _changed_files(hits: Iterable[Hit], sections: Mapping[str, _SectionText], mo
     listed = (", ".join(parse_note(text.splitlines())["files"]).split(", ") for text in texts)
     files: tuple[str, ...] = ()
     for file in dict.fromkeys(file for names in listed for file in names if file and file[0] not in "/~"):
-        if _cost_of_files((*files, file)) > most:
+        if _cost_of_files((*files, file)) > most or len(files) == _MAX_FILES:
             break
         files += (file,)
     return files

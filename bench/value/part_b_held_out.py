@@ -1,0 +1,10 @@
+"""B1 on the issues of Full that are not in Lite, which nothing was developed on."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.value import part_b
+
+run_part = partial(part_b.run_part, held_out=True)
+report = part_b.report
