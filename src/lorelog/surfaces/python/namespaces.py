@@ -119,9 +119,7 @@ class GuardNamespace(OperationMethods[ModeT]):
     test = method(guard.GuardTestRequest, guard.test_guard)
     add = method(guard.GuardAddRequest, guard.add_guard)
     enable = method(guard.GuardEnableRequest, guard.enable_guard)
-    disable = method(guard.GuardIdRequest, guard.disable_guard)
-    dismiss = method(guard.GuardIdRequest, guard.dismiss_guard)
-    remove = method(guard.GuardIdRequest, guard.remove_guard)
+    change = method(guard.GuardChangeRequest, guard.change_guard)
 
 
 class DeliveryNamespace(OperationMethods[ModeT]):
