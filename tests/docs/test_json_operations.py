@@ -18,7 +18,7 @@ BY_EXAMPLE = {
     *("task.get", "task.resume", "artifact.get", "artifact.list_thread", "artifact.search"),
     *("artifact.find_failures", "artifact.find_decisions", "artifact.find_evidence"),
     *("context.brief_project", "context.get_hot_context", "context.find_relevant_context"),
-    *("code.forget", "code.find_definition", "code.find_references", "code.find_callers", "code.search"),
+    "code.forget",
 }
 """Operations whose section has fields of several replies, or leaves some to another section: compared with what is printed."""
 
