@@ -13,7 +13,6 @@ from tests.surfaces.conftest import Shell, write
 
 from lorelog.core.document import short_hash
 from lorelog.light.delivery_log import append_delivery
-from lorelog.records.kinds import FIELDS, FieldType
 
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {
@@ -93,21 +92,6 @@ def test_search_is_documented(shell: Shell, journal: Path) -> None:
     assert {*fields(plain), *fields(small), *fields(large)} == documented("search")
 
 
-def test_expand_is_documented(shell: Shell, journal: Path) -> None:
-    """Every field of an expanded section is documented, and no other."""
-    # As of a hit, tested there.
-    found = {name for name in documented("show") if name.startswith("freshness.findings[]")}
-    assert set(fields(shell("show", "01a1dd23", "--json").json)) | found == documented("show")
-
-
-def test_eval_is_documented(shell: Shell, journal: Path, project: Path) -> None:
-    """Every field of an evaluation is documented, and no other."""
-    queries = write(project / "q.jsonl", '{"id": "q", "text": "redis"}\nno question\n')
-    qrels = write(project / "r.tsv", "q\t2026-03-05.md\t1\nq\tgone.md\t1\n")
-
-    assert set(fields(shell("eval", "--queries", queries, "--qrels", qrels, "--json").json)) == documented("eval")
-
-
 def test_status_is_documented(shell: Shell, journal: Path, home: Path) -> None:
     """Every field of the status screen is documented, and no other."""
     append_delivery(str(home / "data" / "default" / "deliveries"), "claude", "s", {"memories": ["m"]})
@@ -140,8 +124,7 @@ def test_uninstalling_is_documented(shell: Shell) -> None:
 
 
 PRINTED = (
-    *("list", "list --documents", 'call memory.get {"id":"01a1dd23"}', "init --dry-run", "wiki lint", "wiki build"),
-    'call session.recall {"prompt":"redis","k":9,"min_relevance":0}',
+    *("list", "list --documents", "init --dry-run", "wiki lint", "wiki build"),
     *("hosts install codex", "hosts uninstall codex", "hosts status", "hosts flush"),
     *("config init", "config list", "config get search.k", "config set search.k 9", "config unset search.k"),
     *("identity create mara", "identity export mara", "identity list", "identity show mara", "identity forget mara"),
@@ -177,64 +160,19 @@ def test_examples_hold_documented_fields(section: str) -> None:
         assert set(fields(json.loads(block))) <= documented(section)
 
 
-EVERYTHING: dict[FieldType, Any] = {
-    FieldType.TEXT: "t",
-    FieldType.TEXTS: ["t"],
-    FieldType.IDS: [],
-    FieldType.NUMBER: 1.0,
-    FieldType.SHARE: 0.5,
-    FieldType.OBJECT: {"name": 1},
-    FieldType.VALUE: "v",
-    FieldType.DATASETS: [{"name": "d", "version": "1", "description": "x"}],
-    FieldType.ENTITIES: [{"name": "e", "entity_type": "t", "role": "r"}],
-    FieldType.PROVENANCE: dict.fromkeys(
-        ("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id"), "p"
-    ),
-}
-"""Something for each type of field."""
-
-
-def named_freely(names: set[str]) -> set[str]:
-    """Return names of fields without those that a writer made up."""
-    return {name for name in names if not name.endswith((".metrics.name", ".parameters.name"))}
-
-
-def test_records_are_documented(shell: Shell) -> None:
-    """Every field of what is written of tasks, and of how they are shown, is documented, and no other."""
-    task = shell("task", "start", "a whole", "--as", "mara", "--json").json
-    part = shell(
-        "task", "start", "a part", "--parent", task["task_id"], "--session", "s", "--as", "mara", "--json"
-    ).json
-    decided = shell("decide", "x", "--because", "y", "--task", part["task_id"], "--as", "mara", "--json").json
-    identity = {"artifact_id": decided["artifact_id"]}
-    about = {
-        "reply_to_artifact_id": decided["artifact_id"],
-        "supports_claim": True,
-        "writer": "otto",
-        "session_id": "s",
+def test_objects_in_records_are_documented(shell: Shell) -> None:
+    """Every field of the data, the things and the source that a record names is documented, and no other."""
+    named = {
+        "dataset_refs": [{"name": "d", "version": "1", "description": "x"}],
+        "entity_refs": [{"name": "e", "entity_type": "t", "role": "r"}],
+        "provenance": dict.fromkeys(
+            ("uri", "repo", "commit", "path", "tool_name", "tool_version", "tool_call_id"), "p"
+        ),
     }
-    rests = {"related_artifact_ids": [task["artifact_id"]], "parent_task_id": task["task_id"]}
-    said = {name: EVERYTHING[field.type] for name, field in FIELDS.items() if name != "content"}
-    replied = {**said, **about, **rests}
-    for op in ("artifact.verification", "artifact.revision"):
-        written = shell("call", op, "--json", json.dumps(replied)).json
-        assert set(fields(written)) == documented(next(name for name in PAGE if name.startswith("task start")))
-    page = {"artifact_kind": "wiki_page", "artifact_role": "concept", "summary": "s", "content": "# c", **rests}
-    shell("call", "artifact.create", "--json", json.dumps({**page, "task_id": part["task_id"]}))
-    shell(
-        *("task", "run-start", part["task_id"], "--tool", "x", "--command", "x", "--why", "x", "--input", "x"),
-        *("--as", "mara"),
-    )
-    shell("task", "finish", part["task_id"])
-
-    assert named_freely(set(fields(shell("task", "show", part["task_id"], "--json").json))) == documented("task show")
-    for words in (("list", "--status", "all"), ("search", "part")):
-        assert set(fields(shell("task", *words, "--json").json)) == documented("task list, task search")
-    thread = shell("show", identity["artifact_id"], "--json", "--history").json
-    assert named_freely(set(fields(thread))) == documented("show --history")
-    shown = named_freely(set(fields(shell("show", identity["artifact_id"], "--json").json)))
-    assert shown <= documented("show, of a record")
-    assert {name for name in documented("show, of a record") if "." not in name} <= shown
+    decided = shell("call", "artifact.decision", "--json", json.dumps({"summary": "x", "writer": "mara", **named})).json
+    shown = shell("show", decided["artifact_id"], "--json").json["artifact"]
+    of_objects = {name for name in documented("Record fields") if name.startswith(tuple(named)) and name not in named}
+    assert set(fields({name: shown[name] for name in named})) == of_objects | named.keys()
 
 
 def test_import_is_documented(shell: Shell, project: Path) -> None:

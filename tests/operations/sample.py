@@ -39,10 +39,8 @@ GUARD_REQUESTS: dict[str, dict[str, Any]] = {
     "guard.rules": {},
     "guard.test": {"id": "g"},
     "guard.enable": {"id": "g"},
-    "guard.disable": {"id": "g"},
-    "guard.dismiss": {"id": "g"},
+    "guard.change": {"id": "g", "change": "dismiss"},
     "review.decide": {"verdicts": [{"id": "g", "kind": "guard", "label": "approve"}]},
-    "guard.remove": {"id": "g"},
 }
 
 
@@ -149,7 +147,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "session.timeline": {"since": "7d"},
         "session.hosts": {},
         "roots.list": {},
-        "roots.add": {"paths": ["notes"]},
         "roots.remove": {"paths": ["notes"]},
         "ledger.verify": {"limit": 10},
         "settings.list": {},

@@ -12,8 +12,7 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
 
 from lorelog.core.errors import Cancelled
-from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.operations.write_queue import WriteQueue
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher, WriteQueue
 from lorelog.wiring import ResourcePool
 
 ONE = Path("one")

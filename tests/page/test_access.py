@@ -17,8 +17,7 @@ from tests.page.conftest import PageWorld
 from tests.surfaces.http.conftest import Client, Reply
 
 from lorelog.surfaces.http.tickets import announce_server, find_server, issue_ticket, redeem_ticket
-from lorelog.surfaces.page.app import POLICY, STATIC
-from lorelog.surfaces.page.markdown import render_tree
+from lorelog.surfaces.page.app import POLICY, STATIC, render_tree
 
 MAX_SHIPPED_BYTES, MAX_SOURCE_BYTES = 99_500, 295_000
 MAX_REQUESTS = 24

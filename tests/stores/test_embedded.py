@@ -368,54 +368,21 @@ def test_a_later_schema_step_is_applied_once(tmp_path: Path) -> None:
             assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION + 1,)
 
 
-def test_texts_of_an_older_schema_are_compacted(tmp_path: Path) -> None:
-    """A text that lacks one part of its content is stored as that part, and is read, searched and embedded as before."""
+def test_a_text_is_kept_once(tmp_path: Path) -> None:
+    """A text that lacks one part of its content is stored as that part, and is read, searched and embedded as it is."""
     line = "<!-- memory:m1 -->"
-    texts = [("# A\n\nalpha", None), (f"# B\n{line}\nbeta é", "# B\nbeta é"), (f"{line}x{line}", "x")]
-    path = tmp_path / "index" / "catalog.db"
-    columns = (
-        "source, live, root, project, size, mtime_ns, inode, file_hash, title, date, indexed_at, recipe, date_source"
-    )
-    with closing(open_writer(path, MIGRATIONS[:1])) as database:
-        database.execute(
-            f"INSERT INTO documents ({columns}, chunk_count) VALUES ('/a.md', 1, '/', '/p', 1, 1, 1, '', '', '', '', '', '', 3)"
-        )
-        for number, (content, text) in enumerate(texts):
-            values = {
-                "document": 1,
-                "project": "/p",
-                "live": 1,
-                "ordinal": number,
-                "id": f"id{number}",
-                "heading_path": "[]",
-            }
-            values |= {
-                "content": content,
-                "text": text,
-                "tags": "[]",
-                "vector_key": f"v{number}",
-                "lane_key": f"l{number}",
-            }
-            empty = "embedded, memory, piece, heading, heading_level, start_line, end_line, content_hash, context, date, type"
-            values |= dict.fromkeys([*empty.split(", "), "date_source", "starts_entry"], 0)
-            database.execute(
-                f"INSERT INTO chunks ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
-                tuple(values.values()),
-            )
-        database.execute("INSERT INTO facts VALUES ('space', 'test/m'), ('model', 'm')")
-
+    texts = {"# A\n\nalpha": "# A\n\nalpha", f"# B\n{line}\nbeta é": "# B\nbeta é", f"{line}x{line}": "x"}
+    chunks = [chunk("/a.md", text, number, content=content) for number, (content, text) in enumerate(texts.items(), 1)]
     store = open_store(tmp_path)
-    read = [(stored.chunk.content, stored.chunk.text) for stored in store.chunks_of("/a.md")]
-    assert read == [(content, text or content) for content, text in texts]
+    with store.writer() as writer:
+        writer.put([update("/a.md", chunks)])
+
+    assert {stored.chunk.content: stored.chunk.text for stored in store.chunks_of("/a.md")} == texts
     assert [pending.text.split()[-1] for pending in store.pending(10)] == ["alpha", "é", "x"]
     assert len(search_texts(store, "é")) == len(search_texts(store, "beta")) == 1
-    with closing(sqlite3.connect(path)) as database:
-        assert [text for (text,) in database.execute("SELECT text FROM chunks ORDER BY row")] == [None, None, "x"]
-    store.close()
-    with store.writer() as writer:
-        writer.sweep()
-    with closing(sqlite3.connect(path)) as database:
+    with closing(sqlite3.connect(tmp_path / "index" / "catalog.db")) as database:
         assert database.execute("PRAGMA page_size").fetchone() == (16_384,)
+        assert [text for (text,) in database.execute("SELECT text FROM chunks ORDER BY row")] == [None, None, "x"]
 
 
 def test_a_schema_step_that_fails_changes_nothing(tmp_path: Path) -> None:

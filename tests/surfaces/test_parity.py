@@ -34,7 +34,6 @@ VERBS = {
     "evaluate": "evaluate",
     "session.status": "session_status",
     "roots.list": "roots",
-    "roots.add": "index",
     "roots.remove": "forget_roots",
 }
 """Names of Python methods that differ from the operation."""
@@ -126,7 +125,7 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
             ways["http"]("guard.add", NEW_GUARD)
         answers[name] = ways[name](op, asked)
         if op == "guard.enable":
-            first("guard.remove", asked)
+            first("guard.change", asked | {"change": "remove"})
 
     assert {name: sorted(answer) for name, answer in answers.items() if "error" in answer} == {}
     assert len({tuple(sorted(answer)) for answer in answers.values()}) == 1

@@ -1,8 +1,7 @@
 """The settings of one run: the five layers they come from, every value with its origin, and the options built from them.
 
 The layers are defaults < user file < project file < environment < flags. Each is validated on its own, so that an error names the
-file or variable that contains it even if a higher layer overrides the value. A list in a higher layer replaces the lower one. A
-renamed key is still read from the user file, with a warning; the new name takes precedence.
+file or variable that contains it even if a higher layer overrides the value. A list in a higher layer replaces the lower one.
 
 Also converts and validates values: `coerce_value` takes typed values (TOML, flags), `parse_value` takes text
 (environment, `config set`). Both are strict and raise ConfigError with the accepted values: a boolean is not a number

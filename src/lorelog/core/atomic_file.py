@@ -156,9 +156,13 @@ def write_all(descriptor: int, data: bytes, *, durable: bool = True) -> None:
 
 
 def open_to_append(path: str | os.PathLike[str], mode: int = PRIVATE_MODE) -> int:
-    """Open or create a regular file for appending. A link is not followed, and a pipe not waited for."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, mode)
+    """Open or create a regular file for appending; see `open_regular`."""
+    return open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+
+
+def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = PRIVATE_MODE) -> int:
+    """Open a regular file. A link is not followed, and a pipe not waited for: they raise OSError, like other things."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)

@@ -6,9 +6,11 @@ tree. Apart from `core.code`, because every search imports this and few need the
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
-from lorelog.core.serializable import Serializable
+from lorelog.core.serializable import ReplyItems, Serializable
 
 
 class SymbolInfo(Serializable, Struct, frozen=True, kw_only=True):
@@ -101,11 +103,14 @@ class FileOutlineInfo(Serializable, Struct, frozen=True, kw_only=True):
     symbols: tuple[SymbolInfo, ...]
 
 
-class CodeReply(Serializable, Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"subject": "about"}):
-    """Answer to a code query; only the lists that the query asks for are present."""
+class CodeReply(ReplyItems[Any], Struct, frozen=True, kw_only=True):
+    """Answer to a code query. Lists that it does not ask for are empty; its items are the ones that it asks for."""
+
+    items_field = "definitions"
 
     verb: str
-    subject: str
+    """`definition`, `references`, `callers`, `imports`, `outline` or `search`."""
+    about: str
     """The queried symbol, module, path or words."""
     definitions: tuple[DefinitionInfo, ...] = ()
     """The queried symbol's definitions; with references and callers, the definitions they refer to."""
@@ -118,3 +123,7 @@ class CodeReply(Serializable, Struct, frozen=True, kw_only=True, omit_defaults=T
     doubtful: int = 0
     """Uses of the same name that were left out because only the name matches."""
     notes: tuple[str, ...]
+
+    def _items(self) -> tuple[Any, ...]:
+        lists = {"references": self.references, "callers": self.callers, "imports": self.imports, "outline": self.files}
+        return lists.get(self.verb, self.definitions)

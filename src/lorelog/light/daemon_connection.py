@@ -55,7 +55,7 @@ SILENCE_S = 15.0
 _ONCE = (
     # generated: once (scripts/generate_reference.py)
     "artifact.create artifact.decision artifact.review artifact.revision artifact.verification "
-    "backup.restore guard.dismiss memory.add memory.add_batch memory.compact memory.edit memory.forget "
+    "backup.restore guard.change memory.add memory.add_batch memory.compact memory.edit memory.forget "
     "memory.supersede review.decide review.run session.handoff task.add_evidence task.finish "
     "task.progress task.run_finish task.run_start task.start "
     # end: once

@@ -25,7 +25,7 @@ FAMILIES = {
     "session": ("session",),
     "task": ("records", "artifacts", "digests"),
     "artifact": ("artifacts", "records", "digests"),
-    "context": ("context", "digests"),
+    "context": ("digests",),
     "code": ("code",),
     "debug": ("debug",),
     "delivery": ("delivery",),

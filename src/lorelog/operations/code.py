@@ -11,12 +11,11 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.code import Certainty, SymbolKind, UseKind
-from lorelog.core.code_reply import CallerInfo, DefinitionInfo, FileOutlineInfo, ImportInfo, ReferenceInfo
+from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import ModelError, NotFound, UsageError
 from lorelog.core.query import Filters, Hit
-from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, ScopedRequest, about, resolve_path
 from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
@@ -148,57 +147,6 @@ class CodeStatusReply(OperationReply, frozen=True, kw_only=True):
     bytes: int
 
 
-class _FoundReply(OperationReply, frozen=True, kw_only=True):
-    total: int
-    notes: tuple[str, ...]
-
-
-class DefinitionsReply(ReplyItems[DefinitionInfo], _FoundReply, frozen=True, kw_only=True):
-    """Definitions, nearest first."""
-
-    name: str
-    definitions: tuple[DefinitionInfo, ...]
-
-
-class ReferencesReply(ReplyItems[ReferenceInfo], _FoundReply, frozen=True, kw_only=True):
-    """Uses of a symbol: the most certain first, then the nearest to its definition."""
-
-    name: str
-    definitions: tuple[DefinitionInfo, ...]
-    references: tuple[ReferenceInfo, ...]
-    doubtful: int
-
-
-class CallersReply(ReplyItems[CallerInfo], _FoundReply, frozen=True, kw_only=True):
-    """Callers of a symbol, the shortest call chain first."""
-
-    name: str
-    definitions: tuple[DefinitionInfo, ...]
-    callers: tuple[CallerInfo, ...]
-    doubtful: int
-
-
-class ImportsReply(ReplyItems[ImportInfo], _FoundReply, frozen=True, kw_only=True):
-    """Files that import a module."""
-
-    module: str
-    imports: tuple[ImportInfo, ...]
-
-
-class OutlineReply(ReplyItems[FileOutlineInfo], _FoundReply, frozen=True, kw_only=True):
-    """Symbols of a file, or of the files in a folder."""
-
-    path: str
-    files: tuple[FileOutlineInfo, ...]
-
-
-class CodeSearchReply(ReplyItems[DefinitionInfo], _FoundReply, frozen=True, kw_only=True):
-    """Symbols, the most similar name first."""
-
-    query: str
-    definitions: tuple[DefinitionInfo, ...]
-
-
 @OPERATIONS.declare(
     "code.index", ShellCommand("code index", ("path",)), errors=(NotFound,), writes=True, needs="index_code"
 )
@@ -238,17 +186,16 @@ def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> 
 @OPERATIONS.declare(
     "code.find_definition", ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
-def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext) -> DefinitionsReply:
+def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext) -> CodeReply:
     """Find where a symbol is defined: file, exact span, signature and docstring of each definition, nearest first."""
     query = _symbol_query(engine, request, call)
-    reply = _navigator(engine, request, call).find_definition(query, request.limit)
-    return reply_from(reply, DefinitionsReply, name=reply.subject)
+    return _navigator(engine, request, call).find_definition(query, request.limit)
 
 
 @OPERATIONS.declare(
     "code.find_references", ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
-def find_references(engine: Engine, request: ReferencesRequest, call: RequestContext) -> ReferencesReply:
+def find_references(engine: Engine, request: ReferencesRequest, call: RequestContext) -> CodeReply:
     """Find where a symbol is used: calls, reads, writes, types and imports.
 
     Each use has the certainty that it means this symbol: `exact`, `likely`, or only the same `name`.
@@ -260,36 +207,32 @@ def find_references(engine: Engine, request: ReferencesRequest, call: RequestCon
         _path_filter(engine, request.below, call),
     )
     query = _symbol_query(engine, request, call)
-    reply = _navigator(engine, request, call).find_references(query, options)
-    return reply_from(reply, ReferencesReply, name=reply.subject)
+    return _navigator(engine, request, call).find_references(query, options)
 
 
 @OPERATIONS.declare(
     "code.find_callers", ShellCommand("code callers", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
-def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) -> CallersReply:
+def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) -> CodeReply:
     """Find the functions, methods and files that call a symbol, up to three calls away."""
     below = _path_filter(engine, request.below, call)
     options = CodeQueryOptions(request.limit, Certainty(request.certainty), below=below)
     query = _symbol_query(engine, request, call)
-    reply = _navigator(engine, request, call).find_callers(query, options, request.depth)
-    return reply_from(reply, CallersReply, name=reply.subject)
+    return _navigator(engine, request, call).find_callers(query, options, request.depth)
 
 
 @OPERATIONS.declare("code.find_imports", ShellCommand("code imports", ("module",)))
-def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) -> ImportsReply:
+def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) -> CodeReply:
     """Find the files that import a module, or a name from one."""
     options = CodeQueryOptions(request.limit, below=_path_filter(engine, request.below, call))
-    reply = _navigator(engine, request, call).find_imports(request.module, options)
-    return reply_from(reply, ImportsReply, module=reply.subject)
+    return _navigator(engine, request, call).find_imports(request.module, options)
 
 
 @OPERATIONS.declare("code.outline", ShellCommand("code outline", ("path",)), errors=(NotFound,))
-def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> OutlineReply:
+def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> CodeReply:
     """List the symbols of a file, or of the files in a folder."""
     path = _path_filter(engine, request.path, call)
-    reply = _navigator(engine, request, call).outline(path, request.depth, request.limit)
-    return reply_from(reply, OutlineReply, path=reply.subject)
+    return _navigator(engine, request, call).outline(path, request.depth, request.limit)
 
 
 @OPERATIONS.declare("code.why", ShellCommand("code why", ("place",)), errors=(NotFound, ModelError), warms=True)
@@ -327,14 +270,13 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
 
 
 @OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))
-def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeSearchReply:
+def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeReply:
     """Find symbols by part of their name, its initials, or a misspelling of it."""
     query = SymbolQuery(
         request.query, kind=SymbolKind(request.kind) if request.kind else None, language=request.language
     )
     options = CodeQueryOptions(request.limit, below=_path_filter(engine, request.below, call))
-    reply = _navigator(engine, request, call).search(request.query, query, options)
-    return reply_from(reply, CodeSearchReply, query=reply.subject)
+    return _navigator(engine, request, call).search(request.query, query, options)
 
 
 def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> CodeNavigator:

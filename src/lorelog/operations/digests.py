@@ -1,4 +1,4 @@
-"""Operations on digests of records: the state of a task, libraries of failures and decisions, a project's brief.
+"""Operations that compile: digests of records (the state of a task, libraries of failures and decisions, a project's brief), and context for agents.
 
 Requests, replies and handlers together: the digest replies are built from each other. Digests are compiled on request
 from records alone and have the trust tier `digest`; readers rely on the records that a digest cites.
@@ -7,11 +7,13 @@ from records alone and have the trust tier `digest`; readers rely on the records
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
 
-from lorelog.core.errors import NotFound
-from lorelog.core.query import SupportingRecord
+from msgspec import Meta
+
+from lorelog.core.errors import ModelError, NotFound
+from lorelog.core.query import Hit, SupportingRecord
 from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -25,9 +27,11 @@ from lorelog.operations.operation import (
     reply_from,
 )
 from lorelog.operations.records import ID_PREFIX_HINT, TASK_HELP, record_fields
-from lorelog.operations.requests import NonEmptyId, OperationRequest, ScopedRequest, about
+from lorelog.operations.requests import NonEmptyId, OperationRequest, ScopedRequest, Text, about
 from lorelog.records.digests import Digest, DigestItem, DigestLine, DigestRole, build_brief, build_library
 from lorelog.records.tables import RelatedProject, Task
+from lorelog.services.context.collect import AgentContextReply, build_agent_context
+from lorelog.services.context.relevance import RelevantContext, find_relevant, hot_hits
 from lorelog.services.records.record_scope import compile_resume, digest_scope_for, find_grounding
 from lorelog.services.records.wiki import compile_wiki
 
@@ -73,6 +77,37 @@ class WikiRequest(ScopedRequest, frozen=True):
     """A page of the wiki."""
 
     page: Annotated[str, about("Name of the page, such as decisions.md.", min_length=1, max_length=500)] = "index.md"
+
+
+_ResultLimit = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class HotContextRequest(ScopedRequest, frozen=True, kw_only=True):
+    """How many hot memories to return."""
+
+    k: Annotated[_ResultLimit, about("Maximum number of memories.")] = 20
+
+
+class RelevantContextRequest(ScopedRequest, frozen=True):
+    """A task that is about to begin."""
+
+    task: Annotated[Text, about("Description of the task.", min_length=1)]
+    k: Annotated[_ResultLimit, about("Maximum number of hits.")] = 20
+    include_hot: Annotated[bool, about("Put up to five hot memories first.")] = True
+
+
+class AgentContextRequest(ScopedRequest, frozen=True):
+    """The questions of an agent, and its token budget."""
+
+    queries: Annotated[
+        Sequence[Annotated[str, Meta(min_length=1, max_length=10000)]],
+        about("Questions about the work; the newest memories if none are given.", max_length=50),
+    ] = []
+    k: Annotated[int, about("Number of memories per question, or of newest ones without questions.", ge=1, le=100)] = 2
+    token_budget: Annotated[
+        int, about("Maximum number of tokens of the whole text, headings included.", ge=1, le=1000000)
+    ] = 700
+    format: Annotated[Literal["markdown", "json"], about("Format of the text.")] = "markdown"
 
 
 class WikiPageInfo(OperationReply, frozen=True, kw_only=True):
@@ -137,6 +172,12 @@ class ResumeView(OperationReply, frozen=True, kw_only=True):
     recent_runs: tuple[RunInfo, ...]
     decisions: tuple[DigestItemInfo, ...]
     source_artifact_ids: tuple[str, ...]
+
+
+class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
+    """Memories marked as hot, newest first."""
+
+    results: tuple[Hit, ...]
 
 
 class _DigestReply(OperationReply, frozen=True, kw_only=True):
@@ -285,6 +326,38 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
         text=bodies.get(request.page, ""),
         pages=tuple(WikiPageInfo(page=name, title=title) for name, title in titles.items()),
     )
+
+
+@OPERATIONS.declare("context.get_hot_context")
+def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestContext) -> HotContext:
+    """Return the memories that are marked as hot, newest first.
+
+    A memory is hot if it has the tag `ctx:tier:hot`.
+    """
+    return HotContext(results=hot_hits(engine.context(all_projects=request.all_projects), request.k))
+
+
+@OPERATIONS.declare("context.find_relevant_context", errors=(ModelError,), warms=True)
+def find_relevant_context(engine: Engine, request: RelevantContextRequest, call: RequestContext) -> RelevantContext:
+    """Find context for a task: hot memories, then documents, research, decisions, plans, summaries and records."""
+    scope = engine.context(all_projects=request.all_projects)
+    return find_relevant(scope, request.task, request.k, include_hot=request.include_hot)
+
+
+@OPERATIONS.declare(
+    "context.agent_context",
+    ShellCommand("agent-context", options={"k": "-k --k -n --limit --top-k"}),
+    errors=(ModelError,),
+    warms=True,
+)
+def agent_context(engine: Engine, request: AgentContextRequest, call: RequestContext) -> AgentContextReply:
+    """Compose a text for an agent to read before it starts, within a token budget.
+
+    It has memories that answer the questions, decisions in force, failures to avoid, open tasks and hot memories, each
+    with a citation id and its trust tier. The text never exceeds the budget.
+    """
+    scope = engine.context(all_projects=request.all_projects)
+    return build_agent_context(scope, request.queries, request.k, request.token_budget, request.format)
 
 
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:

@@ -64,10 +64,13 @@ class GuardListRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which guards to list."""
 
 
-class GuardIdRequest(OperationRequest, frozen=True):
-    """A guard."""
+class GuardChangeRequest(OperationRequest, frozen=True):
+    """A guard, and what becomes of it."""
 
     id: Annotated[_Id, about("Id of a guard, or its first characters.")]
+    change: Annotated[
+        Literal["disable", "dismiss", "remove"], about("Switch it off, report that it was wrong, or remove it.")
+    ]
 
 
 class RulesRequest(OperationRequest, frozen=True):
@@ -302,25 +305,23 @@ def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestConte
     return reply_from(change, GuardEnableReply, replay=_replay_reply(guard, report, 10))
 
 
-@OPERATIONS.declare("guard.disable", ShellCommand("guard disable", ("id",)), errors=(NotFound,), writes=True)
-def disable_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
-    """Switch a guard off; `guard.enable` switches it on again."""
+@OPERATIONS.declare(
+    "guard.change",
+    ShellCommand("guard disable", ("id",), hidden=("change",), summary="switch a guard off; 'enable' switches it on"),
+    ShellCommand("guard dismiss", ("id",), hidden=("change",), summary="report that a guard was wrong"),
+    ShellCommand("guard remove", ("id",), hidden=("change",), summary="remove a guard"),
+    errors=(NotFound,),
+    writes=True,
+    once=True,
+)
+def change_guard(engine: Engine, request: GuardChangeRequest, call: RequestContext) -> GuardChange:
+    """Switch a guard off, report that it was wrong, or remove it.
+
+    `guard.enable` switches it on again. The third dismissal retires it.
+    """
     log = _open_log(engine)
-    return log.disable(log.find(request.id), _author(call))
-
-
-@OPERATIONS.declare("guard.dismiss", ShellCommand("guard dismiss", ("id",)), errors=(NotFound,), writes=True, once=True)
-def dismiss_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
-    """Report that a guard was wrong. The third dismissal retires it."""
-    log = _open_log(engine)
-    return log.dismiss(log.find(request.id), _author(call))
-
-
-@OPERATIONS.declare("guard.remove", ShellCommand("guard remove", ("id",)), errors=(NotFound,), writes=True)
-def remove_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
-    """Remove a guard."""
-    log = _open_log(engine)
-    return log.remove(log.find(request.id), _author(call))
+    changes = {"disable": log.disable, "dismiss": log.dismiss, "remove": log.remove}
+    return changes[request.change](log.find(request.id), _author(call))
 
 
 def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:

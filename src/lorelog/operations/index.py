@@ -217,14 +217,6 @@ def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> R
     return RootsReply(roots=tuple(engine.maintenance().list_roots()))
 
 
-@OPERATIONS.declare("roots.add", errors=(StoreUnwritable, StoreBusy), warms=True, needs="maintain")
-def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexReport:
-    """Index files and directories, and let the daemon watch them from now on."""
-    if not request.paths:
-        raise UsageError("paths are missing", hint="name files or directories")
-    return index(engine, request, call)
-
-
 @OPERATIONS.declare("roots.remove", errors=(NotFound,), writes=True, needs="maintain")
 def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) -> RemovedRoots:
     """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""

@@ -31,7 +31,7 @@ from typing import IO, Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert, defstruct, field
 
-from lorelog.core.atomic_file import sync_folder
+from lorelog.core.atomic_file import open_regular, sync_folder
 from lorelog.core.document import FileStamp
 from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
@@ -138,13 +138,9 @@ def read_lines_backward(file: IO[bytes], end: int) -> Iterator[tuple[bytes, int]
 def open_existing_file(path: Path) -> IO[bytes] | None:
     """Open a file for reading; None if it does not exist. Links and devices raise OSError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.fdopen(open_regular(path), "rb", _BLOCK)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return os.fdopen(descriptor, "rb", _BLOCK)
-    os.close(descriptor)
-    raise OSError(0, "it is not a regular file", str(path))
 
 
 LINE_FORMAT_VERSION = 1

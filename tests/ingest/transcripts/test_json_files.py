@@ -87,21 +87,16 @@ def test_a_packed_file_is_read(tmp_path: Path) -> None:
     assert stats.broken == 1
 
 
-def test_a_file_packed_with_zstandard_is_read_or_says_what_to_do(tmp_path: Path) -> None:
-    """A Zstandard file is read, or the error says what to install."""
+def test_a_file_packed_with_zstandard_is_read(tmp_path: Path) -> None:
+    """A Zstandard file is read, in any number of frames; of a damaged one, no more than there is."""
     plain = write_lines(tmp_path / "s.jsonl", claude_turn("u1", "One?", "1"))
     path = tmp_path / "s.jsonl.zstd"
     path.write_bytes(stored_as_zstd(plain.read_bytes()[:60]) + stored_as_zstd(plain.read_bytes()[60:]))
 
-    if json_files.decompress_zstd(stored_as_zstd(b"x"), 10) is None:
-        with pytest.raises(SourceError, match="Zstandard") as caught:
-            open_conversation(str(path))
-        assert "zstd -d" in caught.value.hint
-    else:
-        assert exchanges(read(path)[0]) == [("One?", "1")]
-        path.write_bytes(path.read_bytes()[:-30])
-        with suppress(SourceError):  # packages differ in how much of a damaged file they give
-            assert len(read(path)[0]) <= 1
+    assert exchanges(read(path)[0]) == [("One?", "1")]
+    path.write_bytes(path.read_bytes()[:-30])
+    with suppress(SourceError):  # versions differ in how much of a damaged file they give
+        assert len(read(path)[0]) <= 1
 
 
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

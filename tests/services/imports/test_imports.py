@@ -18,9 +18,15 @@ from lorelog.core.options import SearchOptions
 from lorelog.engine import Engine
 from lorelog.ingest.importers.source import ImportedEntry, ImportedItem, ImportedSetting, SkippedItem, import_id
 from lorelog.light.spool import PauseNotes
-from lorelog.services.imports.batches import BatchEntry, ImportBatch, UndoReport, entry_digest, take_back_files
-from lorelog.services.imports.memory_importer import ImportSummary, ImportTarget
-from lorelog.services.memories.journal import append_entries, format_entry, journal_path
+from lorelog.services.imports.memory_importer import (
+    BatchEntry,
+    ImportBatch,
+    ImportSummary,
+    ImportTarget,
+    UndoReport,
+    take_back_files,
+)
+from lorelog.services.memories.journal import append_entries, entry_digest, format_entry, journal_path
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.wiring import open_engine, resolve_location
 

@@ -287,13 +287,13 @@ def test_a_guard_with_a_secret_can_be_removed(machines: tuple[SyncMachine, SyncM
         guard = memory.call("guard.add", {"command": f"curl {TOKEN}", "message": "no"})["guard"]["id"]
     assert [found["id"] for found in first.sync()["secrets"]] == [guard]
     with first.open() as memory:
-        memory.call("guard.remove", {"id": guard})
+        memory.call("guard.change", {"id": guard, "change": "remove"})
     assert first.sync()["pushed"]
     assert guard not in exchange_text(first.remote)
     second.sync()
     with second.open() as memory:
         assert [found["id"] for found in memory.call("guard.list", {})["guards"]] == [kept]
-        memory.call("guard.remove", {"id": kept})
+        memory.call("guard.change", {"id": kept, "change": "remove"})
     second.sync()
     first.sync()
     with first.open() as memory:

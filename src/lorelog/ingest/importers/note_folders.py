@@ -1,23 +1,36 @@
-"""Folders of Markdown notes as sources: Obsidian vaults, basic-memory, and instruction files of agents."""
+"""Folders of Markdown notes as sources: Obsidian vaults, basic-memory, instruction files of agents, and memsearch and Loop with their settings."""
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from lorelog.core.document import Anchor
+from lorelog.core.paths import leads_out
 from lorelog.ingest.importers import notes as note_files
 from lorelog.ingest.importers.source import (
+    ImportedEntry,
     ImportedItem,
+    ImportedSetting,
     ImportSource,
     MachinePlaces,
     SkippedItem,
     clean_tags,
     clean_type,
+    link_problem,
+    list_of,
+    object_of,
+    parse_time,
     text_of,
 )
-from lorelog.ingest.metadata import find_day
+from lorelog.ingest.markdown import collect_anchors
+from lorelog.ingest.metadata import PartialDatetime, day_from_filename, find_day
+from lorelog.ingest.outline import read_outline, read_sections
 
 _LINK = re.compile(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
 _INLINE_TAG = re.compile(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
@@ -186,3 +199,243 @@ def _read_sections(note: note_files.MarkdownNote, *, is_users: bool) -> Iterator
         head = "\n\n".join(filter(None, (about if not heading else "", f"For files: {scope}" if scope else "")))
         whole = f"{text}\n\n{head}" if head else text
         yield note_files.make_entry(note, heading, whole, kind="rule", type="rule", tags=tags, is_users=is_users)
+
+
+_SAME_SETTINGS = (
+    *("embedding.provider", "embedding.model", "embedding.batch_size", "embedding.base_url"),
+    *("chunking.max_chunk_size", "chunking.overlap_lines", "llm.provider", "llm.model", "llm.base_url"),
+    *("prompts.compact", "prompts.summarize"),
+)
+_SETTINGS = dict(zip(_SAME_SETTINGS, _SAME_SETTINGS, strict=True)) | {
+    "indexing.ignore_files": "index.ignore_files",
+    "indexing.exclude": "index.exclude",
+    "compact.llm_provider": "llm.provider",
+    "compact.llm_model": "llm.model",
+    "compact.base_url": "llm.base_url",
+    "compact.prompt_file": "prompts.compact",
+}
+_SECRET_KEYS = ("embedding.api_key", "llm.api_key", "compact.api_key", "milvus.token")
+_PROVIDER_NAMES = {"onnx": "", "native": ""}
+"""Providers of memsearch that have no counterpart: the built-in model does the same without a download."""
+_PLUGINS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode", "openclaw": "openclaw"}
+_PROFILES = ("PROJECT.md", "USER.md")
+_MAX_SETTINGS_BYTES = 1_000_000
+
+
+class MemsearchSource(ImportSource):
+    """memsearch: the journals of a project, the profiles it writes, and its settings.
+
+    `lorelog index .memsearch/memory` reads the same journals where they are. Importing copies them, for a project that leaves
+    memsearch. Journals are archive material: sessions and transcripts stay linked, and nothing of them is shown by a hook. API keys are never imported.
+    """
+
+    name = "memsearch"
+    title = "memsearch"
+    is_personal = False
+
+    in_project = (".memsearch/memory",)
+    in_home = (".memsearch/config.toml",)
+
+    def accepts(self, path: Path) -> bool:
+        if path.is_file():
+            return (path.parent.name == ".memsearch" and path.suffix == ".toml") or path.name == ".memsearch.toml"
+        return ".memsearch" in path.parts[-2:] or (path / ".memsearch").is_dir()
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        if path.is_file() and path.suffix == ".toml":
+            yield from _read_memsearch_settings(path)
+            return
+        folder = path if path.name == ".memsearch" or path.is_file() else path / ".memsearch"
+        folder = path.parent if path.name == "memory" and path.parent.name == ".memsearch" else folder
+        project = str(folder.parent) if folder.name == ".memsearch" else ""
+        if path.is_file():
+            yield from note_files.read_entries(note_files.read_notes(path), lambda note: _read_journal(note, project))
+            return
+        journals = note_files.read_notes(folder / "memory", folder.parent)
+        yield from note_files.read_entries(journals, lambda note: _read_journal(note, project))
+        profiles = (folder / name for name in _PROFILES if (folder / name).is_file())
+        own = (note for file in profiles for note in note_files.read_notes(file, folder.parent))
+        yield from note_files.read_entries(own, lambda note: _read_profile(note, project))
+        for settings in (folder / "config.toml", folder.parent / ".memsearch.toml"):
+            if settings.is_file():
+                problem = link_problem(settings, folder.parent)
+                yield from (SkippedItem(settings.name, problem),) if problem else _read_memsearch_settings(settings)
+
+
+def _read_journal(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
+    """Yield the entries of a journal: sections with a text of their own."""
+    outline = read_outline("x\n\n" + note.text)
+    sections = read_sections(outline)
+    anchors = collect_anchors(outline, sections)
+    comments = {comment.line for comment in outline.comments}
+    times: list[PartialDatetime] = []
+    for index, section in enumerate(sections):
+        day = PartialDatetime(day_from_filename(str(note.path)))
+        time = (times[section.parent] if section.parent >= 0 else day).refine(section.title)
+        times.append(time)
+        numbers = (number for number in range(max(section.body, 2), section.last + 1) if number not in comments)
+        text = "\n".join(outline.lines[number] for number in numbers).strip()
+        if not text:
+            continue
+        anchor = anchors.get(index, Anchor())
+        fields = (("session", anchor.session), ("turn", anchor.turn), (anchor.dialect, anchor.transcript))
+        yield ImportedEntry(
+            text=text if time.time or not section.title else f"**{section.title}**\n\n{text}",
+            kind="journal entry",
+            place=f"{note.name}:{note.first_line + section.first - 2}",
+            at=parse_time(time.to_iso("")) or note.at,
+            project=project,
+            anchor=tuple((key, value) for key, value in fields if key and value),
+            archive=True,
+        )
+
+
+def _read_profile(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
+    is_users = note.name == "USER.md"
+    project = "" if is_users else project
+    yield note_files.make_entry(note, "", note.text, kind="profile", key=note.name, project=project, is_users=is_users)
+
+
+def _read_memsearch_settings(path: Path) -> Iterator[ImportedItem]:
+    try:
+        with path.open("rb") as stream:
+            values = tomllib.loads(stream.read(_MAX_SETTINGS_BYTES).decode())
+    except (OSError, ValueError, RecursionError) as error:
+        yield SkippedItem(path.name, f"its settings cannot be read: {error}")
+        return
+    for name, ours in _SETTINGS.items():
+        section, _, key = name.partition(".")
+        value = object_of(values.get(section)).get(key)
+        if value in (None, "", 0, []):
+            continue
+        if ours.endswith(".provider") and value in _PROVIDER_NAMES:
+            yield SkippedItem(f"{path.name}, {name}", f"{value!r} is not needed here: the built-in model serves")
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield ImportedSetting(ours, text, f"{path.name}, {name}")
+    yield from _read_store_and_plugins(values, path)
+
+
+def _read_store_and_plugins(values: dict[str, Any], path: Path) -> Iterator[ImportedItem]:
+    uri = str(object_of(values.get("milvus")).get("uri") or "")
+    if uri.startswith(("http://", "https://")):
+        yield ImportedSetting("store.uri", uri, f"{path.name}, milvus.uri")
+    for name in _SECRET_KEYS:
+        section, _, key = name.partition(".")
+        if object_of(values.get(section)).get(key):
+            yield SkippedItem(f"{path.name}, {name}", "keys and tokens are never imported; set them yourself")
+    models: list[str] = []
+    for plugin, settings in object_of(values.get("plugins")).items():
+        summarize = object_of(object_of(settings).get("summarize"))
+        place = f"{path.name}, plugins.{plugin}"
+        if plugin not in _PLUGINS:
+            yield SkippedItem(place, "lorelog has no such host")
+        elif summarize.get("enabled") is False:
+            yield SkippedItem(place, "summaries by a model are off here unless 'summarize.provider' is set")
+        elif summarize.get("provider") not in (None, "", "native"):
+            yield ImportedSetting("summarize.provider", str(summarize["provider"]), f"{place}.summarize.provider")
+            if summarize.get("model"):
+                models.append(f"{_PLUGINS[plugin]}={summarize['model']}")
+    if models:
+        yield ImportedSetting("summarize.models", ",".join(models), f"{path.name}, plugins.….summarize.model")
+
+
+_TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}])', 16)
+"""Strings, which stay as they are, and comments and trailing commas, which do not."""
+_CONFIG = "config.json"
+
+
+class LoopSource(ImportSource):
+    """Loop: the Markdown of its memory paths and of its channels, and the memory part of its settings (JSON with comments).
+
+    Loop indexes Markdown where it is; so can lorelog (`lorelog index`). Importing copies it, for a machine that leaves Loop.
+    """
+
+    name = "loop"
+    title = "Loop"
+    is_personal = False
+    in_project = in_home = (".loop",)
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path is Loop's folder, its settings, or a project with one."""
+        return (
+            path.name == ".loop" or (path / ".loop").is_dir() or (path.name == _CONFIG and path.parent.name == ".loop")
+        )
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        folder = path.parent if path.name == _CONFIG else path if path.name == ".loop" else path / ".loop"
+        base = folder.parent
+        if link := link_problem(folder, base) or link_problem(folder / _CONFIG, base):
+            yield SkippedItem(folder.name, link)
+            return
+        memory, problem = _read_config(folder / _CONFIG)
+        if problem:
+            yield problem
+        paths = [text for item in list_of(memory.get("paths")) if (text := text_of(item))]
+        yield from _read_loop_settings(memory, paths)
+        excluded = [_resolve(base, text[1:]) for text in paths if text.startswith("!")]
+        wanted = [_resolve(base, text) for text in paths if not text.startswith("!")] or [base / "memory"]
+        for place in wanted:
+            if leads_out(place, base):
+                yield SkippedItem(str(place), f"it is outside of {base}: 'lorelog index' reads it where it is")
+                continue
+            yield from _read_folder(place, base, excluded, project="" if base == Path.home() else str(base))
+        for channel in sorted(folder.glob("*/work/memory")):
+            yield from _read_folder(channel, base, excluded, tag=f"channel:{channel.parent.parent.name}")
+
+
+def _resolve(base: Path, text: str) -> Path:
+    return base / Path(text).expanduser()
+
+
+def _read_config(path: Path) -> tuple[dict[str, Any], SkippedItem | None]:
+    """Return the memory part of a settings file, and what is wrong with the file."""
+    if not path.is_file():
+        return {}, None
+    try:
+        text = path.read_bytes()[: note_files.MAX_NOTE_BYTES].decode("utf-8-sig")
+        plain = _TOKENS.sub(lambda match: match[0] if match[0].startswith('"') else "", text)
+        values = object_of(json.loads(plain))
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, SkippedItem(path.name, f"its settings cannot be read: {error}")
+    memory = dict(object_of(values.get("memory")))
+    memory.setdefault("embeddings", values.get("embeddings"))  # older files have it at the top
+    return memory, None
+
+
+def _read_loop_settings(memory: dict[str, Any], paths: list[str]) -> Iterator[ImportedSetting]:
+    embeddings = object_of(memory.get("embeddings"))
+    relative = [text for text in paths if not text.startswith(("/", "~"))]
+    pairs = (
+        ("index.paths", ",".join(relative), "memory.paths"),
+        ("chunking.max_chunk_size", memory.get("max_chunk_chars"), "memory.max_chunk_chars"),
+        ("embedding.provider", embeddings.get("provider"), "memory.embeddings.provider"),
+        ("embedding.model", embeddings.get("model"), "memory.embeddings.model"),
+        ("embedding.base_url", embeddings.get("ollama_url"), "memory.embeddings.ollama_url"),
+    )
+    for key, value, place in pairs:
+        if value:
+            yield ImportedSetting(key, str(value), f"{_CONFIG}, {place}")
+
+
+def _read_folder(
+    folder: Path, base: Path, excluded: list[Path], *, project: str = "", tag: str = ""
+) -> Iterator[ImportedItem]:
+    for note in note_files.read_notes(folder, base) if folder.exists() else ():
+        if isinstance(note, SkippedItem):
+            yield note
+        elif not any(note.path.is_relative_to(other) for other in excluded):
+            is_daily = bool(day_from_filename(str(note.path)))
+            for heading, text in note_files.split_note(note):
+                if text.strip():
+                    yield note_files.make_entry(
+                        note,
+                        heading,
+                        text,
+                        kind="daily note" if is_daily else "note",
+                        tags=clean_tags(tag),
+                        project=project,
+                        is_users=not project and not tag,
+                        key=f"{tag}{note.name}#{heading}",
+                        archive=is_daily,
+                    )

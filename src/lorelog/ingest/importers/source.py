@@ -114,8 +114,8 @@ class ImportSource(ABC):
 
 
 SOURCE_MODULES = {
-    "memsearch": "settings_tools:MemsearchSource",
-    "loop": "settings_tools:LoopSource",
+    "memsearch": "note_folders:MemsearchSource",
+    "loop": "note_folders:LoopSource",
     "memd": "memory_stores:MemdSource",
     "claude-mem": "memory_stores:ClaudeMemSource",
     "mem0": "memory_stores:Mem0Source",

@@ -20,12 +20,12 @@ from __future__ import annotations
 import codecs
 import gzip
 import importlib
-import io
 import json
 import os
 import shutil
 import sqlite3
 import stat
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -48,7 +48,8 @@ _HEAD_READ_BYTES = 4096
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_ZSTD_PACKAGES = ("compression.zstd", "backports.zstd", "zstandard")
+_ZSTD_PACKAGE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+"""A part of Python since 3.14, a dependency before."""
 
 
 @contextmanager
@@ -169,39 +170,20 @@ def _translate_os_errors(path: str) -> Iterator[None]:
 
 
 def decompress_zstd(data: bytes, max_bytes: int) -> bytes | None:
-    """Decompress Zstandard data; None if it is damaged or Zstandard is not available."""
-    name, package = _find_zstd()
-    limit = {"max_output_size" if name == "zstandard" else "max_length": max_bytes}
+    """Decompress Zstandard data; None if it is damaged."""
+    package = importlib.import_module(_ZSTD_PACKAGE)
     try:
-        return bytes(package.ZstdDecompressor().decompress(data, **limit)) if name else None
+        return bytes(package.ZstdDecompressor().decompress(data, max_length=max_bytes))
     except (package.ZstdError, ValueError, EOFError):
         return None
 
 
-def _find_zstd() -> tuple[str, Any]:
-    for name in _ZSTD_PACKAGES:
-        try:
-            return name, importlib.import_module(name)
-        except ImportError:
-            continue
-    return "", None
-
-
 @contextmanager
 def _open_zstd(plain: IO[bytes], path: str) -> Iterator[IO[bytes]]:
-    name, package = _find_zstd()
-    if package is None:
-        raise SourceError(
-            f"{printable_path(path)} is compressed with Zstandard, which this Python cannot read",
-            hint="decompress it with 'zstd -d' first, or install the package zstandard",
-        )
+    package = importlib.import_module(_ZSTD_PACKAGE)
     try:
-        if name == "zstandard":
-            with package.ZstdDecompressor().stream_reader(plain, read_across_frames=True) as raw:
-                yield io.BufferedReader(raw)
-        else:
-            with package.open(plain, "rb") as raw:
-                yield raw
+        with package.open(plain, "rb") as raw:
+            yield raw
     except package.ZstdError as error:
         raise SourceError(f"{printable_path(path)} is damaged: {error}", hint="try 'zstd -t' on it") from error
 

@@ -31,7 +31,7 @@ from lorelog.ingest.transcripts.turns import (
 _CALL_TYPES = frozenset({"toolCall", "tool_use", "toolUse"})
 _HEADERS = frozenset({"session", "session_start"})
 _RESULT_ROLES = frozenset({"toolResult", "tool_result", "tool"})
-COMPRESSED_NOTE = "a compressed message could not be read: install the package zstandard"
+COMPRESSED_NOTE = "a compressed message could not be read"
 _MAX_ROW_BYTES = 4 * 1024 * 1024
 """Maximum size of a compressed row in OpenClaw."""
 

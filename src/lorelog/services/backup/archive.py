@@ -15,7 +15,6 @@ import io
 import json
 import os
 import sqlite3
-import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +29,7 @@ from msgspec import Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core import VERSION
-from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, Writing
+from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, Writing, open_regular
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, UsageError
 from lorelog.core.paths import data_folder, is_below
@@ -354,10 +353,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
 def read_consistently(path: Path) -> bytes:
     """Return the content of a file at one moment, although others append to it or replace it."""
     for _ in range(_TRIES):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_regular(path)
         with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(0, "it is not a regular file", str(path))
             if not acquire_file_lock(descriptor, _LOCK_S, shared=True):  # a writer holds it
                 raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment")
             before = os.fstat(descriptor)

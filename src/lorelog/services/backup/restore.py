@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import OpenDescriptor, Writing, append_line, write_atomic
+from lorelog.core.atomic_file import OpenDescriptor, Writing, append_line, open_regular, write_atomic
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, tenant_folder
@@ -466,7 +466,7 @@ def open_locked(path: Path) -> Iterator[bytes | None]:
     """Yield the content of a file, or None if there is none, and keep others from appending to it."""
     while True:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_regular(path)
         except FileNotFoundError:
             yield None
             return

@@ -279,7 +279,7 @@ class CodeNavigator:
         notes = [] if targets or not self._roots else self._similar_name_notes(query)
         return CodeReply(
             verb=CodeVerb.DEFINITION,
-            subject=query.qualified_name,
+            about=query.qualified_name,
             definitions=_definitions(targets[:limit]),
             total=len(targets),
             notes=(*self._notes, *notes),
@@ -299,7 +299,7 @@ class CodeNavigator:
         notes = self._undefined_notes(query, has_uses=bool(kept)) if not targets else []
         return CodeReply(
             verb=CodeVerb.REFERENCES,
-            subject=query.qualified_name,
+            about=query.qualified_name,
             definitions=_definitions(targets),
             references=references,
             total=len(kept),
@@ -337,7 +337,7 @@ class CodeNavigator:
         notes = self._undefined_notes(query, has_uses=bool(callers)) if not targets else []
         return CodeReply(
             verb=CodeVerb.CALLERS,
-            subject=query.qualified_name,
+            about=query.qualified_name,
             definitions=_definitions(targets),
             callers=tuple(_caller(*found, lines) for found in callers[: options.limit]),
             total=len(callers),
@@ -355,7 +355,7 @@ class CodeNavigator:
         lines = LineReader()
         imports = tuple(_import(importer, lines) for importer in importers[: options.limit])
         notes = (*self._notes, *lines.notes())
-        return CodeReply(verb=CodeVerb.IMPORTS, subject=module, imports=imports, total=len(importers), notes=notes)
+        return CodeReply(verb=CodeVerb.IMPORTS, about=module, imports=imports, total=len(importers), notes=notes)
 
     def outline(self, path: str, depth: int | None, limit: int = 100) -> CodeReply:
         """List the symbols of a file, or of the files of a folder. Raise NotFound if no code is indexed there.
@@ -385,9 +385,9 @@ class CodeNavigator:
                 )
                 for file in files[:limit]
             )
-            return CodeReply(verb=CodeVerb.OUTLINE, subject=path, files=outlines, total=len(files), notes=self._notes)
+            return CodeReply(verb=CodeVerb.OUTLINE, about=path, files=outlines, total=len(files), notes=self._notes)
         if not self._roots or os.path.isdir(path):
-            return CodeReply(verb=CodeVerb.OUTLINE, subject=path, total=0, notes=self._notes)
+            return CodeReply(verb=CodeVerb.OUTLINE, about=path, total=0, notes=self._notes)
         raise NotFound(
             f"no code is indexed at {path}",
             hint="index it with 'lorelog code index', or find names with 'lorelog code search'",
@@ -406,7 +406,7 @@ class CodeNavigator:
         ]
         definitions = _definitions(matches[: options.limit])
         return CodeReply(
-            verb=CodeVerb.SEARCH, subject=text, definitions=definitions, total=len(matches), notes=self._notes
+            verb=CodeVerb.SEARCH, about=text, definitions=definitions, total=len(matches), notes=self._notes
         )
 
     def _resolver(self, root: str) -> tuple[CodeView, ReferenceResolver]:

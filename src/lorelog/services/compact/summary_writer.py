@@ -35,9 +35,8 @@ from lorelog.core.memory import CompactBatch, DroppedLine
 from lorelog.core.ports import Progress
 from lorelog.language import lexicon
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.compact.sources import NearnessFunction, SummarySource, make_batches
+from lorelog.services.compact.sources import NearnessFunction, SummarySource, extract_sentences, make_batches
 from lorelog.services.llm.metered import ESTIMATE_MARGIN, MeteredLlm
-from lorelog.services.memories.extractive import extract_sentences
 
 SUMMARY_PROMPT = """\
 You keep the memory of a software project. Below are notes and documents of it, the oldest first. Write a summary for someone \

@@ -4,25 +4,33 @@ Each import is a batch: a folder `imports/<batch>/` below the journals, with a f
 id derived from their text, so a second import adds nothing, and what was deleted or forgotten here does not come back. Archive
 material has the type `archive`. Entries are written in portions, each listed before it is written: an import that is
 interrupted is continued by running it again.
+
+The tenant's folder has a list of each batch, with the id and digest of every entry, and no text. It is written before the entries, so an
+interrupted import can be taken back, too. Taking a batch back removes exactly the entries that are still as they were written; one that was
+edited since is kept and named.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from secrets import token_hex
+from typing import Any, Self
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field, to_builtins
 
+from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, GLOBAL_PROJECT, FileStamp, SourceFile
-from lorelog.core.errors import LorelogError, StoreError, UsageError
+from lorelog.core.errors import LorelogError, NotFound, StoreError, UsageError
 from lorelog.core.memory import AdmissionDecision, NewMemory
 from lorelog.core.paths import is_below
+from lorelog.core.ports import group_by
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -34,10 +42,10 @@ from lorelog.ingest.importers.source import (
     import_id,
 )
 from lorelog.light.spool import PauseNotes
-from lorelog.services.imports import batches
 from lorelog.services.indexing.run import IndexRun
 from lorelog.services.memories import journal
 from lorelog.services.memories.add import admit, redact_memories
+from lorelog.services.memory_state.append_log import AppendLog, encode_line
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
 from lorelog.services.sessions.capture import CaptureContext, index_journals
@@ -50,6 +58,201 @@ _MAX_LISTED = 100
 _SAMPLE_CHARS = 100
 _ADDRESS_FIELDS = frozenset({"transcript", "rollout", "db"})
 _IMPORTED_ID = re.compile(rb"\bmemory:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+
+
+BATCHES_FOLDER = "imports"
+"""In the tenant's folder: lists of batches. Below the journals: their entries."""
+_BATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
+
+
+class BatchEntry(Struct, frozen=True, omit_defaults=True):
+    id: str
+    file: str = ""
+    digest: str = ""
+    key: str = ""
+    """Digest of its name in the source; empty if it has none."""
+
+
+class ChangedSetting(Struct, frozen=True, rename={"key": "setting"}):
+    key: str
+    value: str = ""
+    old: str | None = None
+    """None if it was not set in that file."""
+    of_project: bool = False
+
+
+class ImportBatch(Struct):
+    name: str
+    source: str = ""
+    path: str = ""
+    at: str = ""
+    done: bool = False
+    """False if it was interrupted."""
+    entries: list[BatchEntry] = field(default_factory=list)
+    settings: list[ChangedSetting] = field(default_factory=list)
+
+
+class UndoReport(Serializable, Struct):
+    """What taking a batch back removed, and what it kept."""
+
+    batch: str
+    removed: int = 0
+    kept: list[str] = field(default_factory=list)
+    """Entries that were edited since, as `file: id`."""
+    missing: int = 0
+    """Entries that were not there any more."""
+    settings: list[str] = field(default_factory=list)
+    """Settings that were put back, or kept because they were changed since."""
+    notes: list[str] = field(default_factory=list)
+
+
+class BatchLists:
+    """The lists of one tenant's import batches."""
+
+    def __init__(self, tenant_folder: Path) -> None:
+        self._folder = tenant_folder / BATCHES_FOLDER
+
+    def start(self, source: str, path: str) -> ImportBatch:
+        """Start a batch. Nothing is written before its first entries."""
+        now = datetime.now().astimezone()
+        name = f"{source}-{now:%Y%m%d-%H%M%S}-{token_hex(2)}"
+        return ImportBatch(name, source, path, now.isoformat(timespec="seconds"))
+
+    def add(
+        self, batch: ImportBatch, entries: Sequence[BatchEntry] = (), settings: Sequence[ChangedSetting] = ()
+    ) -> None:
+        """Append entries and changed settings to a list; they are on disk when this returns."""
+        head = [] if batch.entries or batch.settings else [_head(batch)]
+        self._log(batch.name).append([*head, *map(to_builtins, (*entries, *settings))])
+        batch.entries += entries
+        batch.settings += settings
+
+    def finish(self, batch: ImportBatch) -> None:
+        if not batch.done and (batch.entries or batch.settings):
+            self._log(batch.name).append([{"done": True}])
+            batch.done = True
+
+    def read(self, name: str) -> ImportBatch:
+        """Return a batch by its name, or the only one whose name begins so. Raise NotFound or UsageError."""
+        names = [path.stem for path in self._paths()]
+        if name not in names:
+            matches = [other for other in names if name and other.startswith(name)]
+            if len(matches) > 1:
+                raise UsageError(
+                    f"{len(matches)} batches begin with {name!r}", hint=f"give more of it: {', '.join(matches[:5])}"
+                )
+            if not matches:
+                raise NotFound(f"there is no import batch {name!r}", hint="'lorelog import' lists the batches")
+            name = matches[0]
+        batch = ImportBatch(name)
+        for line in self._log(name).lines():
+            if "batch" in line:
+                batch.source, batch.path, batch.at = (str(line.get(name, "")) for name in ("source", "path", "at"))
+            elif "done" in line:
+                batch.done = line["done"] is True
+            with suppress(ValidationError):  # a line that someone changed
+                if "setting" in line:
+                    batch.settings.append(convert(line, ChangedSetting))
+                elif "id" in line:
+                    batch.entries.append(convert(line, BatchEntry))
+        return batch
+
+    def all(self) -> list[ImportBatch]:
+        batches = [self.read(path.stem) for path in self._paths()]
+        return sorted(batches, key=lambda batch: batch.at, reverse=True)
+
+    def keys(self, source: str) -> dict[str, str]:
+        """Return the newest entry of each name in a source, by the name's digest."""
+        known: dict[str, str] = {}
+        for batch in reversed(self.all()):
+            if batch.source == source:
+                known |= {entry.key: entry.id for entry in batch.entries if entry.key}
+        return known
+
+    def replace(self, batch: ImportBatch) -> None:
+        """Write a list anew with what is left of its batch; delete it if nothing is."""
+        path = self._folder / f"{batch.name}.jsonl"
+        if not batch.entries and not batch.settings:
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # other lists are in it
+                self._folder.rmdir()
+            return
+        lines = [_head(batch), *map(to_builtins, (*batch.entries, *batch.settings)), {"done": batch.done}]
+        write_atomic(path, b"".join(map(encode_line, lines)))
+
+    def _paths(self) -> list[Path]:
+        try:
+            return sorted(path for path in self._folder.glob("*.jsonl") if _BATCH_NAME.fullmatch(path.stem))
+        except OSError:
+            return []
+
+    def _log(self, name: str) -> AppendLog[dict[str, Any]]:
+        return AppendLog(self._folder / f"{name}.jsonl", dict)
+
+
+def _head(batch: ImportBatch) -> dict[str, Any]:
+    return {"batch": batch.name, "source": batch.source, "path": batch.path, "at": batch.at}
+
+
+def key_digest(source: str, key: str) -> str:
+    """Return the digest of an entry's name in its source: names are titles, and a list of titles would outlive a forget."""
+    return hashlib.sha256(f"{source}\0{key}".encode("utf-8", "replace")).hexdigest()[:24] if key else ""
+
+
+def take_back_files(batch: ImportBatch, within: Iterable[str], report: UndoReport) -> Iterator[tuple[Path, bool]]:
+    """Remove a batch's entries from its files; yield each file and whether it is gone.
+
+    Only files below one of `within` are changed: the list is a file, and must not lead elsewhere.
+    """
+    allowed = tuple(within)
+    kept: list[BatchEntry] = []
+    for name, entries in group_by(batch.entries, lambda entry: entry.file).items():
+        if not any(is_below(os.path.realpath(name), folder) for folder in allowed):
+            report.notes.append(f"{name} is not below the journals of this tenant and project; it stays as it is")
+            kept += entries
+            continue
+        path = Path(name)
+        kept += _take_back(path, entries, report)
+        yield path, not path.exists()
+    batch.entries = kept
+
+
+def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> list[BatchEntry]:
+    """Remove entries from one file, and return those that were edited since."""
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        report.missing += len(entries)
+        return []
+    except OSError as error:
+        report.notes.append(f"{path} cannot be read: {error.strerror}; it stays as it is")
+        return entries
+    wanted = {entry.id: entry for entry in entries}
+    remaining: list[str] = []
+    edited: list[BatchEntry] = []
+    found: set[str] = set()
+    for part in journal.split_journal(text):
+        entry = wanted.get(part.memory)
+        is_own = entry is not None and entry.id not in found
+        if entry is not None and is_own:
+            found.add(entry.id)
+            is_own = journal.entry_digest(part.text) == entry.digest
+            edited += [] if is_own else [entry]
+        report.removed += is_own
+        remaining += [] if is_own else [part.text]
+    report.kept += [f"{path}: {entry.id}" for entry in edited]
+    report.missing += len(wanted.keys() - found)
+    rest = "\n".join(remaining)
+    is_empty = not rest.strip().removeprefix("# ").replace("-", "").strip("0123456789")  # nothing, or the day's title
+    with Writing(path, hint="nothing of it was changed"):
+        if is_empty:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomic(path, rest.encode("utf-8", "surrogateescape"), keep_mode=True)
+    for folder in (path.parent, path.parent.parent) if is_empty else ():
+        with suppress(OSError):  # other files are in it
+            folder.rmdir()
+    return edited
 
 
 class ImportTarget(Struct, frozen=True):
@@ -135,7 +338,7 @@ class Importer:
         self._context = context
         self._tombstones = tombstones
         self.patterns = tuple(patterns)
-        self.lists = batches.BatchLists(context.workspace.tenant_folder)
+        self.lists = BatchLists(context.workspace.tenant_folder)
 
     def run(self, target: ImportTarget, items: Iterable[ImportedItem]) -> ImportSummary:
         """Import all items of a source, or show what that would do."""
@@ -150,18 +353,18 @@ class Importer:
         """Return a run that takes items in portions. Use it as a context manager."""
         return ImportRun(self, target)
 
-    def undo(self, name: str) -> tuple[batches.ImportBatch, batches.UndoReport]:
+    def undo(self, name: str) -> tuple[ImportBatch, UndoReport]:
         """Take a batch back: its unchanged entries leave their files and the index. Settings are left to the caller."""
         batch = self.lists.read(name)
-        report = batches.UndoReport(batch.name)
+        report = UndoReport(batch.name)
         roots: list[Root] = []
         for to_global in (False, True):
             with suppress(LorelogError):
                 roots.append(self.root(to_global=to_global))
         gone: list[str] = []
         changed: list[SourceFile] = []
-        folders = [f"{root.path}/{batches.BATCHES_FOLDER}" for root in roots]
-        for path, is_gone in batches.take_back_files(batch, folders, report):
+        folders = [f"{root.path}/{BATCHES_FOLDER}" for root in roots]
+        for path, is_gone in take_back_files(batch, folders, report):
             if is_gone:
                 gone.append(str(path))
             else:
@@ -317,7 +520,7 @@ class ImportRun:
             entry.type if entry.archive else "",
             f"project:{name}" if other else "",
         )
-        old = self._keys.get(batches.key_digest(source, entry.key)) if entry.key else None
+        old = self._keys.get(key_digest(source, entry.key)) if entry.key else None
         return NewMemory(
             entry.text,
             ARCHIVE_TYPE if entry.archive else entry.type,
@@ -333,14 +536,14 @@ class ImportRun:
         """List the entries, then append them to the journals of their days."""
         ordered = sorted(planned, key=lambda plan: (plan.root.path, plan.memory.at or self._now))
         files: dict[str, tuple[Root, list[NewMemory]]] = {}
-        listed: list[batches.BatchEntry] = []
+        listed: list[BatchEntry] = []
         for plan in ordered:
-            folder = Path(plan.root.path) / batches.BATCHES_FOLDER / self._batch.name
+            folder = Path(plan.root.path) / BATCHES_FOLDER / self._batch.name
             at = plan.memory.at or self._now
             path = journal.journal_path(folder, at)
-            digest = batches.entry_digest(journal.format_entry(plan.memory, plan.memory.id, at))
-            key = batches.key_digest(self._target.source, plan.entry.key)
-            listed.append(batches.BatchEntry(plan.memory.id, str(path), digest, key))
+            digest = journal.entry_digest(journal.format_entry(plan.memory, plan.memory.id, at))
+            key = key_digest(self._target.source, plan.entry.key)
+            listed.append(BatchEntry(plan.memory.id, str(path), digest, key))
             files.setdefault(str(path), (plan.root, []))[1].append(plan.memory)
         self._importer.lists.add(self._batch, listed)
         for name, (root, memories) in files.items():

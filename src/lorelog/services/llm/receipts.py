@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.atomic_file import OpenDescriptor, Writing, append_lines, open_to_append
+from lorelog.core.atomic_file import OpenDescriptor, Writing, append_lines, open_regular, open_to_append
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable, plural
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
@@ -162,9 +162,7 @@ class Receipts:
 
     def _read_since(self, day: str) -> tuple[list[dict[str, Any]], int]:
         try:
-            with OpenDescriptor(
-                os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            ) as descriptor:
+            with OpenDescriptor(open_regular(self._path)) as descriptor:
                 return _read_lines_since(descriptor, day)
         except (FileNotFoundError, NotADirectoryError):
             return [], 0

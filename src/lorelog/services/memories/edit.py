@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import AtomicFile, OpenDescriptor, write_atomic
+from lorelog.core.atomic_file import AtomicFile, OpenDescriptor, open_regular, write_atomic
 from lorelog.core.document import Document, FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreError, StoreUnwritable, UsageError
 from lorelog.core.memory import DeleteReply, GetReply, NewMemory
@@ -369,9 +368,7 @@ class _ChangedMeanwhileError(Exception):
 
 def _edit_locked(path: Path, edit: EditBytes) -> bool:
     """Replace a file once. Raise _ChangedMeanwhileError if another program changed it meanwhile."""
-    with OpenDescriptor(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is not a regular file")
+    with OpenDescriptor(open_regular(path, os.O_RDWR)) as descriptor:
         if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="try again")
         if not is_same_file(path, descriptor):

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import open_regular, write_atomic
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, StoreUnwritable, UsageError
 from lorelog.core.processes import FileLock
 from lorelog.core.session import HookEvent
@@ -58,8 +58,7 @@ def _list_names(folder: Path) -> list[str]:
 def read_event(path: str) -> dict[str, Any]:
     """Return an event; missing fields are empty, unknown ones are kept. Raise SourceError for an invalid file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
-        with os.fdopen(descriptor, "rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             data = file.read(MAX_EVENT_BYTES + 1)
         if len(data) > MAX_EVENT_BYTES:
             raise SourceError(f"{path} is larger than the limit of {MAX_EVENT_BYTES:,} bytes")

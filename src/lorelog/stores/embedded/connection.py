@@ -253,21 +253,11 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
 
 
 def shrink_database(database: sqlite3.Connection) -> None:
-    """Return free pages to the file system if they are more than a third: what a migration or a large removal left.
-
-    Pages of another size are written anew, which is possible only without a log, and so without readers.
-    """
+    """Return free pages to the file system if they are more than a third: what a migration or a large removal left."""
     names = ("freelist_count", "page_count", "page_size")
     free, pages, size = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
-    is_due = free * size > max(_MIN_FREE_BYTES, pages * size // 3)
-    if size != _PAGE_BYTES:
-        with suppress(sqlite3.OperationalError):  # there are readers
-            database.execute("PRAGMA journal_mode = DELETE")
-            database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            is_due = True
-    if is_due:
+    if free * size > max(_MIN_FREE_BYTES, pages * size // 3):
         database.execute("VACUUM")
-        enable_wal(database, _BUSY_S)
 
 
 def _check_version(database: sqlite3.Connection, path: Path, known_version: int) -> None:

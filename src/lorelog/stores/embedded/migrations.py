@@ -8,8 +8,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from lorelog.stores.embedded.rows import compact_text
-
 APPLICATION_ID = 0x6C6F7265  # "lore"
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -24,7 +22,7 @@ def first_schema(database: sqlite3.Connection) -> None:
     the surroundings of its candidates: a row of `chunks` is a kilobyte, one of `places` is twenty bytes. Counting 5,000
     documents and 100,000 vectors for `stats` took 0.1 s each time.
     """
-    place = "new.row, new.document, new.ordinal, length(coalesce(new.text, new.content)), new.starts_entry"
+    place = "new.row, new.document, new.ordinal, coalesce(length(new.text), length(new.content) - new.cut_end + new.cut_start), new.starts_entry"
     tags = "SELECT value, new.row, new.project, new.piece FROM json_each(new.tags)"
     for statement in (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -56,7 +54,8 @@ def first_schema(database: sqlite3.Connection) -> None:
             heading TEXT NOT NULL, heading_level INTEGER NOT NULL, heading_path TEXT NOT NULL,
             start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
             content TEXT NOT NULL, content_hash TEXT NOT NULL,
-            text TEXT,                  -- NULL when it equals the content
+            text TEXT,                  -- NULL when it is the content without the characters from cut_start to cut_end
+            cut_start INTEGER NOT NULL, cut_end INTEGER NOT NULL,
             context TEXT NOT NULL,
             date TEXT NOT NULL, type TEXT NOT NULL, tags TEXT NOT NULL, anchor TEXT,
             vector_key TEXT NOT NULL,
@@ -152,26 +151,7 @@ def first_schema(database: sqlite3.Connection) -> None:
         database.execute(statement)
 
 
-def compact_texts(database: sqlite3.Connection) -> None:
-    """Store a text as the part of the content that it lacks: both filled two thirds of the catalog."""
-    place = "new.row, new.document, new.ordinal, coalesce(length(new.text), length(new.content) - new.cut_end + new.cut_start), new.starts_entry"
-    for statement in (
-        "ALTER TABLE chunks ADD COLUMN cut_start INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE chunks ADD COLUMN cut_end INTEGER NOT NULL DEFAULT 0",
-        "DROP TRIGGER place_comes",
-        "DROP TRIGGER place_is_set",
-        f"""CREATE TRIGGER place_comes AFTER INSERT ON chunks WHEN new.live BEGIN
-            INSERT OR REPLACE INTO places VALUES ({place}); END""",
-        f"""CREATE TRIGGER place_is_set AFTER UPDATE OF live ON chunks WHEN new.live AND NOT old.live BEGIN
-            INSERT OR REPLACE INTO places VALUES ({place}); END""",
-    ):
-        database.execute(statement)
-    texts = database.execute("SELECT row, content, text FROM chunks WHERE text IS NOT NULL")
-    changes = [(*compact_text(content, text), row) for row, content, text in texts]
-    database.executemany("UPDATE chunks SET text = ?, cut_start = ?, cut_end = ? WHERE row = ?", changes)
-
-
-MIGRATIONS: tuple[Migration, ...] = (first_schema, compact_texts)
-FIRST_VERSION = 4
+MIGRATIONS: tuple[Migration, ...] = (first_schema,)
+FIRST_VERSION = 5
 """Version of the first schema; those before were never released, and such a catalog is rebuilt from its files."""
 SCHEMA_VERSION = FIRST_VERSION + len(MIGRATIONS) - 1

@@ -151,18 +151,18 @@ def _json_result(reply: dict[str, Any]) -> ToolResult:
 def render_code_lines(answer: JsonMapping) -> list[str]:
     """Return the answer about code as lines: definitions first, then references, callers, imports or files."""
     full = answer["verb"] == "definition"
-    definitions = [_format_definition(definition, full=full) for definition in answer.get("definitions", [])]
-    results = [*map(_format_reference, answer.get("references", [])), *map(_format_caller, answer.get("callers", []))]
+    definitions = [_format_definition(definition, full=full) for definition in answer["definitions"]]
+    results = [*map(_format_reference, answer["references"]), *map(_format_caller, answer["callers"])]
     results += [
         _join(f"{site['importing_file']}:{site['import_line']}", site["text"] or site["module"])
-        for site in answer.get("imports", [])
+        for site in answer["imports"]
     ]
-    for file in answer.get("files", []):
+    for file in answer["files"]:
         symbols = (f"  {symbol['name_line']}: {symbol['signature'] or symbol['name']}" for symbol in file["symbols"])
         results += [file["file_path"], *symbols]
     shown = len(definitions) if full else len(results)
     if answer["verb"] == "outline":
-        shown = len(answer.get("files", []))
+        shown = len(answer["files"])
     head = [f"{answer['verb']} of {answer['about']}: {answer['total']}"]
     more = [f"{answer['total'] - shown} more: memory_call code.*"] if answer["total"] > shown else []
     return [*head, *definitions, *results, *more]

@@ -9,20 +9,7 @@ A method is made from the request and the handler of its operation (`methods.py`
 
 from __future__ import annotations
 
-from lorelog.operations import (
-    artifacts,
-    backup,
-    code,
-    context,
-    debug,
-    delivery,
-    digests,
-    guard,
-    records,
-    review,
-    settings,
-    sync,
-)
+from lorelog.operations import artifacts, backup, code, debug, delivery, digests, guard, records, review, settings, sync
 from lorelog.operations.requests import EmptyRequest
 from lorelog.surfaces.python.methods import ModeT, OperationMethods, method
 
@@ -62,9 +49,9 @@ class ContextNamespace(OperationMethods[ModeT]):
     """Operations that collect context for an agent."""
 
     brief_project = method(digests.BriefRequest, digests.brief_project)
-    find_relevant_context = method(context.RelevantContextRequest, context.find_relevant_context)
-    get_hot_context = method(context.HotContextRequest, context.get_hot_context)
-    agent_context = method(context.AgentContextRequest, context.agent_context)
+    find_relevant_context = method(digests.RelevantContextRequest, digests.find_relevant_context)
+    get_hot_context = method(digests.HotContextRequest, digests.get_hot_context)
+    agent_context = method(digests.AgentContextRequest, digests.agent_context)
 
 
 class BackupNamespace(OperationMethods[ModeT]):
@@ -119,9 +106,7 @@ class GuardNamespace(OperationMethods[ModeT]):
     test = method(guard.GuardTestRequest, guard.test_guard)
     add = method(guard.GuardAddRequest, guard.add_guard)
     enable = method(guard.GuardEnableRequest, guard.enable_guard)
-    disable = method(guard.GuardIdRequest, guard.disable_guard)
-    dismiss = method(guard.GuardIdRequest, guard.dismiss_guard)
-    remove = method(guard.GuardIdRequest, guard.remove_guard)
+    change = method(guard.GuardChangeRequest, guard.change_guard)
 
 
 class DeliveryNamespace(OperationMethods[ModeT]):

@@ -421,8 +421,9 @@ def run_guard_enable(args: argparse.Namespace) -> int:
         }
         print(f"{guard['id']} {states[args.verb]}.")
 
-    action = {"action": args.action} if getattr(args, "action", None) else {}
-    return print_reply(args, call_command(args, **action), show)
+    if args.verb != "enable":
+        return print_reply(args, call_command(args, change=args.verb), show)
+    return print_reply(args, call_command(args, **({"action": args.action} if args.action else {})), show)
 
 
 run_guard_disable = run_guard_dismiss = run_guard_remove = run_guard_enable

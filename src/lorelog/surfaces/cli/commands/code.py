@@ -117,11 +117,10 @@ def show_code_status(status: Json, args: argparse.Namespace) -> None:
 
 def show_code_def(reply: Json, args: argparse.Namespace) -> None:
     """Print what a question about code found, and what was left out."""
-    verb = {"refs": "references", "outline": "files"}.get(args.verb, args.verb)
-    shown = _show_answer(verb, reply, docs=args.verb == "def")
+    shown = _show_answer(reply, docs=args.verb == "def")
     if reply["total"] > shown:
         print_note(f"{shown:,} of {reply['total']:,}: use --limit to show more")
-    if reply.get("doubtful"):
+    if reply["doubtful"]:
         print_note(f"{reply['doubtful']:,} more uses match only by name; --certainty name shows them")
 
 
@@ -182,19 +181,19 @@ def _show_outlines(files: Sequence[Json]) -> None:
 
 def show_code_answer(answer: Json) -> None:
     """Print the code index's answer to a search query."""
-    verb = "files" if answer["verb"] == "outline" else answer["verb"]
-    shown = _show_answer(verb, answer, docs=True)
+    shown = _show_answer(answer, docs=True)
     if answer["total"] > shown:
         print(stylize(f"   {shown:,} of {answer['total']:,}: lorelog code --help", "dim"))
     print()
 
 
-def _show_answer(verb: str, reply: Json, *, docs: bool) -> int:
+def _show_answer(reply: Json, *, docs: bool) -> int:
     """Print references, callers, imports, files or else definitions; return how many."""
-    definitions, found = reply.get("definitions", []), reply.get(verb, [])
+    verb = "files" if reply["verb"] == "outline" else reply["verb"]
     show = {"references": _show_references, "callers": _show_callers, "imports": _show_imports, "files": _show_outlines}
+    definitions: list[Json] = reply["definitions"]
+    found = reply[verb] if verb in show else definitions
     if verb not in show:
-        found = definitions
         _show_definitions(found, docs=docs)
     else:
         if verb in {"references", "callers"} and definitions:

@@ -19,8 +19,7 @@ from lorelog.core.paths import leads_out
 from lorelog.core.policy import check_shell
 from lorelog.ingest.importers.source import SOURCE_MODULES, ImportSource, MachinePlaces, detect_source, open_source
 from lorelog.operations.lifecycle import note_own_change
-from lorelog.services.imports.batches import ChangedSetting
-from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportSummary, ImportTarget
+from lorelog.services.imports.memory_importer import FILE_SOURCE, ChangedSetting, ImportSummary, ImportTarget
 from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
 from lorelog.services.sync.exchange import absolute_remote
 from lorelog.services.sync.merge import merge_journal_texts

@@ -57,11 +57,11 @@ function Guard({ guard, waits, open }) {
       ${guard.memory && html`<a href=${address("memory", [guard.memory])}>${t.told.from}</a>`}<span class="mono">${visible(guard.id)}</span></p>
     ${error && html`<${ErrorNotice} error=${error} />`}
     <div class="verbs" role="group" aria-label=${inlineText(guard.message)}>
-      ${on ? html`<button type="button" onClick=${() => act("guard.disable", {}, t.told.saySwitched("off"))}>${t.told.turnOff}</button>` : html`
+      ${on ? html`<button type="button" onClick=${() => act("guard.change", { change: "disable" }, t.told.saySwitched("off"))}>${t.told.turnOff}</button>` : html`
         <button type="button" onClick=${() => act("guard.enable", { action: "warn" }, t.told.saySwitched("on"))}>${t.told.turnOn}</button>
         <button type="button" onClick=${() => act("guard.enable", { action: "block" }, t.told.saySwitched("on"))}>${t.told.turnOnBlock}</button>`}
-      ${on && html`<button type="button" onClick=${() => act("guard.dismiss", {}, t.told.sayDismissed)}>${t.told.dismiss}</button>`}
-      <button type="button" class="danger" onClick=${() => act("guard.remove", {}, t.told.sayRemoved, restore)}>${t.told.remove}</button>
+      ${on && html`<button type="button" onClick=${() => act("guard.change", { change: "dismiss" }, t.told.sayDismissed)}>${t.told.dismiss}</button>`}
+      <button type="button" class="danger" onClick=${() => act("guard.change", { change: "remove" }, t.told.sayRemoved, restore)}>${t.told.remove}</button>
       ${on && html`<span class="muted small">${t.told.dismiss}: ${t.told.dismissDoes}</span>`}
     </div>
     <${BackTest} id=${guard.id} project=${guard.project} open=${open} />

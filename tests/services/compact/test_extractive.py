@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.memories.extractive import extract_sentences
+from lorelog.services.compact.sources import extract_sentences
 
 TURN = """### 04:35
 - User asked: bring it up to date with main
