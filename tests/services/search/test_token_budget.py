@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -151,11 +151,12 @@ def settled(tmp_path: Path) -> ClaudeTalk:
     return talk
 
 
-def captured(talk: ClaudeTalk) -> Lorelog:
-    """Return the memory with all of a session."""
-    memory = Lorelog(project=talk.world.project, settings=WORDS_ALONE)
-    event = {"host": "claude", "session": talk.session, "transcript": str(talk.path), "everything": True}
-    memory.call("session.capture", event)
+def captured(*talks: ClaudeTalk, settings: Mapping[str, str] = WORDS_ALONE) -> Lorelog:
+    """Return the memory with all of some sessions."""
+    memory = Lorelog(project=talks[0].world.project, settings=settings)
+    for talk in talks:
+        event = {"host": "claude", "session": talk.session, "transcript": str(talk.path), "everything": True}
+        memory.call("session.capture", event)
     memory.index()
     return memory
 
@@ -176,6 +177,24 @@ def test_a_conversation_is_shown_with_its_end(settled: ClaudeTalk) -> None:
         FILES_LABEL + "src/billing.py"
     )
     assert not any("<!--" in text for text in texts)
+
+
+def test_what_a_later_conversation_says_of_a_settled_matter_comes_with_it(settled: ClaudeTalk) -> None:
+    """It is shown after how the first one ended, before the turn that was found; a later one about something else is not."""
+    world = settled.world
+    later, other = ClaudeTalk(world), ClaudeTalk(world)
+    world.tick(86_400)
+    later.exchange(
+        "customers are charged twice again after two days: how long is the Idempotency-Key of the webhook kept?",
+        f"The header Idempotency-Key, which tells retries of the webhook apart, is kept for 30 days now. {LONG}",
+    )
+    other.exchange("customers want to see when they were charged", f"Invoices have a day and an hour. {LONG}")
+    with captured(settled, later, other, settings={"embedding.provider": "builtin"}) as memory:
+        reply = memory.search("customers charged twice by the webhook, retries", k=1, token_budget=600)
+    texts = [hit.packed.text for hit in reply.hits if hit.packed]
+
+    assert ["48 hours" in texts[0], "30 days" in texts[1]] == [True, True]
+    assert not any("Invoices" in text for text in texts)
 
 
 @pytest.mark.parametrize("fate", ["deleted", "of somebody else", "about something else", "short"])
