@@ -26,7 +26,7 @@ from pathlib import Path
 
 from bench.delivery.__main__ import Team, _find_failures
 from bench.delivery.timeline import read_team
-from bench.result import Verdicts, format_table
+from bench.result import Verdicts, format_table, head_commit
 from bench.value.intervals import mean, share
 from bench.value.issues import names_file
 from bench.value.sources import GitSource, SourceMissing, find_source
@@ -61,7 +61,7 @@ class Cost:
 
 
 def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Announcement], list[Cost]]:
-    """Replay the teams whose repositories are there, under every arm; kept deliveries are not made again."""
+    """Replay the teams whose repositories are there, under every arm; deliveries of the same commit are not made again."""
     folders = []
     for name in TEAMS:
         try:
@@ -75,7 +75,7 @@ def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Announcem
         _find_failures(team)
         others = [other for other in folders if other != folder]
         for arm in _ARMS:
-            file = keep / f"{arm}.{folder.name}.jsonl"
+            file = keep / f"{arm}.{head_commit()}.{folder.name}.jsonl"
             if not file.exists() and time.monotonic() < deadline and (others or arm != "placebo"):
                 _replay(folder, arm, file, others, deadline - time.monotonic())
             if file.exists():

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from bench.result import Verdicts, format_table
+from bench.result import Verdicts, format_table, has_changes, head_commit
 from bench.value.explorer import GitTree, explore
 from bench.value.intervals import mean, share
 from bench.value.issues import Issue, identifiers, load_projects
@@ -40,9 +40,10 @@ class Exploration:
 
 
 def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Exploration], int]:
-    """Explore for every issue whose checkout can be had, and return the walks, and how many issues there are; walks are kept."""
-    file = keep / "outcomes_b2.json"
-    known = [Exploration(**row) for row in json.loads(file.read_text("utf-8"))] if file.exists() else []
+    """Explore for every issue whose checkout can be had, and return the walks, and how many issues there are; those of the same commit are kept."""
+    file = keep / f"outcomes_b2.{head_commit()}.json"
+    is_known = file.exists() and not has_changes(["src", "bench"])
+    known = [Exploration(**row) for row in json.loads(file.read_text("utf-8"))] if is_known else []
     done = {one.issue for one in known}
     projects = load_projects(sources)
     for project in projects:
