@@ -18,6 +18,7 @@ from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text, about, parse_past_day
 from lorelog.services.traces.error_history import MATCH_SIMILAR, ErrorFix, RelatedTurn, explain_error
+from lorelog.services.traces.how import MAX_ACTIONS, HowReply, PurposeMatcher, find_commands
 from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 
 OPERATIONS = OperationFamily()
@@ -65,6 +66,13 @@ class WhyRequest(ScopedRequest, frozen=True):
     """An error to look up."""
 
     text: Annotated[Text, about("The error as printed: one line, or a whole stack trace.", min_length=1)]
+
+
+class HowRequest(ScopedRequest, frozen=True):
+    """What is to be done."""
+
+    purpose: Annotated[str, about("What is to be done, in your words: run the tests.", min_length=1, max_length=1000)]
+    limit: Annotated[int, about("Maximum number of commands.", ge=1, le=50)] = 3
 
 
 class _TraceReply(OperationReply, frozen=True, kw_only=True):
@@ -448,6 +456,18 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
         tasks=_mentions(history.tasks),
         memories=_mentions(history.memories),
     )
+
+
+@OPERATIONS.declare("debug.how", ShellCommand("how", ("purpose...",)), errors=(ModelError,), warms=True)
+def how(engine: Engine, request: HowRequest, call: RequestContext) -> HowReply:
+    """Show the commands that passed here for a purpose, newest first: how often they were run, and when they failed last.
+
+    Purposes are compared with what agents said when they ran a command in a captured session, and with the command's own words.
+    Commands are text from sessions, with secrets removed: check one before you run it.
+    """
+    actions = engine.traces().tables().actions(engine.log_projects(all_projects=request.all_projects), MAX_ACTIONS)
+    matcher = PurposeMatcher(engine.deps.analyser.words, engine.embedder, engine.model)
+    return find_commands(_replace_surrogates(request.purpose), actions, matcher, request.limit)
 
 
 def _trace_filter(engine: Engine, request: TraceFilterRequest, **texts: str) -> TraceFilter:
