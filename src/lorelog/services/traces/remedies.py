@@ -73,7 +73,7 @@ class _Failure(Struct, frozen=True):
     command: str
 
 
-def find_remedies(calls: Iterable[TracedCall]) -> list[Remedy]:
+def find_remedies(calls: Iterable[TracedCall | TracedAction]) -> list[Remedy]:
     """Return the shapes that keep failing and have a remedy, most frequent first. `calls` are in order of time."""
     finished = (call for call in calls if not is_cancelled(call))
     by_session = group_by(finished, lambda call: call.session)
@@ -94,7 +94,7 @@ def is_cancelled(call: TracedCall | TracedAction) -> bool:
     return call.failed and (_CANCELLED in call.error[:100] or call.error == REJECTED)
 
 
-def _failures(session: list[TracedCall], shapes: list[str]) -> Iterator[_Failure]:
+def _failures(session: list[TracedCall | TracedAction], shapes: list[str]) -> Iterator[_Failure]:
     """Yield the first failure of each shape of a session, with its remedy."""
     known: set[str] = set()
     for number, (call, shape) in enumerate(zip(session, shapes, strict=True)):
@@ -129,10 +129,7 @@ def _judge(failures: list[_Failure], passed: Counter[str]) -> Remedy | None:
 def command_shape(command: str) -> str:
     """Return the shape of a command; empty for several commands, of which the failed one is not known."""
     simple = _simple_commands(command)
-    if len(simple) != 1:
-        return ""
-    words = [word for word in simple[0] if not word.startswith((">", "2>", "<"))]
-    return " ".join([words[0], *map(_mask, words[1:])])
+    return " ".join([simple[0][0], *map(_mask, simple[0][1:])]) if len(simple) == 1 else ""
 
 
 def command_form(command: str) -> str:
@@ -140,22 +137,20 @@ def command_form(command: str) -> str:
 
     These are the shapes of its commands, without redirections, without the filters of their output, and with one mask for several.
     """
-    simple = [list(takewhile(lambda word: word[:1] not in "<>", words)) for words in _simple_commands(command)]
-    kept = [words for number, words in enumerate(simple) if words and not _is_filter(words, is_first=number == 0)]
+    simple = enumerate(_simple_commands(command))
+    kept = [words for number, words in simple if words[0] not in _FILTERS or (number == 0 and len(words) > 1)]
     masked = ([words[0], *map(_mask, words[1:])] for words in kept)
     return " && ".join(" ".join(word for word, _ in groupby(words)) for words in masked)
 
 
 def _simple_commands(command: str) -> list[list[str]]:
-    return [words for words in split_command(command) if words and words[0] not in ("cd", "export", "source")]
+    """Return the words of each command up to its redirections."""
+    simple = (list(takewhile(lambda word: word[:1] not in ("<", ">"), words)) for words in split_command(command))
+    return [words for words in simple if words and words[0] not in ("cd", "export", "source")]
 
 
 def _mask(word: str) -> str:
     return "*" if not word or _MASKED.fullmatch(word) else word
-
-
-def _is_filter(words: list[str], *, is_first: bool) -> bool:
-    return words[0] in _FILTERS and (not is_first or len(words) == 1)
 
 
 def error_kind(error: str) -> str:

@@ -126,6 +126,11 @@ class TracedAction(_Trace, frozen=True, kw_only=True):
     chars: int
     """Length of the result."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return no files: what was written is in the edits."""
+        return ()
+
 
 class ErrorGroup(Struct, frozen=True):
     """All errors with the same signature."""

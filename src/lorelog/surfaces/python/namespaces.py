@@ -97,6 +97,7 @@ class DebugNamespace(OperationMethods[ModeT]):
     find_errors = method(debug.ErrorsRequest, debug.find_errors)
     why = method(debug.WhyRequest, debug.why)
     how = method(debug.HowRequest, debug.how)
+    friction = method(debug.FrictionRequest, debug.friction)
 
 
 class GuardNamespace(OperationMethods[ModeT]):

@@ -1,4 +1,4 @@
-"""Commands about code and errors: code, debug, why and how."""
+"""Commands about code and errors: code, debug, why, how and friction."""
 
 from __future__ import annotations
 
@@ -296,6 +296,22 @@ def show_how(reply: Json, args: argparse.Namespace) -> None:
             print(f"   {stylize('for', 'dim')}  {one_line(' · '.join(known['purposes']))}")
     if not reply["commands"]:
         print(f"{stylize('unknown', 'bold')}  {reply['unknown']}")
+    print_notes(reply)
+
+
+def show_friction(reply: Json, args: argparse.Namespace) -> None:
+    """Show the walls that at least three sessions ran into: what they are, what they cost, and what would help.
+
+    examples:
+      lorelog friction
+      lorelog friction --fix
+    """
+    for wall in reply["walls"]:
+        cost = f"{plural(wall['calls'], 'call')}, {wall['tokens']:,} tokens, last {_day(wall['last_at'])}"
+        print(f"{stylize(wall['kind'], 'cyan')}  {stylize(one_line(wall['what']), 'bold')}")
+        print(f"   in {plural(wall['sessions'], 'session')}: {cost}\n   {one_line(wall['remedy'])}")
+    if not reply["walls"] and not args.fix:
+        print(f"No wall in {plural(reply['sessions'], 'session')}.")
     print_notes(reply)
 
 
