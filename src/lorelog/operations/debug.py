@@ -502,7 +502,7 @@ def friction(engine: Engine, request: FrictionRequest, call: RequestContext) -> 
         return found
     engine.place.create()
     walls = tuple(wall for wall in found.walls if _propose(engine, wall))
-    note = "lorelog review approves or refuses them" if walls else "nothing new to propose"
+    note = "'lorelog review' approves or refuses them" if walls else "nothing new to propose"
     return replace(found, walls=walls, notes=(note,))
 
 

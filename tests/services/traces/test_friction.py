@@ -47,7 +47,7 @@ def test_a_command_that_keeps_failing_is_a_wall_with_its_remedy() -> None:
     ],
     ids=["two sessions", "it passed as often", "nothing passed instead", "never ran"],
 )
-def test_ordinary_failures_are_no_walls(actions: list[TracedAction]) -> None:
+def test_ordinary_failures_are_left_out(actions: list[TracedAction]) -> None:
     """Two sessions, a test that passes in the end, failures without a remedy, and calls that never ran are not told."""
     assert walls(*actions) == []
 

@@ -63,7 +63,7 @@ def test_runs_and_failures_are_counted_by_form() -> None:
     assert (known.passed_at < known.failed_at, known.error) == (True, "E assert … == …")
 
 
-def test_what_only_failed_or_never_ran_is_no_answer() -> None:
+def test_what_only_failed_or_never_ran_is_left_out() -> None:
     """A command that never passed is not told, and one that the user refused counts as no run."""
     failed = ran("npm test", "Run the tests", error="missing script: test")
     refused = ran("make test", "Run the tests", error="rejected by the user")

@@ -67,7 +67,7 @@ def _walls(actions: Sequence[TracedAction], locate: Callable[[str], str]) -> Ite
             yield _wall(REFUSED, shape, refused, f"The user keeps refusing `{shape}`: ask before you run it.")
     names = {file: locate(file) for file in {action.file for action in actions if action.file}}
     for file, reads in group_by((act for act in actions if names.get(act.file)), lambda act: names[act.file]).items():
-        again = [read for one in group_by(reads, lambda read: read.session).values() for read in one[1:]]
+        again = [read for same in group_by(reads, lambda read: read.session).values() for read in same[1:]]
         yield _wall(
             REREAD, file, again, f"Before you read `{file}`, `lorelog code outline {file}` shows which part is needed."
         )
