@@ -28,7 +28,8 @@ from lorelog import Lorelog
 from lorelog.core.options import TraceOptions
 from lorelog.core.ports import Embedder
 from lorelog.language.analyser import WordAnalyser
-from lorelog.models.embed.builtin import BuiltinEmbedder, EmbedOptions
+from lorelog.models.embed import EmbedOptions
+from lorelog.models.embed.builtin import BuiltinEmbedder
 from lorelog.services.traces.how import PurposeMatcher, find_commands
 from lorelog.services.traces.remedies import command_form
 from lorelog.services.traces.tables import TracedAction, TraceTables

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.services.traces.how import HowReply, PurposeMatcher, find_commands
 from lorelog.services.traces.remedies import command_form
-from lorelog.services.traces.tables import TracedAction, TraceTables
+from lorelog.services.traces.tables import TracedAction, TracedCall, TraceFilter, TraceTables
 
 DAY_MS = 86_400_000
 BASE = {"source": "turn", "project": "/app", "turn": "t", "host": "claude", "tool": "Bash", "file": "", "chars": 10}
@@ -124,6 +126,20 @@ def test_signatures_outlive_calls(tmp_path: Path) -> None:
     tables.trim()
     assert [run.command for run in tables.actions(("/app",), 10)] == ["make test"]
     assert tables.actions(("/other",), 10) == []
+
+
+def test_a_database_without_signatures_gets_them(tmp_path: Path) -> None:
+    """Traces of the version before are kept, and take signatures."""
+    old = TraceTables(tmp_path / "traces.db", TraceOptions())
+    old.add([TracedCall(id="c", at=1, tool="Bash", source="turn")])
+    old.close()
+    with closing(sqlite3.connect(old.path)) as db:
+        db.executescript("DROP TABLE actions; PRAGMA user_version = 2")
+    tables = TraceTables(old.path, TraceOptions())
+    tables.add(actions=[ran("make test")])
+    assert [run.command for run in tables.actions(None, 10)] == ["make test"]
+    assert tables.calls(TraceFilter())[1] == 1
+    tables.close()
 
 
 def test_a_captured_session_answers_until_it_is_forgotten(tmp_path: Path) -> None:
