@@ -25,10 +25,9 @@ from bench.result import Verdicts, format_table
 from bench.why import BRANCH, capture, git, read_team
 
 from lorelog import Lorelog
-from lorelog.core.options import TraceOptions
+from lorelog.core.options import EmbedOptions, TraceOptions
 from lorelog.core.ports import Embedder
 from lorelog.language.analyser import WordAnalyser
-from lorelog.models.embed import EmbedOptions
 from lorelog.models.embed.builtin import BuiltinEmbedder
 from lorelog.services.traces.how import PurposeMatcher, find_commands
 from lorelog.services.traces.remedies import command_form

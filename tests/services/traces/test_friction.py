@@ -71,4 +71,4 @@ def test_files_that_are_read_again_are_walls(tmp_path: Path) -> None:
     once = [read("src/a.py", f"once {number}") for number in range(3)]
     (wall,) = walls(*reads, *gone, *once, root=str(tmp_path))
     assert (wall.kind, wall.what, wall.sessions, wall.calls, wall.tokens) == ("reread", "src/a.py", 3, 3, 300)
-    assert project_file(str(tmp_path / "src"), "../src/a.py") == ""
+    assert [project_file(str(tmp_path), file) for file in ("../src/a.py", "x" * 300, "\0", "")] == [""] * 4

@@ -20,6 +20,7 @@ from lorelog.services.traces.tables import TracedAction, format_moment
 MIN_SESSIONS = 3
 FAILS, REFUSED, REREAD = "fails", "refused", "reread"
 _CHARS_PER_TOKEN = 4
+_MAX_NAME_BYTES = 255
 
 
 class Wall(Serializable, Struct, frozen=True, kw_only=True):
@@ -88,5 +89,7 @@ def _wall(kind: str, what: str, calls: Sequence[TracedAction], remedy: str) -> W
 def project_file(root: str, file: str) -> str:
     """Return the file of a project that another checkout may have named by its own path; empty if there is none."""
     parts = [part for part in file.split("/") if part]
-    tails = ("/".join(parts[start:]) for start in range(len(parts))) if ".." not in parts else ()
+    if not root or ".." in parts or any(len(part.encode("utf-8", "replace")) > _MAX_NAME_BYTES for part in parts):
+        return ""
+    tails = ("/".join(parts[start:]) for start in range(len(parts)))
     return next((tail for tail in tails if Path(root, tail).is_file()), "")

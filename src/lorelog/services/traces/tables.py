@@ -215,9 +215,7 @@ _ERROR_COLUMNS = (
     "mark, at, source, project, session, turn, host, branch, memory, signature, family, command, text, language, type, message,"
     " frames"
 )
-_ACTION_COLUMNS = (
-    "mark, at, source, project, session, turn, host, branch, memory, tool, command, file, purpose, failed, error, chars"
-)
+_ACTION_COLUMNS = ", ".join(("mark", *TracedAction.__struct_fields__[1:]))
 _EDIT_COLUMNS = "mark, at, source, project, session, turn, host, branch, memory, file, name, lines"
 _Frames = tuple[StackFrame, ...]
 _Stacks = tuple[_Frames, tuple[tuple[str, str, _Frames], ...]]
