@@ -196,6 +196,11 @@ class ToolAction(Struct, frozen=True):
     edits: tuple[FileEdit, ...] = ()
     time: float | None = None
     """Seconds since 1970, of a call that edits; None if unknown."""
+    purpose: str = ""
+    """What the agent said that the command is for."""
+    opened: str = ""
+    """The file that it reads."""
+    result_chars: int = 0
 
 
 STATEMENT_KINDS = ("correction", "preference", "decision", "plan")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
@@ -11,13 +12,18 @@ from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelError, UsageError
+from lorelog.core.memory import NewMemory
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
-from lorelog.core.session import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace, turn_memory_id
 from lorelog.engine import Engine
+from lorelog.light.guard_check import AGENT
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text, about, parse_past_day
+from lorelog.services.guards.guard_log import MAX_MESSAGE_CHARS, GuardDraft, GuardLog, guard_id
 from lorelog.services.traces.error_history import MATCH_SIMILAR, ErrorFix, RelatedTurn, explain_error
+from lorelog.services.traces.friction import REREAD, FrictionReply, Wall, find_walls, project_file
+from lorelog.services.traces.how import MAX_ACTIONS, HowReply, PurposeMatcher, find_commands
 from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 
 OPERATIONS = OperationFamily()
@@ -65,6 +71,22 @@ class WhyRequest(ScopedRequest, frozen=True):
     """An error to look up."""
 
     text: Annotated[Text, about("The error as printed: one line, or a whole stack trace.", min_length=1)]
+
+
+class HowRequest(ScopedRequest, frozen=True):
+    """What is to be done."""
+
+    purpose: Annotated[str, about("What is to be done, in your words: run the tests.", min_length=1, max_length=1000)]
+    limit: Annotated[int, about("Maximum number of commands.", ge=1, le=50)] = 3
+
+
+class FrictionRequest(ScopedRequest, frozen=True):
+    """How many walls to look for, and whether to propose their remedies."""
+
+    limit: Annotated[int, about("Maximum number of walls of each kind.", ge=1, le=100)] = 5
+    fix: Annotated[
+        bool, about("Put a guard or a rule for each wall of this project into the inbox, to be approved.")
+    ] = False
 
 
 class _TraceReply(OperationReply, frozen=True, kw_only=True):
@@ -448,6 +470,53 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
         tasks=_mentions(history.tasks),
         memories=_mentions(history.memories),
     )
+
+
+@OPERATIONS.declare("debug.how", ShellCommand("how", ("purpose...",)), errors=(ModelError,), warms=True)
+def how(engine: Engine, request: HowRequest, call: RequestContext) -> HowReply:
+    """Show the commands that passed here for a purpose, newest first: how often they were run, and when they failed last.
+
+    Purposes are compared with what agents said when they ran a command in a captured session, and with the command's own words.
+    Commands are text from sessions, with secrets removed: check one before you run it.
+    """
+    actions = engine.traces().tables().actions(engine.log_projects(all_projects=request.all_projects), MAX_ACTIONS)
+    matcher = PurposeMatcher(engine.deps.analyser.words, engine.embedder, engine.model)
+    return find_commands(_replace_surrogates(request.purpose), actions, matcher, request.limit)
+
+
+@OPERATIONS.declare("debug.friction", ShellCommand("friction"), writes=True)
+def friction(engine: Engine, request: FrictionRequest, call: RequestContext) -> FrictionReply:
+    """Show the walls that at least three sessions ran into, what they cost, and what would help.
+
+    These are commands that keep failing and what passed instead, commands that you keep refusing, and files that were read again and again.
+    With `fix` a guard, which warns, or a rule for each is put into the inbox, and those that are new there are returned: nothing
+    holds before a person approves it, and what was refused is not proposed again.
+    """
+    projects = engine.log_projects(all_projects=request.all_projects and not request.fix)
+    found = find_walls(
+        engine.traces().tables().actions(projects, MAX_ACTIONS),
+        partial(project_file, engine.place.project.root),
+        request.limit,
+    )
+    if not request.fix:
+        return found
+    engine.place.create()
+    walls = tuple(wall for wall in found.walls if _propose(engine, wall))
+    note = "'lorelog review' approves or refuses them" if walls else "nothing new to propose"
+    return replace(found, walls=walls, notes=(note,))
+
+
+def _propose(engine: Engine, wall: Wall) -> bool:
+    """Put the remedy of a wall into the inbox; return False if it is or was there."""
+    if wall.kind != REREAD:
+        log, text = GuardLog(engine.place.tenant_folder / "guards.jsonl"), wall.remedy[:MAX_MESSAGE_CHARS]
+        draft = GuardDraft(command=wall.what, message=text, project=engine.place.project.id)
+        return guard_id(draft.project, draft) not in log.removed() and log.add(draft, AGENT).changed
+    identity = turn_memory_id("friction", "", wall.what)
+    known = engine.memories().get(identity)
+    if known.memory is None and not known.deleted_at:
+        engine.memories().add([NewMemory(wall.remedy, "preference", origin="agent", id=identity)])
+    return known.memory is None and not known.deleted_at
 
 
 def _trace_filter(engine: Engine, request: TraceFilterRequest, **texts: str) -> TraceFilter:

@@ -40,7 +40,24 @@ PATCH = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: b/c.py\n*** M
 )
 def test_files_and_commands_are_found(name: str, given_: Any, files: tuple[str, ...], command: str) -> None:
     """For every host's tools, written files but not read ones are found, and the command as typed."""
-    assert replace(parse_action(name, given_), edits=()) == ToolAction(name, files, command)
+    found = parse_action(name, given_)
+    assert replace(found, edits=(), purpose="", opened="") == ToolAction(name, files, command)
+
+
+@pytest.mark.parametrize(
+    ("name", "given_", "purpose", "opened"),
+    [
+        ("Bash", {"command": "make test", "description": "Run tests"}, "Run tests", ""),
+        ("exec_command", '{"cmd": "make", "justification": "needs the network"}', "needs the network", ""),
+        ("Read", {"file_path": "/x/a.py"}, "", "/x/a.py"),
+        ("Grep", {"pattern": "x", "path": "src"}, "", ""),
+        ("Write", {"file_path": "a.py", "content": "x", "description": "d"}, "", ""),
+    ],
+)
+def test_purposes_and_read_files_are_found(name: str, given_: Any, purpose: str, opened: str) -> None:
+    """What an agent said that a command is for is found, and the file that a call reads."""
+    action = parse_action(name, given_)
+    assert (action.purpose, action.opened) == (purpose, opened)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
 _PATCH_FILE_LINE = re.compile(
     r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE
 )
+_PURPOSE_KEYS = ("description", "justification")
 _OLD_KEYS, _NEW_KEYS = (
     ("old_string", "oldString", "old_str"),
     ("new_string", "newString", "new_str", "content", "file_text", "insert_text", "new_source"),
@@ -99,7 +100,13 @@ def parse_action(name: str, arguments: object) -> ToolAction:
     if not command:
         files = _written_files(name, arguments)
     edits = tuple(_edits(arguments, command) if files or command else ())
-    return ToolAction(name, files, "" if files else command, edits=edits)
+    purpose = _first_text(arguments, _PURPOSE_KEYS) if command and not files else ""
+    opened = "" if command or files or "pattern" in arguments else _first_text(arguments, PATH_KEYS)
+    return ToolAction(name, files, "" if files else command, edits=edits, purpose=purpose, opened=opened)
+
+
+def _first_text(arguments: dict[str, Any], keys: tuple[str, ...]) -> str:
+    return next((text for key in keys if isinstance(text := arguments.get(key), str)), "").strip()
 
 
 def _edits(arguments: dict[str, Any], command: str) -> Iterator[FileEdit]:

@@ -252,7 +252,7 @@ class TurnBuilder:
             known.action = replace(known.action, failed=True)
         elif known.action.tool and not known.action.failed:
             has_failed, reason = parse_failure(text, failed=failed)
-            action = replace(known.action, failed=has_failed, error=to_text(reason))
+            action = replace(known.action, failed=has_failed, error=to_text(reason), result_chars=len(text))
             traces = extract_errors(text, action) if self._error_count < _MAX_ERRORS else ()
             self._error_count += len(traces)
             known.action = replace(action, traces=traces)

@@ -36,7 +36,7 @@ from lorelog.services.lines.attribution import (
     find_claims,
     is_same_file,
 )
-from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter
+from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter, format_moment
 
 _MAX_TEXT_CHARS, _MAX_LINE_CHARS, _MAX_SAID, _MAX_TESTS, _MAX_DECISIONS = 400, 200, 5, 3, 5
 _MAX_CALLS, _SEARCHED = 2_000, 20
@@ -299,7 +299,3 @@ def _statement(id_: str, memory: Chunk | Hit, state: LifecycleState) -> LineStat
         origin=memory.anchor.origin if memory.anchor else "",
         superseded_by=state.superseded_by,
     )
-
-
-def format_moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone().isoformat("T", "minutes")

@@ -285,7 +285,7 @@ class _SessionCapture:
         with self._captures.exclusive():
             captured = [*recovered, *self._write(drafts, fields, progress)]
         if self._backfill is not None:
-            self._trace(self._known_turns(turns, drafts), only_edits=True)
+            self._trace(self._known_turns(turns, drafts), only_lasting=True)
         note_usage(self._context.workspace.tenant_folder / "deliveries", self._event.host, self._event.session, turns)
         if self._touched:
             self._notes += index_journals(sorted(self._touched), self._root, self._context)
@@ -527,10 +527,10 @@ class _SessionCapture:
             if (row := rows.get(turn.turn.id)) and row.state == DONE and memory_key(row.memory) not in self._deleted
         ]
 
-    def _trace(self, turns: Sequence[TracedTurn], *, only_edits: bool = False) -> None:
+    def _trace(self, turns: Sequence[TracedTurn], *, only_lasting: bool = False) -> None:
         project = self._context.workspace.project.id
         if (traces := self._context.traces()) is not None and traces.options.enabled:
-            record_turns(traces.tables, self._event, project, turns, self._clean, only_edits=only_edits)
+            record_turns(traces.tables, self._event, project, turns, self._clean, only_lasting=only_lasting)
 
     def _recover(self) -> Iterator[CapturedTurn]:
         """Complete the entries whose writing was interrupted, exactly as planned."""

@@ -12,13 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from msgspec import Struct
 
 from lorelog.core.ports import group_by
+from lorelog.ingest.transcripts.actions import REJECTED
 from lorelog.light.shell_command import split_command
-from lorelog.services.traces.tables import TURN, TracedCall, TraceFilter, TraceTables
+from lorelog.services.traces.tables import TURN, TracedAction, TracedCall, TraceFilter, TraceTables
 
 MIN_SESSIONS = 2
 _MAX_CALLS = 50_000
@@ -28,6 +29,7 @@ _MIN_SHARED_WORDS = 0.5
 _MASKED = re.compile(r"[\w.@~-]*[/\\].*|\d[\w.,:-]*|[0-9a-f]{7,40}|.*\s.*|.+\.\w{1,5}|.{41,}")
 """Words that are masked: paths, numbers, hashes, quoted text, file names, long words."""
 _ERROR_NOISE = re.compile(r"\d+|0x[0-9a-f]+|(?:/|[A-Za-z]:\\)\S+")
+_FILTERS = frozenset(("tail", "head", "tee", "grep", "cat", "less", "sed", "awk", "echo", "true"))
 _CANCELLED = "Sibling tool call errored"
 """What a host says of a call that it did not run because another one had failed."""
 _EXIT_LINE = re.compile(
@@ -71,9 +73,9 @@ class _Failure(Struct, frozen=True):
     command: str
 
 
-def find_remedies(calls: Iterable[TracedCall]) -> list[Remedy]:
+def find_remedies(calls: Iterable[TracedCall | TracedAction]) -> list[Remedy]:
     """Return the shapes that keep failing and have a remedy, most frequent first. `calls` are in order of time."""
-    finished = (call for call in calls if not (call.failed and _CANCELLED in call.error[:100]))
+    finished = (call for call in calls if not is_cancelled(call))
     by_session = group_by(finished, lambda call: call.session)
     passed: Counter[str] = Counter()
     failures: list[_Failure] = []
@@ -87,7 +89,12 @@ def find_remedies(calls: Iterable[TracedCall]) -> list[Remedy]:
     return sorted(found, key=lambda remedy: -remedy.sessions)
 
 
-def _failures(session: list[TracedCall], shapes: list[str]) -> Iterator[_Failure]:
+def is_cancelled(call: TracedCall | TracedAction) -> bool:
+    """Return whether a call never ran: it fails, but says nothing of its command."""
+    return call.failed and (_CANCELLED in call.error[:100] or call.error == REJECTED)
+
+
+def _failures(session: list[TracedCall | TracedAction], shapes: list[str]) -> Iterator[_Failure]:
     """Yield the first failure of each shape of a session, with its remedy."""
     known: set[str] = set()
     for number, (call, shape) in enumerate(zip(session, shapes, strict=True)):
@@ -121,11 +128,29 @@ def _judge(failures: list[_Failure], passed: Counter[str]) -> Remedy | None:
 
 def command_shape(command: str) -> str:
     """Return the shape of a command; empty for several commands, of which the failed one is not known."""
-    simple = [words for words in split_command(command) if words and words[0] not in ("cd", "export", "source")]
-    if len(simple) != 1:
-        return ""
-    words = [word for word in simple[0] if not word.startswith((">", "2>", "<"))]
-    return " ".join([words[0], *("*" if _MASKED.fullmatch(word) else word for word in words[1:])])
+    simple = _simple_commands(command)
+    return " ".join([simple[0][0], *map(_mask, simple[0][1:])]) if len(simple) == 1 else ""
+
+
+def command_form(command: str) -> str:
+    """Return what stays the same of a command line when it is run again for the same purpose.
+
+    These are the shapes of its commands, without redirections, without the filters of their output, and with one mask for several.
+    """
+    simple = enumerate(_simple_commands(command))
+    kept = [words for number, words in simple if words[0] not in _FILTERS or (number == 0 and len(words) > 1)]
+    masked = ([words[0], *map(_mask, words[1:])] for words in kept)
+    return " && ".join(" ".join(word for word, _ in groupby(words)) for words in masked)
+
+
+def _simple_commands(command: str) -> list[list[str]]:
+    """Return the words of each command up to its redirections."""
+    simple = (list(takewhile(lambda word: word[:1] not in ("<", ">"), words)) for words in split_command(command))
+    return [words for words in simple if words and words[0] not in ("cd", "export", "source")]
+
+
+def _mask(word: str) -> str:
+    return "*" if not word or _MASKED.fullmatch(word) else word
 
 
 def error_kind(error: str) -> str:

@@ -6,7 +6,8 @@ spool has grown. A spool file is renamed before it is read; one left by a killed
 duplicates.
 
 Of the lines that a turn wrote to files only digests are stored, to find the session of a line (`services/lines`); lines with a
-secret are left out. They are few bytes, and a line may be asked about after years: age does not drop them.
+secret are left out. Of commands and of files that were read there are signatures: what was run and for what, and whether it passed
+(`commands`). Both are few bytes, and may be asked about after years: age does not drop them.
 
 Traces of a turn have the id of its memory, and are hidden by the memory's tombstone, so `restore` brings both back. A turn that is captured
 again adds nothing.
@@ -22,7 +23,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
@@ -46,6 +47,7 @@ MAX_TEXT_CHARS = 2_000
 MAX_FRAMES = 40
 MAX_NAME_CHARS = 300
 MAX_INPUT_CHARS = 300
+MAX_ERROR_CHARS = 120
 _MAX_KEY_CHARS = 400
 _COMMAND_PREFIX = re.compile(
     r"^(?:\s*cd\s+[^;&|]+(?:&&|;)|\s*(?:[A-Z_][A-Z0-9_]*=\S*|sudo|time|nice(?:\s+-n\s+\d+)?|env|timeout\s+\S+)\s)+"
@@ -110,6 +112,26 @@ class TracedEdit(_Trace, frozen=True, kw_only=True):
     """Digests of the lines in order, `DIGEST_BYTES` each."""
 
 
+class TracedAction(_Trace, frozen=True, kw_only=True):
+    """The signature of a command that was run, or of a file that was read."""
+
+    tool: str
+    command: str
+    """As typed; empty for a file that was read."""
+    file: str
+    purpose: str
+    """What the agent said that the command is for."""
+    failed: bool
+    error: str
+    chars: int
+    """Length of the result."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return no files: what was written is in the edits."""
+        return ()
+
+
 class ErrorGroup(Struct, frozen=True):
     """All errors with the same signature."""
 
@@ -125,7 +147,7 @@ class ErrorGroup(Struct, frozen=True):
     projects: int
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _EDITS = """
 CREATE TABLE edits (
     id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, source TEXT NOT NULL,
@@ -133,6 +155,15 @@ CREATE TABLE edits (
     memory TEXT NOT NULL, file TEXT NOT NULL, name TEXT NOT NULL, lines BLOB NOT NULL, kept INTEGER NOT NULL
 );
 CREATE INDEX edits_name ON edits (name, at);
+"""
+_ACTIONS = """
+CREATE TABLE actions (
+    id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, source TEXT NOT NULL,
+    project TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, host TEXT NOT NULL, branch TEXT NOT NULL,
+    memory TEXT NOT NULL, tool TEXT NOT NULL, command TEXT NOT NULL, file TEXT NOT NULL, purpose TEXT NOT NULL,
+    failed INTEGER NOT NULL, error TEXT NOT NULL, chars INTEGER NOT NULL, kept INTEGER NOT NULL
+);
+CREATE INDEX actions_at ON actions (at);
 """
 SCHEMA = f"""
 CREATE TABLE calls (
@@ -157,12 +188,12 @@ CREATE INDEX errors_kept ON errors (kept, at);
 CREATE INDEX errors_at ON errors (at);
 CREATE INDEX errors_signature ON errors (signature, at);
 CREATE INDEX errors_family ON errors (family, at);
-{_EDITS}"""
+{_EDITS}{_ACTIONS}"""
 _DATABASE = DatabaseSchema(
     SCHEMA,
     SCHEMA_VERSION,
     hint="move it aside: only traces are lost",
-    steps=(_EDITS,),
+    steps=(_EDITS, _ACTIONS),
     pragmas=(
         "auto_vacuum = INCREMENTAL",  # lets trim() return space in small steps
         "synchronous = NORMAL",  # losing traces in a power failure is acceptable
@@ -184,6 +215,7 @@ _ERROR_COLUMNS = (
     "mark, at, source, project, session, turn, host, branch, memory, signature, family, command, text, language, type, message,"
     " frames"
 )
+_ACTION_COLUMNS = ", ".join(("mark", *TracedAction.__struct_fields__[1:]))
 _EDIT_COLUMNS = "mark, at, source, project, session, turn, host, branch, memory, file, name, lines"
 _Frames = tuple[StackFrame, ...]
 _Stacks = tuple[_Frames, tuple[tuple[str, str, _Frames], ...]]
@@ -233,14 +265,19 @@ class TraceTables:
             self._db = None
 
     def add(
-        self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = (), edits: Iterable[TracedEdit] = ()
+        self,
+        calls: Iterable[TracedCall] = (),
+        errors: Iterable[TracedError] = (),
+        edits: Iterable[TracedEdit] = (),
+        actions: Iterable[TracedAction] = (),
     ) -> tuple[int, int]:
-        """Store new calls, errors and edits; return the number of calls and errors that were new. Raise StoreError."""
+        """Store new calls, errors, edits and signatures; return the number of calls and errors that were new. Raise StoreError."""
         now = int(time.time() * 1000)
         rows = {
             f"calls ({_CALL_COLUMNS}, kept)": [(*_call_row(call), now) for call in calls],
             f"errors ({_ERROR_COLUMNS}, functions, files, kept)": [(*_error_row(error), now) for error in errors],
             f"edits ({_EDIT_COLUMNS}, kept)": [(*astuple(edit), now) for edit in edits],
+            f"actions ({_ACTION_COLUMNS}, kept)": [(*astuple(action), now) for action in actions],
         }
         if not any(rows.values()):
             return 0, 0
@@ -274,13 +311,14 @@ class TraceTables:
             for _ in range(64):
                 used, free, size, *counts = db.execute(
                     "SELECT page_count, freelist_count, page_size, (SELECT count(*) FROM calls), (SELECT count(*) FROM errors),"
-                    " (SELECT count(*) FROM edits) FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+                    " (SELECT count(*) FROM edits), (SELECT count(*) FROM actions) FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
                 ).fetchone()
                 if (used - free) * size <= self.options.megabytes * 1_000_000:
                     break
-                calls, errors, edits = counts
+                calls, errors, edits, actions = counts
                 table, count = ("calls", calls) if calls > min(errors, _MIN_CALLS) else ("errors", errors)
                 table, count = (table, count) if count > min(edits, _MIN_CALLS) else ("edits", edits)
+                table, count = (table, count) if count > min(actions, _MIN_CALLS) else ("actions", actions)
                 oldest = f"SELECT id FROM {table} ORDER BY kept, at LIMIT ?"
                 db.execute(f"DELETE FROM {table} WHERE id IN ({oldest})", (count // 4 + 1,))
         with self._translate_errors(), self._lock:
@@ -338,6 +376,13 @@ class TraceTables:
         )
         return [TracedEdit(**dict(zip(TracedEdit.__struct_fields__, row, strict=True))) for row in rows]
 
+    def actions(self, projects: Sequence[str] | None, limit: int) -> list[TracedAction]:
+        """Return the newest signatures, oldest first."""
+        where, values = _conditions(TraceFilter(projects=None if projects is None else tuple(projects)))
+        what, names = f"{_ACTION_COLUMNS} FROM actions", TracedAction.__struct_fields__
+        rows = self._select(what, where, values, f"ORDER BY at DESC, id DESC LIMIT {limit}")
+        return [TracedAction(**dict(zip(names, row, strict=True))) for row in reversed(rows)]
+
     def turn_after(self, error: TracedError) -> str:
         """Return the memory id of the next turn of the same session, or an empty string."""
         where = ["session = ?", "session != ''", "at > ?", "memory != ''", "memory != ?"]
@@ -358,7 +403,7 @@ class TraceTables:
             deleted = self._tombstones.keys()
         except StoreError:
             return []
-        names = "SELECT memory FROM calls UNION SELECT memory FROM errors UNION SELECT memory FROM edits"
+        names = " UNION ".join(f"SELECT memory FROM {table}" for table in ("calls", "errors", "edits", "actions"))
         return [memory for (memory,) in self._query(names, ()) if memory_key(memory) in deleted] if deleted else []
 
     def _query(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -522,10 +567,18 @@ def _redact_stack(trace: StackTrace, clean: RedactText) -> StackTrace:
 
 def command_key(command: str) -> str:
     """Return a normalized command, without its directory, environment and output filters."""
-    bare = _COMMAND_PREFIX.sub("", command.strip())
-    while (shorter := _OUTPUT_SUFFIX.sub("", bare)) not in ("", bare):
-        bare = shorter
-    return " ".join(bare.split())[:_MAX_KEY_CHARS]
+    return " ".join(strip_output(_COMMAND_PREFIX.sub("", command.strip())).split())[:_MAX_KEY_CHARS]
+
+
+def strip_output(command: str) -> str:
+    """Return a command without the filters of its output."""
+    while (shorter := _OUTPUT_SUFFIX.sub("", command)) not in ("", command):
+        command = shorter
+    return command
+
+
+def format_moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone().isoformat("T", "minutes")
 
 
 def trace_id(*parts: str) -> str:
@@ -558,17 +611,18 @@ def record_turns(
     turns: Sequence[TracedTurn],
     clean: RedactText,
     *,
-    only_edits: bool = False,
+    only_lasting: bool = False,
 ) -> None:
-    """Store the tool calls, errors and edits of turns; `tables` opens the tables. Never prevents a capture.
+    """Store the tool calls, errors, edits and signatures of turns; `tables` opens the tables. Never prevents a capture.
 
-    `only_edits` is for turns whose calls were stored before.
+    `only_lasting` is for turns whose calls were stored before: what age drops is not stored again.
     """
     if not any(turn.actions for turn in turns):
         return
     calls: list[TracedCall] = []
     errors: list[TracedError] = []
     edits: list[TracedEdit] = []
+    actions: list[TracedAction] = []
     for turn in turns:
         origin: dict[str, Any] = {"source": TURN, "project": project, "turn": turn.turn, "memory": turn.memory}
         origin |= {"session": event.session, "host": event.host, "branch": event.branch}
@@ -580,7 +634,11 @@ def record_turns(
                 where: dict[str, Any] = {"file": file, "name": Path(file).name, "lines": _digests(edit.lines, clean)}
                 made_at = at if action.time is None else int(action.time * 1000)
                 edits.append(TracedEdit(id=mark, at=made_at, **origin, **where))
-            if only_edits:
+            if action.command or action.opened:
+                actions.append(
+                    _signature(action, clean, id=trace_id("call", turn.memory, str(number)), at=at, **origin)
+                )
+            if only_lasting:
                 continue
             made = origin | {"at": at, "command": command_key(clean(action.command)) if action.command else ""}
             calls.append(
@@ -599,7 +657,21 @@ def record_turns(
                 for index, located in enumerate(action.traces)
             )
     with suppress(LorelogError, OSError):
-        tables().add(calls, errors, (edit for edit in edits if edit.lines))
+        tables().add(calls, errors, (edit for edit in edits if edit.lines), actions)
+
+
+def _signature(action: ToolAction, clean: RedactText, **origin: Any) -> TracedAction:
+    """Return the signature of an action. The last part of a pipe may pass although an error stands in its output."""
+    return TracedAction(
+        tool=action.tool,
+        command=clean(action.command)[:MAX_INPUT_CHARS],
+        file=clean(action.opened)[:MAX_NAME_CHARS],
+        purpose=clean(action.purpose)[:MAX_NAME_CHARS],
+        failed=action.failed or (bool(action.traces) and "|" in action.command),
+        error=clean(action.error)[:MAX_ERROR_CHARS],
+        chars=action.result_chars,
+        **origin,
+    )
 
 
 def _digests(lines: Sequence[str], clean: RedactText) -> bytes:

@@ -96,6 +96,8 @@ class DebugNamespace(OperationMethods[ModeT]):
     find_tool_calls = method(debug.ToolCallsRequest, debug.find_tool_calls)
     find_errors = method(debug.ErrorsRequest, debug.find_errors)
     why = method(debug.WhyRequest, debug.why)
+    how = method(debug.HowRequest, debug.how)
+    friction = method(debug.FrictionRequest, debug.friction)
 
 
 class GuardNamespace(OperationMethods[ModeT]):

@@ -51,6 +51,8 @@ COMMANDS_BY_GROUP = {
     "code and errors": {
         "code": "Find definitions, references, callers and imports in code",
         "debug": "Show traced calls and errors",
+        "how": "Show the commands that worked here for a purpose",
+        "friction": "Show the walls that sessions keep running into",
     },
     "agents": {
         "hosts": "Install into Claude Code, Codex, Gemini CLI and other agents",
@@ -113,7 +115,7 @@ _MODULES = {
     "changes": ("add", "supersede", "delete", "restore", "expire", "feedback", "undo", "forget", "compact"),
     "show": ("show", "transcript", "open"),
     "records": ("task", "decide", "verify", "brief", "ledger", "wiki", "identity"),
-    "code": ("code", "debug", "why"),
+    "code": ("code", "debug", "why", "how", "friction"),
     "review": ("review",),
     "agents": ("deliveries", "rules", "handoff", "init", "agent-context", "session-start", "guard", "backfill"),
     "hosts": ("hosts", "pause", "uninstall"),

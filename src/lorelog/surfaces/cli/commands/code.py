@@ -1,4 +1,4 @@
-"""Commands about code and errors: code, debug and why."""
+"""Commands about code and errors: code, debug, why, how and friction."""
 
 from __future__ import annotations
 
@@ -273,6 +273,50 @@ def run_why(args: argparse.Namespace) -> int:
         scope = {"place": text, "all_projects": args.all_projects}
         return print_reply(args, call_operation(args, "code.why", scope), show_code_why)
     return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
+
+
+def show_how(reply: Json, args: argparse.Namespace) -> None:
+    """Show the commands that worked here for a purpose, newest first.
+
+    PURPOSE is compared with what agents said when they ran commands in captured sessions. A command that only failed is not shown,
+    and a purpose that nothing here was run for has no answer.
+
+    examples:
+      lorelog how run the tests
+      lorelog how "release a new version" -n 5
+    """
+    for known in reply["commands"]:
+        print(stylize(printable(known["command"]), "bold"))
+        failed = f", {known['failures']} failed, last {_day(known['failed_at'])}" if known["failures"] else ""
+        runs = f"{plural(known['runs'], 'run')} in {plural(known['sessions'], 'session')}{failed}"
+        print(f"   passed {_day(known['passed_at'])}  {runs}")
+        if known["error"]:
+            print(f"   {stylize('failed with', 'dim')}  {one_line(known['error'])}")
+        if known["purposes"]:
+            print(f"   {stylize('for', 'dim')}  {one_line(' · '.join(known['purposes']))}")
+    if not reply["commands"]:
+        print(f"{stylize('unknown', 'bold')}  {reply['unknown']}")
+    print_notes(reply)
+
+
+def show_friction(reply: Json, args: argparse.Namespace) -> None:
+    """Show the walls that at least three sessions ran into: what they are, what they cost, and what would help.
+
+    examples:
+      lorelog friction
+      lorelog friction --fix
+    """
+    for wall in reply["walls"]:
+        cost = f"{plural(wall['calls'], 'call')}, {wall['tokens']:,} tokens, last {_day(wall['last_at'])}"
+        print(f"{stylize(wall['kind'], 'cyan')}  {stylize(one_line(wall['what']), 'bold')}")
+        print(f"   in {plural(wall['sessions'], 'session')}: {cost}\n   {one_line(wall['remedy'])}")
+    if not reply["walls"] and not args.fix:
+        print(f"No wall in {plural(reply['sessions'], 'session')}.")
+    print_notes(reply)
+
+
+def _day(moment: str) -> str:
+    return moment.replace("T", " ")[:16]
 
 
 def _shorten_sessions(text: str) -> str:
