@@ -51,6 +51,7 @@ COMMANDS_BY_GROUP = {
     "code and errors": {
         "code": "Find definitions, references, callers and imports in code",
         "debug": "Show traced calls and errors",
+        "check": "Say what a change runs against: guards, rules, memories, earlier reverts",
     },
     "agents": {
         "hosts": "Install into Claude Code, Codex, Gemini CLI and other agents",
@@ -115,6 +116,7 @@ _MODULES = {
     "records": ("task", "decide", "verify", "brief", "ledger", "wiki", "identity"),
     "code": ("code", "debug", "why"),
     "review": ("review",),
+    "check": ("check",),
     "agents": ("deliveries", "rules", "handoff", "init", "agent-context", "session-start", "guard", "backfill"),
     "hosts": ("hosts", "pause", "uninstall"),
     "index": ("index", "watch", "reset", "store", "eval"),
