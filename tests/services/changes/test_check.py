@@ -167,6 +167,11 @@ def test_lines_that_were_reverted_once_are_told(repository: Changed) -> None:
     assert (finding["kind"], finding["text"]) == ("revert", "commit message: \"Revert 'discounts'\"")
     assert finding["why"] == "adds 2 lines again that this commit had taken back"
     assert finding["id"] == repository.git("rev-parse", "HEAD")
+    repository.commit("discounts again")
+    repository.git("revert", "--no-edit", "HEAD")
+    repository.git("mv", "src/pricing.py", "src/prices.py")
+    repository.write("src/pricing.py", "from prices import total_price\n")
+    assert repository.found() == []
 
 
 def test_errors_of_several_sessions_are_told(repository: Changed) -> None:

@@ -16,12 +16,13 @@ from msgspec.structs import asdict
 from lorelog.code.git import Git, GitHistory
 from lorelog.code.languages.registry import detect_language
 from lorelog.core.code import Symbol, SymbolKind
+from lorelog.core.errors import plural
 from lorelog.core.ports import group_by
 from lorelog.core.serializable import ReplyItems, Serializable
 from lorelog.light.delivery_files import RULE_TYPES, STANDING_TYPES, clean_line, foreign_label, quote_text, shorten_line
 from lorelog.light.guard_check import BLOCK, MAX_CONTENT_CHARS, CallView
 from lorelog.light.wildcard import matches_path, matches_text
-from lorelog.services.changes.diff import Change, ChangedFile, Line
+from lorelog.services.changes.diff import Change, ChangedFile, Line, read_change
 from lorelog.services.cues.cue import CueKind, read_cues
 from lorelog.services.cues.derive import derive_cues
 from lorelog.services.freshness.mention_targets import (
@@ -439,25 +440,29 @@ def _find_reverts(change: Change, git: Git) -> Iterator[Finding]:
         change.base,
     )
     logged = git.run_text("log", *words, "--", *names, timeout_s=_REVERTS_S) if names and change.base else ""
+    added = {_key(line) for file in change.files for line in file.added}
+    removed = {_key(line) for file in change.files for line in file.removed}
     for commit, day, subject in (entry.split("\0") for entry in (logged or "").splitlines()):
-        from lorelog.services.changes.diff import read_change
-
         reverts = {file.path: file for file in read_change(git, f"{commit}^..{commit}", None).files}
-        for file in change.files:
-            earlier = reverts.get(file.old_path)
-            for now, then, what in (
-                ((file.added, earlier.removed, "adds"), (file.removed, earlier.added, "removes")) if earlier else ()
-            ):
-                undone = {line_digest(line.text) for line in then if distinctive(line.text)}
-                same = [line for line in now if line_digest(line.text) in undone]
-                if undone and len({line_digest(line.text) for line in same}) >= min(_MIN_REVERTED, len(undone)):
+        for file in (file for file in change.files if file.new_path and file.old_path in reverts):
+            earlier = reverts[file.old_path]
+            ways = ((file.added, earlier.removed, removed, "adds"), (file.removed, earlier.added, added, "removes"))
+            for now, then, moved, what in ways:
+                undone = {_key(line) for line in then if distinctive(line.text)}
+                same = [line for line in now if _key(line) in undone - moved]
+                found = len({_key(line) for line in same})
+                if found and found >= min(_MIN_REVERTED, len(undone)) and 2 * found >= len(undone):
                     yield Finding(
                         kind="revert",
                         path=file.path,
                         line=same[0].number,
                         text=quote_text("commit message", _line(subject)),
-                        why=f"{what} {len(same)} lines again that this commit had taken back",
+                        why=f"{what} {plural(len(same), 'line')} again that this commit had taken back",
                         source="commit",
                         id=commit,
                         date=day,
                     )
+
+
+def _key(line: Line) -> bytes:
+    return line_digest(line.text)

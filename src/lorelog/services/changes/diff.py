@@ -116,7 +116,12 @@ def read_change(git: Git, diff: str, patch: str | None) -> Change:
             names = git.run("diff", "--name-only", "-z", "--no-renames", *words, "--", timeout_s=_DIFF_S) or b""
             files = [_named(name) for name in names.decode("utf-8", "surrogateescape").split("\0") if name]
             return Change(
-                files, [f"the diff is too large: only names of {plural(len(files), 'file')} are checked"], base, head
+                files,
+                [
+                    f"the diff cannot be read, it is too large or objects are missing: only the names of {plural(len(files), 'file')} are checked"
+                ],
+                base,
+                head,
             )
         patch = output.decode("utf-8", "replace")
     files, notes = _bounded(parse_diff(patch))
