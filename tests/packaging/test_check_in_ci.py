@@ -155,21 +155,28 @@ def test_inputs_are_no_part_of_a_script() -> None:
 
 
 def test_the_hook_stops_a_commit_for_a_guard_only(repository: Changed) -> None:
-    """As a pre-commit hook, the check shows findings and lets the commit through, unless a guard blocks."""
+    """As a pre-commit hook, the check shows findings of `git commit -a` and lets it through, also without lorelog, unless a guard blocks."""
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
-    assert (hook["language"], hook["pass_filenames"]) == ("system", False)
+    assert (hook["language"], hook["pass_filenames"]) == ("script", False)
     script = repository.root / ".git" / "hooks" / "pre-commit"
-    script.write_text(f"#!/bin/sh\nexec {hook['entry']}\n", "utf-8")
+    script.write_text(f"#!/bin/sh\nexec {ROOT / hook['entry']}\n", "utf-8")
     script.chmod(0o755)
+    repository.write("build.sh", "set -e\n")
+    repository.commit("build")
     repository.write("build.sh", "npm ci\n")
-    repository.git("add", "-A")
-    commit = ["git", "-C", str(repository.root), "commit", "-m", "build"]
+    commit = ["git", "-C", str(repository.root), "commit", "-a", "-m", "build"]
     done = subprocess.run(commit, env=environment(repository), capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "build.sh:1  adds `npm ci`" in done.stdout + done.stderr
     repository.guard(paths=["build.sh"])
     repository.write("build.sh", "pnpm install\n")
-    repository.git("add", "-A")
     done = subprocess.run(commit, env=environment(repository), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "guard, blocks" in done.stdout + done.stderr
+    for folder in ("", str(repository.place)):  # a lorelog that is not there, or fails
+        (repository.place / "lorelog").write_text("#!/bin/sh\nexit 2\n", "utf-8")
+        (repository.place / "lorelog").chmod(0o755)
+        more = {"PATH": f"{folder}:/usr/bin:/bin"}
+        done = subprocess.run(commit, env=environment(repository, **more), capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        repository.write("build.sh", f"pnpm install {folder}\n")
