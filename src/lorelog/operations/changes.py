@@ -27,7 +27,7 @@ from lorelog.services.standing.rules import StandingRule, read_instructions
 from lorelog.services.traces.tables import TraceFilter
 
 OPERATIONS = OperationFamily()
-_MAX_FACTS = 5_000
+_MAX_FACTS = 2_000
 
 
 class ChangeRequest(ScopedRequest, frozen=True):

@@ -61,6 +61,7 @@ _CONTAINERS = frozenset({SymbolKind.CLASS, SymbolKind.INTERFACE, SymbolKind.MODU
 _CI_PLACES = (".github/workflows/", ".github/actions/", ".gitlab-ci", ".circleci/", ".buildkite/", "azure-pipelines")
 _SCRIPTS = ("Makefile", "GNUmakefile", "justfile", "Dockerfile", ".sh", ".bash")
 _STEP_KEYS = frozenset({"run", "script", "command", "before_script", "after_script"})
+_NAMES = frozenset({MentionKind.SYMBOL, MentionKind.SETTING})
 _COMMENTS = ("#", "//", "*", "/*", "--", "<!--", '"""')
 
 
@@ -226,13 +227,17 @@ def _find_rules(calls: Sequence[_Call], memories: Sequence[StandingRule], at: st
         names = [cue.value for cue in cues.get(CueKind.SYMBOL, ())]
         forbids = memory.type in RULE_TYPES and memory.is_prohibition and CueKind.COMMAND not in cues
         by_hand = paths and not names and set(read_cues(memory.cues)).isdisjoint(derive_cues(memory.text))
-        for file, lines, _ in calls if (names and forbids) or by_hand else ():
+        for file, lines, call in calls if (names and forbids) or by_hand else ():
             if paths and not any(matches_path(path, file.path) for path in paths):
                 continue
             if by_hand:
                 why = f"changes {file.path}, where this is to be remembered"
                 yield _of_memory("rule", memory, file.path, file.line, why)
-            elif detect_language(file.path) and not file.path.endswith(PROSE_SUFFIXES):
+            elif (
+                any(name in call.content for name in names)
+                and detect_language(file.path)
+                and not file.path.endswith(PROSE_SUFFIXES)
+            ):
                 used = [line for line in lines if _uses(line.text, names)]
                 yield from (_of_memory("rule", memory, file.path, line.number, _added(line.text)) for line in used[:1])
 
@@ -280,36 +285,40 @@ class _Outcome(NamedTuple):
 
 
 def _find_memories(change: Change, memories: Sequence[StandingRule], git: Git) -> Iterator[Finding]:
-    mentions = {memory.id: find_mentions(memory.text) for memory in memories}
-    named = {mention.text.rpartition(".")[2] for some in mentions.values() for mention in some}
+    mentions = [(memory, find_mentions(memory.text)) for memory in memories]
+    named = {mention.text.rpartition(".")[2] for _, some in mentions for mention in some if mention.kind in _NAMES}
     outcomes = [outcome for file in change.files for outcome in _outcomes(file, named, change)]
-    names = sorted({outcome.symbol.name for outcome in outcomes})
-    lines = (GitHistory(git).lines_with(change.base, names) or []) if change.base else []
-    defined: dict[str, set[str]] = {
-        name: {path for path, line in lines if rank_line(line, name.encode()) is DefinitionRank.LIKELY}
-        for name in names
-    }
-    for memory in memories:
-        paths = [mention.text for mention in mentions[memory.id] if mention.kind is MentionKind.PATH]
-        gone = next((found for file in change.files if (found := _lost(file, mentions[memory.id]))), None)
-        if gone:
-            file, why = gone
-            if file.new_path in ("", file.old_path) or not any(_is_path(path, file.new_path) for path in paths):
-                yield _of_memory("memory", memory, file.path, file.line, why)
-                continue
-        distinct = {
-            cue.value for cue in (*read_cues(memory.cues), *derive_cues(memory.text)) if cue.kind is CueKind.SYMBOL
-        }
-        for outcome in sorted(outcomes, key=lambda outcome: not outcome.is_false):
-            symbols = [mention.text for mention in mentions[memory.id] if mention.kind is MentionKind.SYMBOL]
-            is_placed = any(_is_path(path, outcome.file.old_path) for path in paths)
-            is_unique = defined[outcome.symbol.name] <= set(outcome.file.paths)
-            means = any(
-                _means(name, outcome.symbol) and (is_placed or (name in distinct and is_unique)) for name in symbols
-            )
-            if means and _matters(memory, outcome) and not (outcome.now and has_word(memory.text, outcome.now)):
-                yield _of_memory("memory", memory, outcome.file.path, outcome.line, outcome.what)
-                break
+    outcomes.sort(key=lambda outcome: not outcome.is_false)
+    found: list[tuple[StandingRule, _Outcome, bool]] = []
+    for memory, some in mentions:
+        paths = [mention.text for mention in some if mention.kind is MentionKind.PATH]
+        gone = next((lost for file in change.files if (lost := _lost(file, some))), None)
+        if gone and not (
+            gone[0].new_path != gone[0].old_path and any(_is_path(path, gone[0].new_path) for path in paths)
+        ):
+            yield _of_memory("memory", memory, gone[0].path, gone[0].line, gone[1])
+            continue
+        for outcome in outcomes:
+            means = [
+                mention.text for mention in some if mention.kind in _NAMES and _means(mention.text, outcome.symbol)
+            ]
+            if means and _matters(memory, outcome):
+                is_placed = any(_is_path(path, outcome.file.old_path) for path in paths)
+                if is_placed or any(_is_distinct(name, memory) for name in means):
+                    found.append((memory, outcome, is_placed))
+    names = sorted({outcome.symbol.name for _, outcome, is_placed in found if not is_placed})
+    lines = (GitHistory(git).lines_with(change.base, names) if names and change.base else ()) or ()
+    for memory, outcome, is_placed in found:
+        name = outcome.symbol.name.encode()
+        places = {path for path, line in lines if name in line and rank_line(line, name) is DefinitionRank.LIKELY}
+        if is_placed or places <= set(outcome.file.paths):
+            yield _of_memory("memory", memory, outcome.file.path, outcome.line, outcome.what)
+
+
+def _is_distinct(name: str, memory: StandingRule) -> bool:
+    """Return whether a name is hardly used by chance, as it stands in a memory."""
+    cues = (*read_cues(memory.cues), *derive_cues(memory.text))
+    return any(cue.kind is CueKind.SYMBOL and cue.value == name for cue in cues)
 
 
 def _means(name: str, symbol: Symbol) -> bool:
@@ -318,7 +327,8 @@ def _means(name: str, symbol: Symbol) -> bool:
 
 def _matters(memory: StandingRule, outcome: _Outcome) -> bool:
     """Return whether a memory is to be looked at: a line of instructions only if the name is gone, a fact if it may be false."""
-    return outcome.is_gone if memory.type == LINE else outcome.is_false or memory.type in STANDING_TYPES
+    matters = outcome.is_gone if memory.type == LINE else outcome.is_false or memory.type in STANDING_TYPES
+    return matters and not (outcome.now and has_word(memory.text, outcome.now))
 
 
 def _is_path(named: str, path: str) -> bool:
