@@ -65,13 +65,11 @@ _NAMES = frozenset({MentionKind.SYMBOL, MentionKind.SETTING})
 _COMMENTS = ("#", "//", "*", "/*", "--", "<!--", '"""')
 
 
-class Finding(Serializable, Struct, frozen=True, kw_only=True):
+class Finding(Serializable, Struct, frozen=True):
     """One thing that a change runs against."""
 
     kind: str
     """`guard`, `rule`, `memory`, `failure` or `revert`."""
-    blocks: bool = False
-    """True for a guard that a person set to block."""
     path: str
     line: int
     text: str
@@ -83,6 +81,8 @@ class Finding(Serializable, Struct, frozen=True, kw_only=True):
     id: str
     """Its id; of instructions, file and line."""
     date: str
+    blocks: bool = False
+    """True for a guard that a person set to block."""
 
 
 class ChangeReport(ReplyItems[Finding], Struct, frozen=True, kw_only=True):
@@ -147,14 +147,12 @@ def _find_conflicts(change: Change, sources: ChangeSources, git: Git, at: str) -
         *_find_reverts(change, git),
         *_find_failures(change, sources),
     ]
-    unique: dict[tuple[object, ...], Finding] = {}
-    for finding in found:
-        unique.setdefault((finding.kind, finding.id), finding)
-    firsts: dict[object, Finding] = {}
-    for finding in unique.values():  # the same rule may stand in several places
+    unique: dict[object, Finding] = {}
+    for finding in {(finding.kind, finding.id): finding for finding in reversed(found)}.values():
+        # The same rule may stand in several places.
         key = (finding.path, finding.line, finding.why) if finding.kind == "rule" else finding.id
-        firsts.setdefault(key, finding)
-    return sorted(firsts.values(), key=lambda finding: not finding.blocks)
+        unique[key] = finding
+    return sorted(unique.values(), key=lambda finding: (not finding.blocks, found.index(finding)))
 
 
 def _calls(change: Change, root: str, at: str) -> Iterator[_Call]:
@@ -192,31 +190,23 @@ def _find_guards(calls: Sequence[_Call], sources: ChangeSources) -> Iterator[Fin
         hits = [each for each, view in views if view.matches(fields)]
         if hits:
             file, lines, call = hits[0]
-            pattern = guard.content
-            found = [line for line in lines if pattern and matches_text(f"*{pattern}*", line.text)]
-            line = (found or lines or [Line(file.line, "")])[0]
-            what = _added(call.command or line.text) if call.command or pattern else f"changes {file.path}"
-            places = len({each.file.path for each in hits})
-            more = f", and {places - 1} more" if places > 1 else ""
+            wanted = f"*{guard.content}*" if guard.content else ""
+            line = next((line for line in lines if not wanted or matches_text(wanted, line.text)), Line(file.line, ""))
+            is_exact = bool(call.command or wanted)
+            what = _added(call.command or line.text) if is_exact else f"changes {file.path}"
+            others = len({each.file.path for each in hits}) - 1
+            why = f"{what}, and {others} more" if others else what
+            at, day = line.number if is_exact else file.line, guard.changed[:10]
             yield Finding(
-                kind="guard",
-                blocks=guard.action == BLOCK,
-                path=file.path,
-                line=line.number if pattern or call.command else file.line,
-                text=_line(guard.message),
-                why=what + more,
-                source="guard",
-                id=guard.id,
-                date=guard.changed[:10],
+                "guard", file.path, at, _line(guard.message), why, "guard", guard.id, day, guard.action == BLOCK
             )
 
 
 def _find_rules(calls: Sequence[_Call], memories: Sequence[StandingRule], at: str) -> Iterator[Finding]:
     rules = [memory for memory in memories if memory.type in (*RULE_TYPES, LINE)]
     places = {id(each.call): each for each in calls}
-    for rule, (_, hits) in zip(
-        rules, check_rules(rules, (each.call for each in calls), date.fromisoformat(at[:10])), strict=True
-    ):
+    checked = check_rules(rules, (each.call for each in calls), date.fromisoformat(at[:10]))
+    for rule, (_, hits) in zip(rules, checked, strict=True):
         broken = next((hit.call for hit in hits if hit.verdict == BROKEN and hit.call.command), None)
         if broken is not None:
             file, lines, _ = places[id(broken)]
@@ -233,13 +223,13 @@ def _find_rules(calls: Sequence[_Call], memories: Sequence[StandingRule], at: st
             if by_hand:
                 why = f"changes {file.path}, where this is to be remembered"
                 yield _of_memory("rule", memory, file.path, file.line, why)
-            elif (
-                any(name in call.content for name in names)
-                and detect_language(file.path)
-                and not file.path.endswith(PROSE_SUFFIXES)
-            ):
+            elif any(name in call.content for name in names) and _is_code(file.path):
                 used = [line for line in lines if _uses(line.text, names)]
                 yield from (_of_memory("rule", memory, file.path, line.number, _added(line.text)) for line in used[:1])
+
+
+def _is_code(path: str) -> bool:
+    return bool(detect_language(path)) and not path.endswith(PROSE_SUFFIXES)
 
 
 def _uses(text: str, names: Iterable[str]) -> bool:
@@ -247,17 +237,8 @@ def _uses(text: str, names: Iterable[str]) -> bool:
 
 
 def _of_memory(kind: str, memory: StandingRule, path: str, line: int, why: str) -> Finding:
-    label = "quoted" if memory.type == LINE else foreign_label(asdict(memory))
-    return Finding(
-        kind=kind,
-        path=path,
-        line=line,
-        text=quote_text(label, _line(memory.text)),
-        why=why,
-        source="instructions" if memory.type == LINE else memory.type,
-        id=memory.id,
-        date=memory.since[:10],
-    )
+    label, source = ("quoted", "instructions") if memory.type == LINE else (foreign_label(asdict(memory)), memory.type)
+    return Finding(kind, path, line, quote_text(label, _line(memory.text)), why, source, memory.id, memory.since[:10])
 
 
 def _added(text: str) -> str:
@@ -292,11 +273,9 @@ def _find_memories(change: Change, memories: Sequence[StandingRule], git: Git) -
     found: list[tuple[StandingRule, _Outcome, bool]] = []
     for memory, some in mentions:
         paths = [mention.text for mention in some if mention.kind is MentionKind.PATH]
-        gone = next((lost for file in change.files if (lost := _lost(file, some))), None)
-        if gone and not (
-            gone[0].new_path != gone[0].old_path and any(_is_path(path, gone[0].new_path) for path in paths)
-        ):
-            yield _of_memory("memory", memory, gone[0].path, gone[0].line, gone[1])
+        lost = next(filter(None, (_lost(file, some, paths) for file in change.files)), None)
+        if lost:
+            yield _of_memory("memory", memory, lost[0].path, lost[0].line, lost[1])
             continue
         for outcome in outcomes:
             means = [
@@ -335,15 +314,12 @@ def _is_path(named: str, path: str) -> bool:
     return named.strip("/") == path or ("/" in named.strip("/") and path.endswith(f"/{named.strip('/')}"))
 
 
-def _lost(file: ChangedFile, mentions: Iterable[Mention]) -> tuple[ChangedFile, str] | None:
+def _lost(file: ChangedFile, mentions: Iterable[Mention], paths: Sequence[str]) -> tuple[ChangedFile, str] | None:
     """Return what a change does to a file or command that a memory names, if it is not there any more."""
+    was, now = (any(_is_path(path, name) for path in paths) for name in (file.old_path, file.new_path))
+    if was and not now:
+        return file, f"renames {file.old_path} to {file.new_path}" if file.new_path else f"removes {file.old_path}"
     for mention in mentions:
-        if (
-            mention.kind is MentionKind.PATH
-            and file.old_path != file.new_path
-            and _is_path(mention.text, file.old_path)
-        ):
-            return file, f"renames {file.old_path} to {file.new_path}" if file.new_path else f"removes {file.old_path}"
         if mention.kind is MentionKind.COMMAND and file.old_path in command_files(mention.text):
             texts = (file.old_text or "", file.new_text or "" if file.new_path else "")
             is_read = file.old_text is not None and (file.new_text is not None or not file.new_path)
@@ -369,7 +345,8 @@ def _outcomes(file: ChangedFile, named: set[str], change: Change) -> Iterator[_O
         if symbol.name not in named or joint_digest(before) == joint_digest(after):
             continue
         if not after:
-            yield _gone(file, symbol, [each for key, some in new.items() if key not in old for each in some], change)
+            new_ones = [each for key, some in new.items() if key not in old for each in some]
+            yield from _gone(file, symbol, new_ones, change)
             continue
         shapes = [
             definition_shape(file.path, tuple(source_of(text, each) for each in some), symbol.name)
@@ -383,32 +360,24 @@ def _outcomes(file: ChangedFile, named: set[str], change: Change) -> Iterator[_O
             yield _Outcome(file, symbol, line, f"changes {name}")
 
 
-def _gone(file: ChangedFile, symbol: Symbol, new: Sequence[Symbol], change: Change) -> _Outcome:
-    """Return where a definition went: another name, another file, or nowhere."""
-    name, line = symbol.qualified_name, file.line
-    sketch = text_sketch(source_of(file.old_text or "", symbol))
-    likeness = [
-        (
-            1.0
-            if each.digest == symbol.digest
-            else sketch_similarity(sketch, text_sketch(source_of(file.new_text or "", each))),
-            each,
-        )
-        for each in new
-        if each.kind is symbol.kind
+def _gone(file: ChangedFile, symbol: Symbol, new: Sequence[Symbol], change: Change) -> Iterator[_Outcome]:
+    """Yield what became of a definition that is not there any more; nothing if it only moved to another file."""
+    name, sketch = symbol.qualified_name, text_sketch(source_of(file.old_text or "", symbol))
+
+    def likeness(each: Symbol) -> float:
+        same = each.digest == symbol.digest
+        return 1.0 if same else sketch_similarity(sketch, text_sketch(source_of(file.new_text or "", each)))
+
+    best = max((each for each in new if each.kind is symbol.kind), key=likeness, default=None)
+    if best is not None and likeness(best) >= MIN_SIMILARITY:
+        what = f"renames {name} to {best.qualified_name}"
+        yield _Outcome(file, symbol, best.name_line, what, best.name, is_gone=True, is_false=True)
+        return
+    others = [
+        each for each in change.files if each is not file and any(symbol.name in line.text for line in each.added)
     ]
-    best = max(likeness, key=lambda pair: pair[0], default=(0.0, symbol))
-    if best[0] >= MIN_SIMILARITY:
-        return _Outcome(
-            file, symbol, best[1].name_line, f"renames {name} to {best[1].qualified_name}", best[1].name, True, True
-        )
-    others = (
-        other for other in change.files if other is not file and any(symbol.name in line.text for line in other.added)
-    )
-    for other in others:
-        if any(each.name == symbol.name for each in _symbols(other.new_path, other.new_text)):
-            return _Outcome(file, symbol, line, f"moves {name} to {other.path}")
-    return _Outcome(file, symbol, line, f"removes {name}", is_gone=True, is_false=True)
+    if not any(each.name == symbol.name for other in others for each in _symbols(other.new_path, other.new_text)):
+        yield _Outcome(file, symbol, file.line, f"removes {name}", is_gone=True, is_false=True)
 
 
 # -- what happened at the same place -----------------------------------------------------------------------------------
@@ -428,28 +397,18 @@ def _find_failures(change: Change, sources: ChangeSources) -> Iterator[Finding]:
             error, name = same[0]
             sessions = {each.session for each, _ in same}
             if name in changed and len(sessions) >= _MIN_SESSIONS:
-                yield Finding(
-                    kind="failure",
-                    path=file.path,
-                    line=changed[name].line,
-                    text=_line(f"{error.trace.type}: {error.trace.message}"),
-                    why=f"{changed[name].what}, where {len(sessions)} sessions had this error",
-                    source="error",
-                    id=signature,
-                    date=format_moment(error.at)[:10],
-                )
+                why = f"{changed[name].what}, where {len(sessions)} sessions had this error"
+                text, day = _line(f"{error.trace.type}: {error.trace.message}"), format_moment(error.at)[:10]
+                yield Finding("failure", file.path, changed[name].line, text, why, "error", signature, day)
 
 
 def _find_reverts(change: Change, git: Git) -> Iterator[Finding]:
     """Yield the reverts that a change undoes: it adds, or removes, the same lines again."""
     names = [file.old_path for file in change.files if file.old_path and not file.left_out][:50]
-    words = (
-        "--grep=^This reverts commit [0-9a-f]\\{7,40\\}",
-        f"-n{_MAX_REVERTS}",
-        "--format=%H%x00%cs%x00%s",
-        change.base,
+    words = ("--grep=^This reverts commit [0-9a-f]\\{7,40\\}", f"-n{_MAX_REVERTS}", "--format=%H%x00%cs%x00%s")
+    logged = (
+        git.run_text("log", *words, change.base, "--", *names, timeout_s=_REVERTS_S) if names and change.base else ""
     )
-    logged = git.run_text("log", *words, "--", *names, timeout_s=_REVERTS_S) if names and change.base else ""
     added = {_key(line) for file in change.files for line in file.added}
     removed = {_key(line) for file in change.files for line in file.removed}
     for commit, day, subject in (entry.split("\0") for entry in (logged or "").splitlines()):
@@ -462,16 +421,9 @@ def _find_reverts(change: Change, git: Git) -> Iterator[Finding]:
                 same = [line for line in now if _key(line) in undone - moved]
                 found = len({_key(line) for line in same})
                 if found and found >= min(_MIN_REVERTED, len(undone)) and 2 * found >= len(undone):
-                    yield Finding(
-                        kind="revert",
-                        path=file.path,
-                        line=same[0].number,
-                        text=quote_text("commit message", _line(subject)),
-                        why=f"{what} {plural(len(same), 'line')} again that this commit had taken back",
-                        source="commit",
-                        id=commit,
-                        date=day,
-                    )
+                    text = quote_text("commit message", _line(subject))
+                    why = f"{what} {plural(len(same), 'line')} again that this commit had taken back"
+                    yield Finding("revert", file.path, same[0].number, text, why, "commit", commit, day)
 
 
 def _key(line: Line) -> bytes:
