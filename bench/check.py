@@ -93,14 +93,18 @@ def file_statements(client: Lorelog) -> int:
         if not new:
             return filed
         tried |= {item["id"] for item in new}
-        for item in new:
-            verdict = {"id": item["id"], "kind": "statement", "label": _FILED_AS.get(item["type"], "rule")}
+        verdicts = [
+            {"id": item["id"], "kind": "statement", "label": _FILED_AS.get(item["type"], "rule")} for item in new
+        ]
+        for some in (verdicts, *([verdict] for verdict in verdicts)):  # one by one only if one of them is refused
             try:
-                done = client.call("review.decide", {"verdicts": [verdict]})["decisions"]
+                done = client.call("review.decide", {"verdicts": some})["decisions"]
             except LorelogError as error:
                 print(f"   not filed: {error.message}", file=sys.stderr)
                 continue
             filed += sum(decision["outcome"] == "filed" for decision in done)
+            if len(some) == len(verdicts):
+                break
 
 
 def replay(

@@ -148,7 +148,7 @@ def test_only_a_guard_fails_the_action(repository: Changed, github: GitHub) -> N
     assert run_action(repository, github, "HEAD~1").returncode == 1
 
 
-def test_inputs_are_no_part_of_a_script() -> None:
+def test_inputs_reach_the_shell_as_variables() -> None:
     """No step of the action has an expression in its script: what a pull request says reaches the shell as variables only."""
     steps = yaml.safe_load((ACTION / "action.yml").read_text("utf-8"))["runs"]["steps"]
     assert [step["run"] for step in steps if "${{" in step["run"]] == []
