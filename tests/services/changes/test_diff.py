@@ -125,3 +125,15 @@ def test_a_first_commit_and_no_repository(tmp_path: Path) -> None:
     assert [(file.path, file.new_text) for file in change.files] == [("a.py", "x = 1\n")]
     with pytest.raises(UsageError, match="not the working tree"):
         read_change(Git(str(tmp_path)), "", None)
+
+
+def test_names_count_where_contents_are_missing(repository: Changed) -> None:
+    """If Git cannot read a content, as in a partial clone, guards on paths still apply, and the reply says so."""
+    repository.guard(paths=["src/**"])
+    repository.swap("src/pricing.py", "RATE = 3", "RATE = 4")
+    repository.commit("rate")
+    blob = repository.git("rev-parse", "HEAD:src/pricing.py")
+    (repository.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    reply = repository.check(diff="HEAD~1..HEAD")
+    assert [each["path"] for each in reply["findings"]] == ["src/pricing.py"]
+    assert "only the names of 1 file are checked" in reply["notes"][0]

@@ -114,15 +114,10 @@ def read_change(git: Git, diff: str, patch: str | None) -> Change:
         output = git.run("diff", *_OPTIONS, *words, "--", timeout_s=_DIFF_S, max_bytes=MAX_PATCH_BYTES)
         if output is None:  # too large, or too slow
             names = git.run("diff", "--name-only", "-z", "--no-renames", *words, "--", timeout_s=_DIFF_S) or b""
-            files = [_named(name) for name in names.decode("utf-8", "surrogateescape").split("\0") if name]
-            return Change(
-                files,
-                [
-                    f"the diff cannot be read, it is too large or objects are missing: only the names of {plural(len(files), 'file')} are checked"
-                ],
-                base,
-                head,
-            )
+            files = [_named(name) for name in names.decode("utf-8", "replace").split("\0") if name]
+            problem = "the diff cannot be read, it is too large or objects are missing"
+            note = f"{problem}: only the names of {plural(len(files), 'file')} are checked"
+            return Change(files, [note], base, head)
         patch = output.decode("utf-8", "replace")
     files, notes = _bounded(parse_diff(patch))
     _read_old_texts(GitHistory(git), files, base)
