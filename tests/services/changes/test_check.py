@@ -124,8 +124,12 @@ def test_what_a_memory_names_may_not_be_there_any_more(repository: Changed) -> N
     fact = repository.add("The tests run with `make test`.", "note")
     repository.add("Prices are computed in src/pricing.py by `total_price`.", "note")
     repository.add("`format_price` becomes `show_price`.", "decision")
-    repository.write("AGENTS.md", "Prices: see `src/pricing.py`.\n")
+    repository.write(
+        "AGENTS.md",
+        "Prices: see `src/pricing.py`.\n\nSettings are ours. Do not commit `other.py`; it is local when built.\n",
+    )
     repository.commit("instructions")
+    repository.git("rm", "-q", "other.py")
     repository.write("Makefile", "check:\n\tpytest\n")
     repository.swap("src/pricing.py", "def format_price", "def show_price")
     assert repository.found() == [("memory", "removes `make test` from Makefile", 1)]

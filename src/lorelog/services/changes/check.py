@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from lorelog.code.git import Git, GitHistory
 from lorelog.code.languages.registry import detect_language
@@ -273,6 +273,7 @@ def _find_memories(change: Change, memories: Sequence[StandingRule], git: Git) -
     found: list[tuple[StandingRule, _Outcome, bool]] = []
     for memory, some in mentions:
         paths = [mention.text for mention in some if mention.kind is MentionKind.PATH]
+        paths = [path for path in paths if not _forbids(memory, path)]
         lost = next(filter(None, (_lost(file, some, paths) for file in change.files)), None)
         if lost:
             yield _of_memory("memory", memory, lost[0].path, lost[0].line, lost[1])
@@ -298,6 +299,14 @@ def _is_distinct(name: str, memory: StandingRule) -> bool:
     """Return whether a name is hardly used by chance, as it stands in a memory."""
     cues = (*read_cues(memory.cues), *derive_cues(memory.text))
     return any(cue.kind is CueKind.SYMBOL and cue.value == name for cue in cues)
+
+
+def _forbids(memory: StandingRule, path: str) -> bool:
+    """Return whether a memory says that a file is not to be there, or not to be touched: such a one stays true without it."""
+    return any(
+        path in part and replace(memory, text=part).is_prohibition
+        for part in memory.text.replace("; ", ". ").split(". ")
+    )
 
 
 def _means(name: str, symbol: Symbol) -> bool:
