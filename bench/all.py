@@ -271,6 +271,15 @@ BENCHES = (
         data="optional",
         named_only=True,
     ),
+    _bench(
+        "check",
+        "-m bench.check",
+        _paths("services/changes operations/changes.py"),
+        30,
+        quick="--changes 10",
+        data="required",
+        named_only=True,
+    ),
     _bench("value-a", "-m bench.value --part a", HOOKS + CAPTURE, 45, quick=None, named_only=True),
     _bench("value-b1", "-m bench.value --part b1", SEARCH + HOOKS + CAPTURE, 20, quick=None, named_only=True),
     _bench(

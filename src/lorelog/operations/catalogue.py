@@ -27,6 +27,7 @@ FAMILIES = {
     "artifact": ("artifacts", "records", "digests"),
     "context": ("digests",),
     "code": ("code",),
+    "code.check": ("changes",),
     "debug": ("debug",),
     "delivery": ("delivery",),
     "review": ("review",),

@@ -243,7 +243,6 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
     trailers, which are the repository's own words; time and file, only a hint. Without evidence about the line itself no
     session is named, and `unknown` says why. Commits of bots are never attributed.
     """
-    from lorelog.code.git import Git
     from lorelog.ingest.redaction.redact import redact
     from lorelog.services.lines.attribution import LineSources
     from lorelog.services.lines.explain import ReasonSources, explain_line
@@ -252,12 +251,9 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
         options = replace(engine.defaults.search, k=k, token_budget=0, min_relevance=0.0, filters=Filters(types=types))
         return engine.search(query, options, all_projects=request.all_projects).hits
 
-    project, root = engine.place.project, None
-    if find_project(call.directory).id == project.id:  # it may be a linked working tree
-        root = Git(call.directory).run_text("rev-parse", "--show-toplevel")
     projects = engine.log_projects(all_projects=request.all_projects)
     sources = ReasonSources(
-        lines=LineSources(engine.traces().tables(), projects, root or project.root),
+        lines=LineSources(engine.traces().tables(), projects, tree_root(engine, call)),
         search=search,
         of_session=lambda filters, session: engine.store.recent(filters, 20, session=session),
         get=lambda memory: engine.memories().get(memory).memory,
@@ -267,6 +263,16 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
     reason = explain_line(request.place, call.directory, sources, time.time())
     # HTTP and MCP read no files: only what Git knows is quoted.
     return reason if reason.commit or call.names_files else replace(reason, text="")
+
+
+def tree_root(engine: Engine, call: RequestContext) -> str:
+    """Return the working tree of a call, which may be a linked one of the project."""
+    from lorelog.code.git import Git
+
+    project, root = engine.place.project, None
+    if find_project(call.directory).id == project.id:
+        root = Git(call.directory).run_text("rev-parse", "--show-toplevel")
+    return root or project.root
 
 
 @OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))

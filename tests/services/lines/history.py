@@ -72,7 +72,7 @@ class History(Repository):
         session = self.why(place)["session"]
         return session["session"] if session else ""
 
-    def over_http(self, place: str) -> dict[str, Any]:
+    def over_http(self, place: str, op: str = "code.why", **more: Any) -> dict[str, Any]:
         """Ask as a surface does that may not read files."""
         caller = ClientIdentity(str(self.root), dict(os.environ), str(self._home), names_files=False)
-        return Dispatcher().call("code.why", {"place": place}, caller)
+        return Dispatcher().call(op, more or {"place": place}, caller)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 400
 FAILURE_TYPE = "failure"
 """Type of what is told before a command that keeps failing."""
-_CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
+CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _CUE_FIELDS = ("id", "type", "text", "date", "origin", "own", "expires", "verdict", "session", "reason", "writer")
 _ACTS = frozenset({CueKind.COMMAND, CueKind.EVENT, CueKind.SYMBOL})
@@ -295,7 +295,7 @@ def _read_chunk(chunk: Chunk, anchor: Anchor) -> tuple[str, tuple[Cue, ...], boo
     text, stands = plain_text(words), may_stand(chunk)
     if by_hand := read_cues(anchor.cues):
         return text, by_hand, stands, reason
-    is_added_fact = not (is_captured(anchor) or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    is_added_fact = not (is_captured(anchor) or anchor.covers) and chunk.type not in CUELESS_TYPES
     return text, derive_cues(text) if stands or is_added_fact else (), stands, reason
 
 

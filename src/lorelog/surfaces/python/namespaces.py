@@ -9,7 +9,20 @@ A method is made from the request and the handler of its operation (`methods.py`
 
 from __future__ import annotations
 
-from lorelog.operations import artifacts, backup, code, debug, delivery, digests, guard, records, review, settings, sync
+from lorelog.operations import (
+    artifacts,
+    backup,
+    changes,
+    code,
+    debug,
+    delivery,
+    digests,
+    guard,
+    records,
+    review,
+    settings,
+    sync,
+)
 from lorelog.operations.requests import EmptyRequest
 from lorelog.surfaces.python.methods import ModeT, OperationMethods, method
 
@@ -88,6 +101,7 @@ class CodeNamespace(OperationMethods[ModeT]):
     outline = method(code.OutlineRequest, code.outline)
     search = method(code.CodeSearchRequest, code.search)
     why = method(code.LineRequest, code.why_line)
+    check = method(changes.ChangeRequest, changes.check_diff)
 
 
 class DebugNamespace(OperationMethods[ModeT]):

@@ -53,6 +53,7 @@ COMMANDS_BY_GROUP = {
         "debug": "Show traced calls and errors",
         "how": "Show the commands that worked here for a purpose",
         "friction": "Show the walls that sessions keep running into",
+        "check": "Say what a change runs against: guards, rules, memories, earlier reverts",
     },
     "agents": {
         "hosts": "Install into Claude Code, Codex, Gemini CLI and other agents",
@@ -117,6 +118,7 @@ _MODULES = {
     "records": ("task", "decide", "verify", "brief", "ledger", "wiki", "identity"),
     "code": ("code", "debug", "why", "how", "friction"),
     "review": ("review",),
+    "check": ("check",),
     "agents": ("deliveries", "rules", "handoff", "init", "agent-context", "session-start", "guard", "backfill"),
     "hosts": ("hosts", "pause", "uninstall"),
     "index": ("index", "watch", "reset", "store", "eval"),

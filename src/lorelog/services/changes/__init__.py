@@ -1,0 +1,1 @@
+"""Changes of code: what a diff runs against."""
