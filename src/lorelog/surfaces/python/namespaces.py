@@ -88,6 +88,7 @@ class CodeNamespace(OperationMethods[ModeT]):
     outline = method(code.OutlineRequest, code.outline)
     search = method(code.CodeSearchRequest, code.search)
     why = method(code.LineRequest, code.why_line)
+    notes = method(code.NotesRequest, code.file_notes)
 
 
 class DebugNamespace(OperationMethods[ModeT]):
