@@ -101,7 +101,7 @@ def test_the_shell_shows_a_badge_on_records_alone(shell: Shell, recorded: dict[s
 def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, str]) -> None:
     """What an agent is shown unasked names a record by its id, and a memory by its file."""
     dispatcher = Dispatcher(open_engine)
-    asked = {"host": "claude", "session": "s", "prompt": "otters", "k": 9, "min_relevance": 0}
+    asked = {"host": "claude", "session": "s", "prompt": "otters", "k": 9, "min_relevance": 0, "token_budget": 900}
     reply = dispatcher.call(
         "session.recall", asked, ClientIdentity(str(project), {"LORELOG_EMBEDDING_PROVIDER": "fake"})
     )

@@ -367,7 +367,7 @@ def test_recalled_text_is_labelled(home: Path, project: Path, memory: Lorelog) -
 
     with open_engine(resolve_location(project=project)) as engine:
         prompt = UserPrompt("claude", "s1", "where is the otter")
-        found = recall_memories(prompt, SearchOptions(k=10), engine.recall_sources())
+        found = recall_memories(prompt, SearchOptions(k=10, token_budget=400), engine.recall_sources())
     origins = {hit.memory: hit.origin for hit in found}
     assert origins == {own.memory: "", EVIL_ID: "repository"}
     line = _format_hit(
