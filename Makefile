@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e e2e-editors lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-commits bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-value bench-safety release-dry-run lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e e2e-editors vscode lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-commits bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-value bench-safety release-dry-run lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ test-page: $(VENV)/.ready  ## the page in Chromium, from the distribution's pack
 
 bench-browser: $(VENV)/.ready  ## the page in Chromium with 10,000 memories (make bench-browser ARGS=--quick)
 	$(BIN)/python -m bench.page_speed $(ARGS)
+
+vscode:  ## type-check and package the extension of VS Code (npm), as plugins/vscode/lorelog-*.vsix
+	cd plugins/vscode && npm install --no-package-lock --no-audit --no-fund --loglevel=error && npm run package
 
 test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
 	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local

@@ -32,7 +32,7 @@ from lorelog.surfaces.text import format_statement, one_line, printable, render_
 
 Call = Callable[[str, Mapping[str, Any], str], Mapping[str, Any]]
 """Calls an operation with its arguments, in a directory."""
-_HOVER_WAIT_S, _PAUSE_S = 0.035, 0.3
+_HOVER_WAIT_S, _PAUSE_S = 0.025, 0.3
 _MAX_REASONS, _MAX_ACTIONS, _MAX_SYMBOLS, _MAX_NAME_CHARS = 500, 5, 50, 80
 _OPEN, _REMEMBER, _OUTDATED = "lorelog.open", "lorelog.remember", "lorelog.outdated"
 _STALE = ("drifted", "gone")
@@ -121,30 +121,20 @@ class Server(LanguageServer):
             found = [_diagnostic(warning, *added[warning["line"]]) for warning in reply["warnings"]]
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
 
-    async def reason(self, file: OpenFile, number: int) -> Mapping[str, Any] | None:
+    async def reason(self, file: OpenFile, number: int, saved: int | None) -> Mapping[str, Any] | None:
         """Return why a line of the editor exists; None if it is not saved, and if that is not known in time."""
         line = file.lines[number]
-        saved = same_line(number, file.lines, file.saved())
         if saved is None or not line.strip():
             return None
-        key = (saved, line)
-        if key in file.reasons:
-            return file.reasons[key]
-        if self.hovered[0] != (file.path, key):
-            self.hovered[1].cancel()  # if it still waits: a newer one is of more interest
-            found = self.hovers.start("code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
-            self.hovered = (file.path, key), found
-        found = self.hovered[1]
-        try:
-            file.reasons[key] = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(found)), _HOVER_WAIT_S)
-        except TimeoutError:
-            return None
-        except (asyncio.CancelledError, LorelogError):
-            self.hovered = None, found  # it may be asked again
-            return None
-        while len(file.reasons) > _MAX_REASONS:
-            file.reasons.pop(next(iter(file.reasons)))
-        return file.reasons[key]
+        key, reasons = (saved, line), file.reasons
+        if key not in reasons:
+            if self.hovered[0] != (file.path, key) or self.hovered[1].done():
+                self.hovered[1].cancel()  # if it still waits: a newer one is of more interest
+                found = self.hovers.start("code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
+                found.add_done_callback(lambda done: _keep(done, key, reasons))
+                self.hovered = (file.path, key), found
+            await asyncio.wait([asyncio.wrap_future(self.hovered[1])], timeout=_HOVER_WAIT_S)
+        return reasons.get(key)
 
     def current(self, uri: str) -> OpenFile | None:
         """Return an open file with the lines that it has in the editor now."""
@@ -217,9 +207,10 @@ async def hover(ls: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     file, number = ls.current(params.text_document.uri), params.position.line
     if file is None or number >= len(file.lines):
         return None
-    notes = notes_at(file, number, ls.word_at(params.text_document.uri, params.position))
+    saved = same_line(number, file.lines, file.saved())
+    notes = notes_at(file, saved, ls.word_at(params.text_document.uri, params.position))
     lines, shown = [format_statement(note) for note in notes], {note["id"] for note in notes}
-    reason = await ls.reason(file, number)
+    reason = await ls.reason(file, number, saved)
     if reason is not None and (reason["commit"] or reason["session"]):
         rest = [statement for statement in reason["decisions"] if statement["id"] not in shown]
         lines += list(render_why({**reason, "decisions": rest}))[_HEAD_LINES:]
@@ -243,7 +234,8 @@ async def code_action(ls: Server, params: lsp.CodeActionParams) -> list[lsp.Code
     actions: list[tuple[str, str, tuple[Any, ...]]] = [
         ("lorelog: remember this", _REMEMBER, (uri, at.line, max(at.line, params.range.end.line)))
     ]
-    for note in notes_at(file, at.line, ls.word_at(uri, at))[:_MAX_ACTIONS]:
+    saved = same_line(at.line, file.lines, file.saved())
+    for note in notes_at(file, saved, ls.word_at(uri, at))[:_MAX_ACTIONS]:
         title = f"lorelog: this is no longer so: {shorten(one_line(note['text']), _MAX_NAME_CHARS)}"
         actions.append((title, _OUTDATED, (note["id"], file.root)))
     return [lsp.CodeAction(title, command=lsp.Command(title, name, arguments=given)) for title, name, given in actions]
@@ -314,11 +306,18 @@ def make_server(calls: Sequence[Call]) -> Server:
     return server
 
 
-def notes_at(file: OpenFile, number: int, word: str) -> list[Note]:
-    """Return the memories about a word, or about what is defined in a line."""
-    saved = same_line(number, file.lines, file.saved())
+def notes_at(file: OpenFile, saved: int | None, word: str) -> list[Note]:
+    """Return the memories about a word, or about what is defined in a line of the saved file."""
     line = 0 if saved is None else saved + 1
     return [note for note in file.notes if word in note["names"] or line in note["lines"]]
+
+
+def _keep(done: Future[Mapping[str, Any]], key: tuple[int, str], reasons: dict[Any, Mapping[str, Any]]) -> None:
+    """Keep an answer, also one that came too late for its hover."""
+    if not done.cancelled() and done.exception() is None:
+        reasons[key] = done.result()
+        while len(reasons) > _MAX_REASONS:
+            reasons.pop(next(iter(reasons)))
 
 
 def _diagnostic(warning: Mapping[str, Any], number: int, line: str) -> lsp.Diagnostic:
