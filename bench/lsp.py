@@ -28,7 +28,7 @@ from tests.surfaces.lsp.client import Editor
 from lorelog import Lorelog
 
 P95_MS, MEMORIES, FILES = 50, 500, 8
-_PAUSE_S = 0.15
+_PAUSE_S = 0.4
 """Between hovers: a person moves the mouse."""
 
 
@@ -80,6 +80,7 @@ def measure(source: Path, args: argparse.Namespace, verdicts: Verdicts, folder: 
     ]
     files = files[:FILES]
     with Lorelog(team.checkout, home=folder / "home", daemon="off") as client:
+        team.sessions = dict(list(team.sessions.items())[: args.sessions])
         capture(team, client)
         remember(client, team.checkout, files, chance)
     environment: Mapping[str, str] = {**os.environ, "LORELOG_HOME": str(folder / "home"), "HOME": str(folder)}
@@ -117,6 +118,7 @@ def measure(source: Path, args: argparse.Namespace, verdicts: Verdicts, folder: 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="bare snapshot of a repository")
+    parser.add_argument("--sessions", type=int, default=20, help="sessions to capture")
     parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--changes", type=int, default=2_000)
     args = parser.parse_args()

@@ -56,6 +56,14 @@ def test_a_memory_about_what_the_file_uses_has_no_line(history: History) -> None
     assert notes(history, "src/cart.py") == [(["pay"], [4]), (["total_price"], [])]
 
 
+def test_a_memory_about_another_file_has_no_line_in_this_one(history: History) -> None:
+    """A memory that names a file does not stand at a definition of the same name in another one."""
+    history.write("src/tax.py", BODY)
+    remember(history, "`total_price` in src/pricing.py returns cents")
+
+    assert notes(history, "src/tax.py") == [(["total_price"], [])]
+
+
 def test_memories_that_are_not_shown_are_left_out(history: History) -> None:
     """An expired memory is not returned, nor is one that was deleted."""
     for number, op in enumerate(("memory.set_expiry", "memory.delete")):

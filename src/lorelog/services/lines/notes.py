@@ -87,10 +87,12 @@ def find_notes(file: Path, sources: NoteSources) -> tuple[FileNote, ...]:
     symbols = [(f".{symbol.qualified_name}", symbol.name_line) for symbol in file_symbols(file)]
     found: list[tuple[StoredChunk, tuple[str, ...], tuple[int, ...]]] = []
     for stored in sources.memories():
-        named = list(_named(_MENTIONS.of_text(stored.chunk.text, find_mentions), path, words))
+        mentions = _MENTIONS.of_text(stored.chunk.text, find_mentions)
+        named = list(_named(mentions, path, words))
+        is_elsewhere = "" not in named and any(mention.kind is MentionKind.PATH for mention in mentions)
         if named:
             parts = [f".{name}" for name in named]
-            lines = {line for symbol, line in symbols if any(symbol.endswith(part) for part in parts)}
+            lines = {line for symbol, line in symbols if not is_elsewhere and symbol.endswith(tuple(parts))}
             lines |= {1} if "" in named else set()
             found.append((stored, tuple(name.rpartition(".")[2] for name in named if name), tuple(sorted(lines))))
     found = sorted(found, key=lambda each: not each[2])[:_MAX_NOTES]

@@ -32,8 +32,8 @@ class OpenFile(Struct):
     """Its lines when it was opened: what differs from them is the edit."""
     lines: Sequence[str]
     notes: Sequence[Note] = ()
-    reasons: dict[tuple[int, str], Mapping[str, Any]] = field(default_factory=dict)
-    """Why lines exist, by number and text; emptied when the file is saved."""
+    reasons: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
+    """Why lines exist, by number, text and time; emptied when the file is saved."""
 
     def saved(self) -> Sequence[str]:
         """Return the lines on disk; none if they cannot be read."""

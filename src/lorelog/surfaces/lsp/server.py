@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,7 +33,7 @@ from lorelog.surfaces.text import format_statement, one_line, printable, render_
 
 Call = Callable[[str, Mapping[str, Any], str], Mapping[str, Any]]
 """Calls an operation with its arguments, in a directory."""
-_HOVER_WAIT_S, _PAUSE_S = 0.025, 0.3
+_HOVER_WAIT_S, _PAUSE_S, _KEPT_S = 0.035, 0.3, 120
 _MAX_REASONS, _MAX_ACTIONS, _MAX_SYMBOLS, _MAX_NAME_CHARS = 500, 5, 50, 80
 _OPEN, _REMEMBER, _OUTDATED = "lorelog.open", "lorelog.remember", "lorelog.outdated"
 _STALE = ("drifted", "gone")
@@ -65,8 +66,8 @@ class Server(LanguageServer):
         self.hovers, self.others = hovers, others
         self.files: dict[str, OpenFile] = {}
         self.may_write = False
-        self.waiting: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self.running: dict[tuple[str, str], asyncio.Event] = {}
+        self.due: set[tuple[str, str]] = set()
+        self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.hovered: tuple[object, Future[Mapping[str, Any]]] = (None, Future())
         """The line that was asked about last, and its answer."""
 
@@ -80,25 +81,21 @@ class Server(LanguageServer):
         """Say nothing: a message would interrupt a person who types."""
 
     def later(self, uri: str, kind: str, work: Callable[[str], Any]) -> None:
-        """Do some work about a file when no more of the kind arrived for a moment; one may run while one waits."""
+        """Do some work about a file when no more of the kind arrives for a moment; one may run while one waits."""
         key = (uri, kind)
-        if (waiting := self.waiting.get(key)) is not None:
-            waiting.cancel()
+        self.due.add(key)
 
-        async def pause() -> None:
-            await asyncio.sleep(_PAUSE_S)
-            while (running := self.running.get(key)) is not None:
-                await running.wait()
-            del self.waiting[key]  # from here on nothing cancels it
-            done = self.running[key] = asyncio.Event()
-            try:
-                with suppress(LorelogError, OSError):
+        async def run() -> None:
+            while key in self.due:
+                while key in self.due:
+                    self.due.discard(key)
+                    await asyncio.sleep(_PAUSE_S)
+                with suppress(Exception):  # an answer that fails is none
                     await work(uri)
-            finally:
-                del self.running[key]
-                done.set()
+            del self.tasks[key]
 
-        self.waiting[key] = asyncio.get_running_loop().create_task(pause())
+        if key not in self.tasks:
+            self.tasks[key] = asyncio.get_running_loop().create_task(run())
 
     # -- what is remembered about an open file ---------------------------------------------------------------------------
 
@@ -119,14 +116,15 @@ class Server(LanguageServer):
             arguments = {"path": file.path, "added": [text for _, text in added]}
             reply = await self.others.ask("code.notes", arguments, file.root)
             found = [_diagnostic(warning, *added[warning["line"]]) for warning in reply["warnings"]]
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
+        if uri in self.files:
+            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
 
     async def reason(self, file: OpenFile, number: int, saved: int | None) -> Mapping[str, Any] | None:
         """Return why a line of the editor exists; None if it is not saved, and if that is not known in time."""
         line = file.lines[number]
         if saved is None or not line.strip():
             return None
-        key, reasons = (saved, line), file.reasons
+        key, reasons = (saved, line, int(time.monotonic() / _KEPT_S)), file.reasons
         if key not in reasons:
             if self.hovered[0] != (file.path, key) or self.hovered[1].done():
                 self.hovered[1].cancel()  # if it still waits: a newer one is of more interest
@@ -312,7 +310,7 @@ def notes_at(file: OpenFile, saved: int | None, word: str) -> list[Note]:
     return [note for note in file.notes if word in note["names"] or line in note["lines"]]
 
 
-def _keep(done: Future[Mapping[str, Any]], key: tuple[int, str], reasons: dict[Any, Mapping[str, Any]]) -> None:
+def _keep(done: Future[Mapping[str, Any]], key: object, reasons: dict[Any, Mapping[str, Any]]) -> None:
     """Keep an answer, also one that came too late for its hover."""
     if not done.cancelled() and done.exception() is None:
         reasons[key] = done.result()
