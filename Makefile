@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-commits bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-value bench-safety release-dry-run lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e e2e-editors vscode lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-guard bench-commits bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-value bench-safety release-dry-run lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,9 @@ test-page: $(VENV)/.ready  ## the page in Chromium, from the distribution's pack
 bench-browser: $(VENV)/.ready  ## the page in Chromium with 10,000 memories (make bench-browser ARGS=--quick)
 	$(BIN)/python -m bench.page_speed $(ARGS)
 
+vscode:  ## type-check and package the extension of VS Code (npm), as plugins/vscode/lorelog-*.vsix
+	cd plugins/vscode && npm install --no-package-lock --no-audit --no-fund --loglevel=error && npm run package
+
 test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
 	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local
 	.bench/local/bin/python -m pip install --quiet --disable-pip-version-check --editable encoder --editable '.[local,onnx]' pytest hypothesis
@@ -44,6 +47,10 @@ test-local:  ## embedding.provider = local with the real sentence-transformers (
 
 e2e: $(VENV)/.ready  ## prove it in the real hosts, on loopback (make e2e ARGS='claude --only capture'; installs them once, 1.8 GB)
 	$(BIN)/python -m e2e $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m e2e.editors)
+
+e2e-editors: $(VENV)/.ready  ## prove the language server in Neovim and Emacs (apt-get installs them where this is run as root)
+	$(BIN)/python -m e2e.editors $(ARGS)
 
 lint: $(VENV)/.ready  ## style, types and import directions
 	$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ EXTRAS = {
     "code": ("tree_sitter",),
     "signing": ("cryptography",),
     "mcp": ("mcp",),
+    "lsp": ("pygls",),
     "milvus": ("pymilvus", "milvus_lite"),
     "local": ("sentence_transformers",),
     "onnx": ("tokenizers", "huggingface_hub"),

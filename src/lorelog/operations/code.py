@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.code import Certainty, SymbolKind, UseKind
 from lorelog.core.code_reply import CodeReply
+from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelError, NotFound, UsageError
 from lorelog.core.query import Filters, Hit
 from lorelog.engine import Engine
@@ -20,8 +21,12 @@ from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest
 from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
 from lorelog.services.lines.explain import LineReason
+from lorelog.services.lines.notes import FileNotes
 from lorelog.services.places.root_selection import real_path
 from lorelog.services.places.workspace import find_project
+
+if TYPE_CHECKING:
+    from lorelog.services.lines.notes import NoteSources
 
 OPERATIONS = OperationFamily()
 _SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
@@ -131,6 +136,16 @@ class LineRequest(ScopedRequest, frozen=True):
     place: Annotated[
         str, about("FILE:LINE or FILE:SYMBOL; FILE is in this working tree.", min_length=3, max_length=4096)
     ]
+
+
+class NotesRequest(OperationRequest, frozen=True):
+    """A file, and an edit of it."""
+
+    path: Annotated[FilePath, about("A file of this working tree.")]
+    added: Annotated[
+        Sequence[Annotated[str, Meta(max_length=2_000)]],
+        about("Lines that an edit adds: return what they run against, not the memories.", max_length=2_000),
+    ] = []
 
 
 class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
@@ -265,16 +280,6 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
     return reason if reason.commit or call.names_files else replace(reason, text="")
 
 
-def tree_root(engine: Engine, call: RequestContext) -> str:
-    """Return the working tree of a call, which may be a linked one of the project."""
-    from lorelog.code.git import Git
-
-    project, root = engine.place.project, None
-    if find_project(call.directory).id == project.id:
-        root = Git(call.directory).run_text("rev-parse", "--show-toplevel")
-    return root or project.root
-
-
 @OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeReply:
     """Find symbols by part of their name, its initials, or a misspelling of it."""
@@ -287,6 +292,61 @@ def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> 
 
 def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> CodeNavigator:
     return CodeNavigator(engine.code(all_projects=request.all_projects), os.path.realpath(call.directory))
+
+
+@OPERATIONS.declare("code.notes", ShellCommand("code notes", ("path",)), errors=(NotFound,), warms=True)
+def file_notes(engine: Engine, request: NotesRequest, call: RequestContext) -> FileNotes:
+    """List the memories that name a file or something in it, with their freshness; or what an edit of it runs against.
+
+    With `added`, the guards and the user's rules that match an edit of these lines are returned, each with the line it is about, counted
+    from 0. Nothing is stopped: that is for hooks.
+    """
+    from lorelog.services.lines.explain import locate_file
+    from lorelog.services.lines.notes import check_edit, find_notes
+
+    sources = _note_sources(engine, call)
+    file = locate_file(os.fspath(request.path), call.directory, sources.root)
+    path = os.path.relpath(file, sources.root)
+    if request.added:
+        return FileNotes(path=path, warnings=check_edit(file, request.added, sources))
+    return FileNotes(path=path, notes=find_notes(file, sources))
+
+
+def _note_sources(engine: Engine, call: RequestContext) -> NoteSources:
+    """Return what is remembered here and shown: neither records nor statements that nobody filed."""
+    from lorelog.core.options import ListOptions
+    from lorelog.light.delivery_files import DeliveryFiles
+    from lorelog.light.guard_check import ON
+    from lorelog.services.guards.guard_log import GuardLog
+    from lorelog.services.lines.notes import NoteSources
+    from lorelog.services.standing.memories import MAX_STANDING, is_unfiled
+
+    def memories() -> list[StoredChunk]:
+        lifecycle = engine.lifecycle_index()
+        found = engine.store.authored_chunks(engine.scoped(Filters(), all_projects=False), MAX_STANDING)
+        shown = (each for each in found if not (lifecycle.is_record(each) or is_unfiled(each)))
+        return [each for each in shown if not lifecycle.hides(each, ListOptions())]
+
+    def guards() -> list[dict[str, Any]]:
+        visible = GuardLog(engine.place.tenant_folder / "guards.jsonl").visible(engine.place.project.id)
+        return [guard.as_fields() for guard in visible if guard.state == ON]
+
+    return NoteSources(
+        root=tree_root(engine, call),
+        memories=memories,
+        verdicts=engine.memories().check_all,
+        with_origin=lambda stored: engine.ownership().with_shown_anchor(stored, engine.store),
+        guards=guards,
+        cues=DeliveryFiles(str(engine.place.tenant_folder), engine.place.project.id).cues,
+    )
+
+
+def tree_root(engine: Engine, call: RequestContext) -> str:
+    """Return the working tree of the caller's directory, which may be a linked one of the project."""
+    from lorelog.light.git_location import find_worktree
+
+    project = engine.place.project
+    return find_worktree(call.directory)[1] if find_project(call.directory).id == project.id else project.root
 
 
 def _open_trees(engine: Engine) -> IndexedTrees:

@@ -467,3 +467,58 @@ def clean(text: str) -> str:
     """Return a quotation without control characters, which would affect the terminal that shows the model's input."""
     text = printable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return text if len(text) <= MAX_QUOTE_CHARS else text[:MAX_QUOTE_CHARS] + " [cut]"
+
+
+_MAX_STATEMENT_CHARS = 160
+_SESSION_CHARS = 36
+
+
+def render_why(reply: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that say why a line of code exists: the line, the evidence, then the reasons."""
+    inside = f"  {stylize('in ' + one_line(reply['symbol']), 'dim')}" if reply["symbol"] else ""
+    where = f"{reply['path']}:{reply['line']}"
+    yield f"{stylize(one_line(where), 'cyan')}{inside}"
+    yield f"   {stylize(one_line(reply['text']), 'bold')}"
+    commit, session = reply["commit"], reply["session"]
+    if commit:
+        moved = f", as {commit['path']}:{commit['line']}" if commit["path"] != reply["path"] else ""
+        yield one_line(f"commit {commit['id'][:8]}  {commit['date']}  {commit['author']}{moved}  {commit['subject']}")
+    elif reply["text"]:
+        yield "not committed"
+    if session:
+        on = f" on {session['branch']}" if session["branch"] else ""
+        at = session["at"].replace("T", " ")[:16]
+        yield one_line(f"session {session['session'][:8]}  {session['host']}, {at}{on}")
+        for label in ("prompt", "outcome"):
+            if session[label]:
+                yield f"   {stylize(label, 'dim')}  {one_line(session[label])}"
+    else:
+        yield f"{stylize('unknown', 'bold')}  {one_line(_shorten_sessions(reply['unknown']))}"
+    for evidence in reply["evidence"]:
+        yield f"   {stylize('evidence', 'dim')}  {one_line(evidence['text'])} ({evidence['kind']}, {evidence['strength']})"
+    for test in reply["tests"]:
+        yield f"   {stylize('tests', 'dim')}  {'passed' if test['passed'] else 'failed'}: {one_line(test['command'])}"
+    for label, statements in (("said then", reply["said"]), ("decisions that name it", reply["decisions"])):
+        if statements:
+            yield stylize(label, "bold")
+        yield from (f"   {format_statement(statement)}" for statement in statements)
+
+
+def format_statement(statement: Mapping[str, Any]) -> str:
+    """Return a memory about code on one line, with its state; what is not from here is labelled and quoted."""
+    from lorelog.light.delivery_files import foreign_origin_label, quote_text
+
+    newer = statement.get("superseded_by")
+    states = (f"superseded by {newer[:8]}" if newer else "", statement["freshness"].replace("unchecked", ""))
+    state = ", ".join(filter(None, (*states, statement["change"])))
+    text = quote_text(foreign_origin_label(statement["origin"]), one_line(statement["text"][:_MAX_STATEMENT_CHARS]))
+    head = f"{statement['date']}  {stylize(statement['id'][:8], 'cyan')}  {one_line(statement['type'] or 'note')}"
+    return f"{head}{f' ({one_line(state)})' if state else ''}  {text}"
+
+
+def _shorten_sessions(text: str) -> str:
+    words = (
+        word[:8] if len(word.strip(",;")) == _SESSION_CHARS and word.count("-") == 4 else word
+        for word in text.split(" ")
+    )
+    return " ".join(words)

@@ -147,7 +147,9 @@ def test_archive_is_searched_and_never_shown(engine: Engine) -> None:
     hits = engine.search("otter fed noon", SearchOptions(k=40)).hits
     assert sum(hit.type == "archive" for hit in hits) > 5
     recalled = recall_memories(
-        UserPrompt("claude", "s", "when is the otter fed at noon"), SearchOptions(k=5, token_budget=400), engine.recall_sources()
+        UserPrompt("claude", "s", "when is the otter fed at noon"),
+        SearchOptions(k=5, token_budget=400),
+        engine.recall_sources(),
     )
     assert [memory.text for memory in recalled if "turn" in memory.text] == []
     assert any("evening" in memory.text for memory in recalled)

@@ -20,7 +20,7 @@ from lorelog.code.source import decode_source
 from lorelog.core.code import Symbol
 from lorelog.core.document import Chunk, StoredChunk
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.query import Filters, Hit, LifecycleState
+from lorelog.core.query import Filters, FreshnessVerdict, Hit, LifecycleState
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import STATEMENT_KINDS
 from lorelog.light.delivery_files import shorten_line
@@ -171,14 +171,8 @@ def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
     name, colon, where = place.rpartition(":")
     if not colon or not name or not where:
         raise UsageError(f"{place!r} does not name a line", hint="write FILE:LINE or FILE:SYMBOL")
-    name = name.replace("\0", "")
-    files, tree = [Path(base, name).resolve() for base in (directory, root)], Path(root).resolve()
-    file = next((file for file in files if file.exists() and file.is_relative_to(tree)), files[1])
-    if not file.is_relative_to(tree):
-        raise UsageError(f"{name} is not in this working tree", hint="ask in its own project, or with --project")
-    if ".git" in file.parts or not file.is_file():
-        raise NotFound(f"there is no file {name}", hint="write FILE:LINE or FILE:SYMBOL")
-    symbols = _symbols(file)
+    file = locate_file(name, directory, root)
+    symbols = file_symbols(file)
     if where.isdecimal() and len(where) < 9:
         number = int(where)
         around = [symbol for symbol in symbols if symbol.span.start_line <= number <= symbol.span.end_line]
@@ -190,7 +184,20 @@ def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
     return file, found[0].name_line, found[0].qualified_name
 
 
-def _symbols(file: Path) -> Sequence[Symbol]:
+def locate_file(name: str, directory: str, root: str) -> Path:
+    """Return the real path of a file of the working tree. Raise UsageError for one outside of it, NotFound if there is none."""
+    name = name.replace("\0", "")
+    files, tree = [Path(base, name).resolve() for base in (directory, root)], Path(root).resolve()
+    file = next((file for file in files if file.exists() and file.is_relative_to(tree)), files[1])
+    if not file.is_relative_to(tree):
+        raise UsageError(f"{name} is not in this working tree", hint="ask in its own project, or with --project")
+    if ".git" in file.parts or not file.is_file():
+        raise NotFound(f"there is no file {name}", hint="name a file of this working tree")
+    return file
+
+
+def file_symbols(file: Path) -> Sequence[Symbol]:
+    """Return the definitions of a file in the order of their lines; none of a large or binary one."""
     if file.stat().st_size > MAX_FILE_BYTES:
         return ()
     data = file.read_bytes()
@@ -259,7 +266,7 @@ def _said(edit: TracedEdit, sources: ReasonSources) -> tuple[LineStatement, ...]
     last = (datetime.fromtimestamp(edit.at / 1000, UTC) + timedelta(days=_DAYS_AFTER)).date().isoformat()
     filters = Filters(projects=sources.lines.projects, until=last, types=STATEMENT_KINDS)
     found = sources.of_session(filters, edit.session)[:_MAX_SAID]
-    return tuple(_statement(stored.id, stored.chunk, sources.state_of(stored)) for stored in reversed(found))
+    return tuple(make_statement(stored.id, stored.chunk, sources.state_of(stored)) for stored in reversed(found))
 
 
 def _tests(edit: TracedEdit, sources: ReasonSources) -> tuple[LineTest, ...]:
@@ -278,17 +285,13 @@ def _decisions(names: Sequence[str], sources: ReasonSources) -> tuple[LineStatem
     """Return the user's decisions that name a file or symbol, best first. Superseded ones are not found."""
     named = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)
     hits = (hit for hit in sources.search(" ".join(names), _SEARCHED, _DECISION_TYPES) if re.search(named, hit.content))
-    return tuple(
-        replace(
-            _statement(hit.id, hit, hit.lifecycle),
-            freshness=str(hit.verdict.freshness),
-            change="; ".join(hit.verdict.change_phrases),
-        )
-        for hit in list(hits)[:_MAX_DECISIONS]
-    )
+    return tuple(make_statement(hit.id, hit, hit.lifecycle, hit.verdict) for hit in list(hits)[:_MAX_DECISIONS])
 
 
-def _statement(id_: str, memory: Chunk | Hit, state: LifecycleState) -> LineStatement:
+def make_statement(
+    id_: str, memory: Chunk | Hit, state: LifecycleState, verdict: FreshnessVerdict | None = None
+) -> LineStatement:
+    """Return a memory as a statement on one line; without a verdict its freshness is not known."""
     text = memory.text if isinstance(memory, Chunk) else memory.snippet
     lines = (line.strip() for line in text.splitlines() if not line.startswith("#"))
     return LineStatement(
@@ -298,4 +301,6 @@ def _statement(id_: str, memory: Chunk | Hit, state: LifecycleState) -> LineStat
         text=shorten_line(" ".join(filter(None, lines)).removeprefix("- "), _MAX_TEXT_CHARS),
         origin=memory.anchor.origin if memory.anchor else "",
         superseded_by=state.superseded_by,
+        freshness=str(verdict.freshness) if verdict else "",
+        change="; ".join(verdict.change_phrases) if verdict else "",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -45,13 +45,18 @@ class ProjectMemories(Struct, frozen=True):
 
     def check_freshness(self, chunk: StoredChunk) -> FreshnessVerdict:
         """Return how the code that a memory of this project names has changed since."""
-        if chunk.project != self.scope.place.project.id or not self.scope.defaults.search.freshness:
-            return UNCHECKED_VERDICT
+        return self.check_all([chunk]).get(chunk.id, UNCHECKED_VERDICT)
+
+    def check_all(self, chunks: Sequence[StoredChunk]) -> Mapping[str, FreshnessVerdict]:
+        """Return the freshness of those chunks that are of this project, by id; see `check_freshness`."""
+        own = [chunk for chunk in chunks if chunk.project == self.scope.place.project.id]
+        if not own or not self.scope.defaults.search.freshness:
+            return {}
         from lorelog.services.freshness.checker import FreshnessChecker, claim_of
 
         tables = self.code().tables if (self.scope.place.cache_folder / CODE_DATABASE).exists() else None
-        verdicts = FreshnessChecker(self.scope.place, tables).verdicts({chunk.id: claim_of(chunk.chunk, chunk.project)})
-        return verdicts.get(chunk.id, UNCHECKED_VERDICT)
+        checker = FreshnessChecker(self.scope.place, tables)
+        return checker.verdicts({chunk.id: claim_of(chunk.chunk, chunk.project) for chunk in own})
 
     def list(
         self,

@@ -89,6 +89,7 @@ COMMANDS_BY_GROUP = {
     "programs": {
         "serve": "Serve the HTTP API and the page",
         "mcp": "Run an MCP server on standard input and output",
+        "lsp": "Run a language server for your editor",
         "call": "Call an operation with JSON arguments",
         "batch": "Call many operations, one per line",
         "ops": "List the operations and their schemas",
@@ -124,7 +125,7 @@ _MODULES = {
     "index": ("index", "watch", "reset", "store", "eval"),
     "status": ("status", "doctor", "daemon"),
     "transfer": ("export", "backup", "import", "sync"),
-    "programs": ("call", "batch", "ops", "mcp", "serve", "ui"),
+    "programs": ("call", "batch", "ops", "mcp", "lsp", "serve", "ui"),
     "guide": ("docs", "completion", "help", "config"),
 }
 """The commands of each module below this package."""

@@ -17,7 +17,17 @@ from lorelog.surfaces.cli.client import (
     print_problems,
     print_reply,
 )
-from lorelog.surfaces.text import format_indexed, one_line, printable, short_path, stylize, truncate
+from lorelog.surfaces.text import (
+    NOTHING_FOUND,
+    format_indexed,
+    format_statement,
+    one_line,
+    printable,
+    render_why,
+    short_path,
+    stylize,
+    truncate,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -319,61 +329,23 @@ def _day(moment: str) -> str:
     return moment.replace("T", " ")[:16]
 
 
-def _shorten_sessions(text: str) -> str:
-    words = (
-        word[:8] if len(word.strip(",;")) == _ID_CHARS and word.count("-") == 4 else word for word in text.split(" ")
-    )
-    return " ".join(words)
-
-
 def show_code_why(reply: Json, args: argparse.Namespace) -> None:
     """Print why a line exists: the evidence, then the reasons."""
-    inside = f"  {stylize('in ' + one_line(reply['symbol']), 'dim')}" if reply["symbol"] else ""
-    where = f"{reply['path']}:{reply['line']}"
-    print(f"{stylize(one_line(where), 'cyan')}{inside}")
-    print(f"   {stylize(one_line(reply['text']), 'bold')}")
-    commit, session = reply["commit"], reply["session"]
-    if commit:
-        moved = f", as {commit['path']}:{commit['line']}" if commit["path"] != reply["path"] else ""
-        print(one_line(f"commit {commit['id'][:8]}  {commit['date']}  {commit['author']}{moved}  {commit['subject']}"))
-    elif reply["text"]:
-        print("not committed")
-    if session:
-        on = f" on {session['branch']}" if session["branch"] else ""
-        print(
-            one_line(f"session {session['session'][:8]}  {session['host']}, {session['at'].replace('T', ' ')[:16]}{on}")
-        )
-        for label in ("prompt", "outcome"):
-            if session[label]:
-                print(f"   {stylize(label, 'dim')}  {one_line(session[label])}")
-    else:
-        print(f"{stylize('unknown', 'bold')}  {one_line(_shorten_sessions(reply['unknown']))}")
-    for evidence in reply["evidence"]:
-        print(
-            f"   {stylize('evidence', 'dim')}  {one_line(evidence['text'])} ({evidence['kind']}, {evidence['strength']})"
-        )
-    for test in reply["tests"]:
-        print(f"   {stylize('tests', 'dim')}  {'passed' if test['passed'] else 'failed'}: {one_line(test['command'])}")
-    for label, statements in (("said then", reply["said"]), ("decisions that name it", reply["decisions"])):
-        if statements:
-            print(stylize(label, "bold"))
-        for statement in statements:
-            superseded = f"superseded by {statement['superseded_by'][:8]}" if statement["superseded_by"] else ""
-            state = ", ".join(
-                filter(None, (superseded, statement["freshness"].replace("unchecked", ""), statement["change"]))
-            )
-            head = f"{statement['date']}  {stylize(statement['id'][:8], 'cyan')}  {statement['type']}"
-            print(
-                f"   {head}{f' ({one_line(state)})' if state else ''}  {one_line(statement['text'][:_MAX_MESSAGE_CHARS])}"
-            )
-    if session and session["memory"]:
-        print_note(f"lorelog transcript {session['memory'][:8]} shows the conversation")
+    print("\n".join(render_why(reply)))
+    if reply["session"] and reply["session"]["memory"]:
+        print_note(f"lorelog transcript {reply['session']['memory'][:8]} shows the conversation")
+
+
+def show_code_notes(reply: Json, args: argparse.Namespace) -> None:
+    """Print the memories that name a file or something in it."""
+    for note in reply["notes"]:
+        place = ":".join((reply["path"], *map(str, note["lines"][:1])))
+        print(f"{stylize(one_line(place), 'cyan')}  {format_statement(note)}")
+    if not reply["notes"]:
+        print(NOTHING_FOUND)
 
 
 _MAX_PLACE_CHARS = 4_096
-_ID_CHARS = 36
-
-
 _MAX_TEXT_CHARS = 900_000
 """Only the end of a longer text is used: it is the most informative part of a program's output."""
 

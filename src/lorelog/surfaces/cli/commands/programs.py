@@ -1,4 +1,4 @@
-"""Commands that other programs run, and servers: call, batch, ops, mcp, serve and ui."""
+"""Commands that other programs run, and servers: call, batch, ops, mcp, lsp, serve and ui."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lorelog.surfaces.text import short_path, stylize
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from lorelog.core.options import DaemonOptions, HttpOptions
@@ -52,6 +52,7 @@ ARGUMENTS = {
     },
     "ops": {"op OP?": "name of an operation", "shared": "json"},
     "mcp": {"shared": "project tenant daemon"},
+    "lsp": {"shared": "tenant daemon"},
     "serve": {
         "--host HOST": "address to listen on (http.host)",
         "--token-env NAME": "require the token in this environment variable (http.token)",
@@ -242,6 +243,31 @@ def run_mcp(args: argparse.Namespace) -> int:
     if args.tenant:
         environment["LORELOG_SCOPE_TENANT"] = args.tenant
     McpProxy(make_connector(mode, directory, environment), 0, claim_stdout(), greets=mode != "required").run()
+    return 0
+
+
+def run_lsp(args: argparse.Namespace) -> int:
+    """Run a language server on standard input and output.
+
+    Editors start this command; 'lorelog docs editors' has the configuration for each. It shows why a line exists and what is
+    remembered about it, and asks the daemon, which is started if needed. It needs the extra: pip install 'lorelog[lsp]'.
+
+    examples:
+      lorelog lsp                               what an editor starts
+    """
+    from lorelog.core.extras import require_extra
+
+    require_extra("lsp", "the language server")
+    from lorelog.surfaces.lsp.server import serve
+    from lorelog.surfaces.mcp.proxy import claim_stdout
+
+    tenant = {"LORELOG_SCOPE_TENANT": args.tenant} if args.tenant else {}
+
+    def caller() -> Callable[[str, Mapping[str, Any], str], Json]:
+        client = OperationClient(args.warm, start_daemon=True, shared=True)
+        return lambda op, request, directory: client.call(op, request, directory=directory, environment=tenant)
+
+    serve([caller(), caller()], claim_stdout())
     return 0
 
 

@@ -401,7 +401,7 @@ def _check_settings(args: argparse.Namespace) -> list[Json]:
     if settings.value("store.uri"):
         checks += _attempt("store", partial(require_extra, "milvus", "store.uri"))
     # An extra that is not installed is not a fault.
-    features = {"code": "lorelog code", "signing": "signed records", "mcp": "MCP over HTTP"}
+    features = {"code": "lorelog code", "signing": "signed records", "mcp": "MCP over HTTP", "lsp": "lorelog lsp"}
     checks += [
         _make_check("extras", f"not installed: {feature} ({install_hint(extra)})")
         for extra, feature in features.items()

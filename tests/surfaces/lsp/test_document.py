@@ -1,0 +1,62 @@
+"""What the server knows of an open file."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lorelog.surfaces.lsp.document import OpenFile, open_file, project_root, same_line
+
+LINES = st.lists(st.sampled_from("abc"), max_size=12)
+
+
+@given(LINES, LINES)
+def test_a_line_is_the_same_text_in_both_states(lines: list[str], others: list[str]) -> None:
+    """A line that is found in another state of its file has the same text there."""
+    for number in range(-1, len(lines) + 2):
+        other = same_line(number, lines, others)
+        assert other is None or lines[number] == others[other]
+
+
+@given(LINES, LINES, st.text("abc", min_size=1, max_size=1))
+def test_lines_around_an_edit_are_found(start: list[str], end: list[str], old: str) -> None:
+    """Lines before and after an edit are found where they are now."""
+    before, after = [*start, "old", *end], [*start, "new", "newer", *end]
+
+    assert [same_line(number, before, after) for number in range(len(before))] == [
+        *range(len(start)),
+        None,
+        *range(len(start) + 2, len(after)),
+    ]
+
+
+@given(LINES, LINES)
+def test_added_lines_are_those_that_were_not_there(opened: list[str], lines: list[str]) -> None:
+    """An added line is one of the file, and no line is added if the file is as it was."""
+    added = OpenFile("a", "", opened, lines).added()
+
+    assert all(lines[number] == text for number, text in added)
+    assert OpenFile("a", "", lines, lines).added() == []
+
+
+@pytest.mark.parametrize("marker", ["git", ".lorelog.toml", ".lorelog"])
+def test_a_file_of_a_project_is_opened(tmp_path: Path, marker: str) -> None:
+    """A file of a repository, or below a folder that is set up as a project, is answered about; another is not."""
+    file = tmp_path / "src" / "a.py"
+    file.parent.mkdir()
+    file.write_text("x = 1\n", "utf-8")
+    assert open_file(str(file), "x = 1\n") is None
+    if marker == "git":
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    else:
+        (tmp_path / marker).mkdir()
+
+    assert project_root(str(file.parent)) == str(tmp_path)
+    assert open_file(str(file), "x = 1\n") is not None
+    assert open_file(str(file), "\0") is None
+    assert open_file(str(file), "x" * 3_000_000) is None
+    assert open_file(str(tmp_path / "new.py"), "") is None
