@@ -47,9 +47,8 @@ from lorelog.services.freshness.verdicts import MIN_SIMILARITY
 from lorelog.services.guards.guard_log import Guard
 from lorelog.services.guards.replay import PastCall
 from lorelog.services.lines.attribution import distinctive, is_same_file
-from lorelog.services.lines.explain import format_moment
 from lorelog.services.standing.rules import BROKEN, LINE, StandingRule, check_rules
-from lorelog.services.traces.tables import TracedError, line_digest
+from lorelog.services.traces.tables import TracedError, format_moment, line_digest
 
 MAX_FINDINGS = 10
 _MAX_TEXT_CHARS, _MAX_WHY_CHARS = 240, 160
