@@ -412,7 +412,7 @@ def _find_failures(change: Change, sources: ChangeSources) -> Iterator[Finding]:
             (error, frame.function.rpartition(".")[2])
             for error in sources.errors(file.old_path.rpartition("/")[2])
             for frame in error.trace.frames[:1]
-            if frame.function and is_same_file(frame.file, file.old_path)
+            if frame.function and error.trace.type != "test failure" and is_same_file(frame.file, file.old_path)
         ]
         changed = {outcome.symbol.name: outcome for outcome in _outcomes(file, {name for _, name in errors}, change)}
         for signature, same in group_by(errors, lambda pair: pair[0].signature).items():
