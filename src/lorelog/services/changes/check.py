@@ -344,9 +344,12 @@ def _symbols(path: str, text: str | None) -> Sequence[Symbol]:
 def _outcomes(file: ChangedFile, named: set[str], change: Change) -> Iterator[_Outcome]:
     """Yield what a change does to the definitions of a file that have one of some names; formatting does nothing."""
     old_text, new_text = file.old_text or "", file.new_text if file.new_path else ""
-    if not file.old_path or new_text is None or not any(name in old_text for name in named):
+    present = [name for name in named if name in old_text]
+    if not file.old_path or new_text is None or not any(_defines(line, present) for line in old_text.split("\n")):
         return
     old = group_by(_symbols(file.old_path, old_text), lambda symbol: symbol.qualified_name)
+    if not any(_is_touched(symbol, file) for some in old.values() for symbol in some if symbol.name in named):
+        return  # parsing takes most of the time
     new = group_by(_symbols(file.new_path, new_text), lambda symbol: symbol.qualified_name)
     for name, before in old.items():
         symbol, after = before[0], new.get(name, ())
@@ -366,6 +369,16 @@ def _outcomes(file: ChangedFile, named: set[str], change: Change) -> Iterator[_O
             yield _Outcome(file, symbol, line, f"gives {name} another signature: {after[0].signature}", is_false=True)
         elif symbol.kind not in _CONTAINERS and not (shapes[0] and shapes[0] == shapes[1]):
             yield _Outcome(file, symbol, line, f"changes {name}")
+
+
+def _defines(line: str, names: Iterable[str]) -> bool:
+    found = [name for name in names if name in line]
+    return any(rank_line(line.encode("utf-8", "replace"), name.encode()) > DefinitionRank.USE for name in found)
+
+
+def _is_touched(symbol: Symbol, file: ChangedFile) -> bool:
+    first, last = symbol.span.start_line - 1, symbol.span.end_line
+    return any(hunk.start <= last and hunk.start + len(hunk.old) >= first for hunk in file.hunks)
 
 
 def _gone(file: ChangedFile, symbol: Symbol, new: Sequence[Symbol], change: Change) -> Iterator[_Outcome]:
@@ -398,7 +411,7 @@ def _find_failures(change: Change, sources: ChangeSources) -> Iterator[Finding]:
             (error, frame.function.rpartition(".")[2])
             for error in sources.errors(file.old_path.rpartition("/")[2])
             for frame in error.trace.frames[:1]
-            if frame.function and is_same_file(frame.file, file.old_path)
+            if frame.function and error.trace.type != "test failure" and is_same_file(frame.file, file.old_path)
         ]
         changed = {outcome.symbol.name: outcome for outcome in _outcomes(file, {name for _, name in errors}, change)}
         for signature, same in group_by(errors, lambda pair: pair[0].signature).items():
