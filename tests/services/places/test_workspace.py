@@ -1,8 +1,10 @@
-"""Which project one stands in, from real repositories made by git."""
+"""Which project a directory belongs to, what its scope file may choose, and its name on all machines."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ from tests.code.repositories import git
 from tests.examples import examples
 
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.services.places.workspace import Project, find_project, visible_projects
+from lorelog.core.errors import ConfigError
+from lorelog.services.places.workspace import Project, find_project, find_scope_file, shared_name, visible_projects
+from lorelog.wiring import resolve_location, settings_at
 
 
 @pytest.fixture
@@ -228,3 +232,164 @@ def test_visible_projects(current: str, seen: tuple[str, ...], *, git: bool) -> 
     known += ["/home/a/notes", "/home/a/notes/2026", "/home/a/notes-old"]
 
     assert visible_projects(Project(current, current, "x", git=git), known) == (current, GLOBAL_PROJECT, *seen)
+
+
+def scope(directory: Path, **entry: object) -> Path:
+    file = directory / ".lorelog" / "scope.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(entry), "utf-8")
+    return file
+
+
+def allow(home: Path, *tenants: str) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text(f"[scope]\ntenants = {json.dumps(tenants)}\n", "utf-8")
+
+
+def test_an_allowed_tenant_is_used(tmp_path: Path, home: Path) -> None:
+    """From the directory and from below it, the tenant that the file names holds."""
+    scope(tmp_path, tenant="work")
+    allow(home, "work")
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+
+    for start in (tmp_path, below):
+        assert settings_at(resolve_location(project=start)).tenant() == "work"
+
+
+def test_a_tenant_must_be_allowed(tmp_path: Path) -> None:
+    """A clone cannot open another tenant's memories by itself."""
+    scope(tmp_path, tenant="work")
+
+    with pytest.raises(ConfigError, match="not allowed") as raised:
+        settings_at(resolve_location(project=tmp_path))
+    assert "scope.tenants" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '"work"', '{"tenant": 3}', '{"tenant": ""}', '{"tenant": "a", "x": 1}', '{"project": "/etc"}'],
+)
+def test_a_malformed_file_is_an_error(tmp_path: Path, text: str) -> None:
+    """Nothing falls back to the default tenant because of a typing error."""
+    scope(tmp_path).write_text(text, "utf-8")
+
+    with pytest.raises(ConfigError, match=r"scope\.json"):
+        resolve_location(project=tmp_path)
+
+
+def test_a_directory_or_link_is_not_a_scope_file(tmp_path: Path) -> None:
+    """Neither a directory nor a link to somewhere else is taken for a scope file."""
+    file = scope(tmp_path)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ConfigError, match="regular file"):
+        find_scope_file(str(tmp_path))
+    file.rmdir()
+    os.mkfifo(file)
+    with pytest.raises(ConfigError, match="regular file"):
+        find_scope_file(str(tmp_path))
+    file.unlink()
+    file.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="regular file"):
+        find_scope_file(str(tmp_path))
+
+
+def test_an_explicit_tenant_leaves_the_file_out(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names a tenant gets neither the file's tenant nor its project, not even its error."""
+    scope(tmp_path, tenant="work", project=".")
+    below = tmp_path / "sub"
+    below.mkdir()
+    allow(home, "work")
+    borrowed = resolve_location(project=below)
+    own = resolve_location(project=below, tenant="other")
+
+    assert borrowed.project.id == str(tmp_path)
+    assert own.project.id == str(below)
+    assert settings_at(own, {"scope.tenant": "other"}).tenant() == "other"
+    monkeypatch.setenv("LORELOG_SCOPE_TENANT", "third")
+    assert settings_at(resolve_location(project=below)).tenant() == "third"
+    (tmp_path / ".lorelog" / "scope.json").write_text("broken", "utf-8")
+    assert settings_at(resolve_location(project=below)).tenant() == "third"
+
+
+def test_the_nearest_file_counts(tmp_path: Path, home: Path) -> None:
+    """An inner scope file takes the place of an outer one."""
+    scope(tmp_path, tenant="outer")
+    inner = tmp_path / "inner"
+    scope(inner, tenant="inner")
+    allow(home, "outer", "inner")
+
+    assert settings_at(resolve_location(project=inner)).tenant() == "inner"
+
+
+def test_a_scope_file_in_the_home_is_ignored(home: Path) -> None:
+    """What lies in the home directory itself speaks for nobody: every directory is below it."""
+    scope(home.parent, tenant="work")
+    below = home.parent / "projects"
+    below.mkdir()
+
+    assert find_scope_file(str(below)) is None
+
+
+def repository(place: Path, *remotes: tuple[str, str]) -> str:
+    place.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    for name, url in remotes:
+        subprocess.run(["git", "-C", str(place), "remote", "add", name, url], check=True)
+    return find_project(str(place)).id
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/team/app.git",
+        "https://example.org/team/app",
+        "https://Example.ORG/team/app/",
+        "https://me:s3cret@example.org/team/app.git",
+        "ssh://git@example.org:2222/team/app.git",
+        "git@example.org:team/app.git",
+        "example.org:team/app",
+        "git://example.org/team/app.git",
+    ],
+)
+def test_all_clones_have_one_name(tmp_path: Path, url: str) -> None:
+    """However a clone reaches its remote, its name is host and path: no user, no password, no port, no ending."""
+    assert shared_name(repository(tmp_path / "clone", ("origin", url))) == "git:example.org/team/app"
+
+
+@pytest.mark.parametrize(
+    "url", ["/srv/git/app.git", "../app", "file:///srv/app.git", "C:\\git\\app", "https://example.org"]
+)
+def test_a_local_path_is_not_a_shared_name(tmp_path: Path, url: str) -> None:
+    """What another machine could not reach names nothing there."""
+    assert shared_name(repository(tmp_path / "clone", ("origin", url))) == ""
+
+
+def test_origin_counts_or_the_only_remote(tmp_path: Path) -> None:
+    """Of several remotes `origin` names the project; without it, only one that is alone does."""
+    one, two = ("fork", "https://example.org/me/app"), ("origin", "https://example.org/team/app")
+    assert shared_name(repository(tmp_path / "a", one, two)) == "git:example.org/team/app"
+    assert shared_name(repository(tmp_path / "b", one)) == "git:example.org/me/app"
+    assert shared_name(repository(tmp_path / "c", one, ("mine", "https://example.org/x/app"))) == ""
+
+
+def test_worktrees_and_directories_inside_have_the_name_of_theirs(tmp_path: Path) -> None:
+    """A linked worktree is the same project; a directory that a scope file makes a project of is one inside it."""
+    project = repository(tmp_path / "main", ("origin", "https://example.org/team/app"))
+    git = ["git", "-C", project, "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "linked")], check=True)
+    (tmp_path / "main" / "part").mkdir()
+
+    assert shared_name(str(tmp_path / "linked")) == "git:example.org/team/app"
+    assert shared_name(str(tmp_path / "main" / "part")) == "git:example.org/team/app//part"
+
+
+def test_a_project_without_a_remote_has_no_shared_name(tmp_path: Path) -> None:
+    """Neither a directory, nor a repository without remote, nor one that is gone has a name; what is of no project has one."""
+    (tmp_path / "plain").mkdir()
+    assert shared_name(str(tmp_path / "plain")) == ""
+    assert shared_name(repository(tmp_path / "alone")) == ""
+    assert shared_name(str(tmp_path / "gone")) == ""
+    assert shared_name("") == "global"
