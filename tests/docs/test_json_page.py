@@ -149,12 +149,6 @@ def test_printed_fields_are_documented(shell: Shell, journal: Path) -> None:
     assert printed == {section: documented(section) for section in printed}
 
 
-def test_context_is_documented(shell: Shell, journal: Path) -> None:
-    """Every field of the context for a task is documented, and no other."""
-    found = shell("call", "context.find_relevant_context", "--json", '{"task": "redis"}').json
-    assert set(found) == documented("context.get_hot_context, context.find_relevant_context")
-
-
 @pytest.mark.parametrize("section", [name for name in PAGE if blocks(PAGE[name], "json")])
 def test_examples_hold_documented_fields(section: str) -> None:
     """Each example on the page is JSON and holds no field that its table does not have."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.surfaces.mcp.calls import call_tool
@@ -107,24 +106,6 @@ def test_a_question_in_words_is_answered_above_the_hits(shell: Shell, code: Path
     assert "Engine.search" not in shell("search", "why parse_words").out
     assert shell("search", "who calls parse_words", "--json").json["code"]["callers"][0]["caller_name"] == "search"
     assert shell("search", "why parse_words", "--json").json["code"] is None
-
-
-def test_json_is_documented(shell: Shell, code: Path) -> None:
-    """Every field of these replies is documented, and no other; the same fields answer questions in words."""
-    names = documented("code def, code refs, code callers, code imports, code outline, code search")
-    asked = {"imports": "json", "outline": "core.py"}
-    verbs = ("def", "refs", "callers", "imports", "outline", "search")
-
-    printed = [fields(shell("code", verb, asked.get(verb, "parse_words"), "--json").json) for verb in verbs]
-    assert set().union(*printed) == names
-    for question in (
-        "where is parse_words defined",
-        "where is parse_words used",
-        "who calls parse_words",
-        "what imports json",
-        "what is in core.py",
-    ):
-        assert set(fields(shell("search", question, "--json").json["code"])) <= names, question
 
 
 def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:
