@@ -197,7 +197,7 @@ def test_batches_are_recorded(tmp_path: Path) -> None:
 
     assert inner.is_closed
     receipts = Receipts.of_tenant(tmp_path)
-    (call,) = receipts.usage_since("2020-01-01").calls
+    (call,) = receipts.usage_since("2020-01-01")[0]
     assert call.call == ModelCall(PURPOSE_EMBEDDING, inner.provider, inner.model, project="/p")
     assert (call.status, call.tokens_in, call.tokens_out) == ("ok", 70, 0)
 

@@ -244,7 +244,7 @@ def _render_pages(tables: RecordTables, view: digests.DigestScope, wiki: Wiki) -
         for role, name in LIBRARY_PAGES.items()
     }
     brief = digests.build_brief(tables, trust_of, view)
-    filled = {name: library.digest for name, library in libraries.items() if library.items}
+    filled = {name: digest for name, (digest, items) in libraries.items() if items}
     for name, digest in (*filled.items(), (BRIEF_PAGE, brief.digest)):
         yield name, _render_page(escape_inline(digest.title), "", _render_digest(digest, wiki, ""))
     yield INDEX_PAGE, _render_index_page(view.name, brief.overview, tasks, wiki, list(filled))
