@@ -166,7 +166,7 @@ def test_a_page_that_was_changed_by_hand_is_put_aside(archive: RecordScope, tmp_
     write_pages(pages, tmp_path)
     page = tmp_path / "brief.md"
     page.write_text(page.read_text("utf-8") + "and this\n", "utf-8")
-    assert [read_page.name for read_page in read_pages(tmp_path) if read_page.edited] == ["brief.md"]
+    assert [name for name, (_, is_edited) in read_pages(tmp_path).items() if is_edited] == ["brief.md"]
 
     built = write_pages(pages, tmp_path)
 
