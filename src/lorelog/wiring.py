@@ -27,7 +27,6 @@ from lorelog.core.options import (
     ChunkOptions,
     EmbedOptions,
     LanguageOptions,
-    RecordOptions,
     RerankOptions,
     SessionOptions,
     StoreOptions,
@@ -521,10 +520,10 @@ def _open_records(plan: _EnginePlan, location: Location, book: RecordStore) -> O
     """Return the records with the keys of a home, unlocked for the caller's identity."""
     from lorelog.services.records.keyring import Keyring
 
-    options = plan.settings.options(RecordOptions)
+    identity, writer = map(plan.settings.text, ("records.identity", "records.writer"))
     passphrase = location.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
-    keyring = Keyring(location.home / IDENTITIES_FOLDER, options.identity, passphrase)
-    return OpenRecords(book, keyring, options.writer)
+    keyring = Keyring(location.home / IDENTITIES_FOLDER, identity, passphrase)
+    return OpenRecords(book, keyring, writer)
 
 
 def _open_book(location: Location, workspace: Workspace) -> RecordStore:

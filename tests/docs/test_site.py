@@ -53,7 +53,7 @@ def test_every_page_is_on_the_website_once() -> None:
 
 def test_the_table_of_contents_is_that_of_the_website() -> None:
     """docs/index.md lists the pages of the nav, in its order."""
-    listed = [page.name for page in read_contents(DOCS)]
+    listed = [name for pages in read_contents(DOCS).values() for name in pages]
 
     assert listed == [name.removesuffix(".md").removesuffix("/README") for name in nav() if name in LISTED]
 
@@ -87,7 +87,9 @@ def test_docs_lists_the_pages_by_group(shell: Shell) -> None:
     assert done.out.startswith("Start here\n  quickstart ")
     assert "from nothing to the first answer" in done.out
     assert [line for line in done.out.splitlines() if len(line) > 80] == []
-    assert [page.name for page in read_contents(find_docs_folder()) if f"  {page.name} " not in done.out] == []
+    assert [
+        name for pages in read_contents(find_docs_folder()).values() for name in pages if f"  {name} " not in done.out
+    ] == []
 
 
 def test_docs_prints_a_page_and_its_path(shell: Shell) -> None:

@@ -1,4 +1,4 @@
-"""A tool call is answered with the memories whose cues match it, from a file that may contain anything."""
+"""A tool call and a prompt are answered with the memories whose cues match, from files that may contain anything."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.light.cue_table import event_cues, match_cues
+from lorelog.light.prompt_match import select_named
 from lorelog.services.cues.cue import read_cues
 from lorelog.services.standing.memories import StandingMemory, encode_cue_table
 
@@ -258,3 +259,47 @@ def test_a_filed_rule_is_not_about_reading_with_a_tool_nor_about_a_temporary_rep
     assert ids(files, kind="other", tool="mcp__linear__get_issue") == ["added"]
     assert set(ids(files, kind="run", command=f"cd {ROOT}/docs && git commit -m x")) == {"added", "filed"}
     assert ids(files, kind="run", command="cd /tmp/try && git init && git commit -m x") == ["added"]
+
+
+RULES: list[dict[str, Any]] = [
+    {"id": "npm", "named": ["npm"]},
+    {"id": "stash", "named": ["git stash"]},
+    {"id": "db", "named": ["src/db", "pool.py"]},
+    {"id": "symbol", "named": ["parse_config"]},
+    {"id": "topic", "named": ["database migrations", "\u6570\u636e\u5e93"]},
+    {"id": "make", "named": ["`make`"]},
+    {"id": "broken", "named": "npm"},
+    {"id": "none"},
+    {"id": "idle", "named": ["npm install"], "unused": 5},
+]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("npm fails, see `NPM`", ["npm"]),
+        ("do a git  stash first, then npm.", ["stash", "npm"]),
+        ("npm install fails", ["npm", "idle"]),
+        ("why is src/db/other.py slow?", ["db"]),
+        ("move lib/pool.py", ["db"]),
+        ("call parse_config() twice", ["symbol"]),
+        ("The Database migrations are late", ["topic"]),
+        ("\u68c0\u67e5\u6570\u636e\u5e93\u8fc1\u79fb", ["topic"]),
+        ("run `make` again", ["make"]),
+        ("make it blue", []),
+        ("npm-check and my_npm and pnpm", []),
+        ("parse_config_file, pool.pyc", []),
+        ("migrate the database", []),
+        ("# npm\n## Database migrations\nadd a button", []),
+        ("add a button", []),
+    ],
+)
+def test_a_rule_comes_if_its_phrase_stands_in_the_prompt(prompt: str, expected: list[str]) -> None:
+    """A phrase counts as whole words, outside of headings; the longest phrase comes first, a rule never used last."""
+    assert [rule["id"] for rule in select_named(RULES, prompt)] == expected
+
+
+@given(st.lists(st.text(max_size=10), max_size=4), st.text(max_size=200))
+def test_any_prompt_and_phrases_are_survived(phrases: list[str], prompt: str) -> None:
+    """Whatever is typed, a rule is selected or not."""
+    assert select_named([{"id": "a", "named": phrases}], prompt) in ([], [{"id": "a", "named": phrases}])

@@ -1,4 +1,4 @@
-"""`lorelog hosts`: install, status and uninstall."""
+"""`lorelog hosts` and `lorelog uninstall`: what they install, flush and remove, and what happens if a part fails."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.surfaces.conftest import Shell, run_process, write
+from tests.surfaces.conftest import MINE, Shell, run_process, write
 from tests.surfaces.test_terminal import sit
 
 from lorelog.hosts import HOST_TITLES, HOSTS
+from lorelog.light import spool
 from lorelog.services.install.manifests import resolve_command
+from lorelog.services.sessions import drain
+from lorelog.services.sessions.drain import Drainer
+from lorelog.surfaces.cli.commands.hosts import _drain_spool
 
 
 def tree(place: Path) -> dict[str, bytes]:
@@ -239,3 +244,70 @@ def test_neither_an_agent_nor_an_install_without_a_terminal_allows_a_judge(
     assert "Claude Code cannot choose the judge" in shell("review", "run").err
     monkeypatch.delenv("LORELOG_REVIEW_JUDGE")
     assert shell("config", "get", "review.judge", "--json").json["origin"] == "default"
+
+
+@pytest.mark.slow
+def test_everything_but_memories_is_removed(user: Path, home: Path, project: Path) -> None:
+    """Host, project block, daemon and cache go, data and journals stay; --data then empties the home."""
+    for words in (["hosts", "install", "codex"], ["init"], ["add", "we use pnpm", "--daemon", "required"]):
+        assert run_process(words, project).status == 0
+    journals = {path: path.read_bytes() for path in (project / ".lorelog" / "memory").glob("*.md")}
+    dry = run_process(["uninstall", "--dry-run"], project)
+    assert "lorelog in Codex" in dry.out
+    assert (home / "cache").is_dir()
+    assert run_process(["uninstall"], project).status == 2  # nobody can answer
+
+    done = run_process(["uninstall", "--yes"], project)
+
+    assert done.status == 0
+    assert "pip uninstall lorelog lorelog-encoder" in done.out
+    assert (user / ".codex" / "config.toml").read_text() == MINE
+    assert not (user / ".codex" / "hooks.json").exists()
+    assert not (project / "AGENTS.md").exists()
+    assert not (home / "cache").exists()
+    assert not (home / "run").exists()
+    assert (home / "data").is_dir()
+    assert run_process(["uninstall", "--data", "--yes"], project).status == 0
+    assert not home.exists()
+    assert journals
+    assert {path: path.read_bytes() for path in journals} == journals
+
+
+def test_what_fails_is_reported_and_the_rest_goes_on(shell: Shell, user: Path, home: Path, project: Path) -> None:
+    """A host file that cannot be edited is a problem; the cache is removed, but no data while a host is left."""
+    shell("hosts", "install", "codex")
+    shell("add", "we use pnpm")
+    write(user / ".codex" / "config.toml", "model = \n")
+
+    done = shell("uninstall", "--data", "--yes", "--json")
+
+    assert done.status == 1
+    reply = json.loads(done.out)
+    assert "config.toml cannot be parsed" in reply["problems"][0]["message"]
+    assert not (home / "cache").exists()
+    assert (home / "hosts" / "codex.json").is_file()
+    assert (home / "data").is_dir()
+
+
+def event(session: str) -> dict[str, Any]:
+    return {"v": 1, "host": "claude", "moment": "turn-end", "session": session, "directory": "/"}
+
+
+def test_what_hooks_spool_meanwhile_is_seen_to(tmp_path: Path) -> None:
+    """A flush looks at the spool again before it ends, because hooks do not start a second one."""
+    home = str(tmp_path)
+    coming = ["second", "third"]
+    seen: list[str] = []
+
+    def capture(told: dict[str, Any]) -> dict[str, Any]:
+        seen.append(told["session"])
+        if coming:
+            spool.write_event(home, event(coming.pop(0)))
+        return {"captured": [{}]}
+
+    spool.write_event(home, event("first"))
+    drained = _drain_spool(Drainer(home, capture), 0.0)
+
+    assert seen == ["first", "second", "third"]
+    assert (drained.events, drained.captured) == (3, 3)
+    assert drain.list_events(home) == []

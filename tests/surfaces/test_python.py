@@ -1,9 +1,11 @@
-"""The Python surface: typed, frozen, and the same answers as the shell's."""
+"""The library: one object per project, typed replies, errors as exceptions, coroutines, and adapters for LangChain and LlamaIndex."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from queue import SimpleQueue
@@ -196,3 +198,117 @@ def test_a_watch_follows_files_until_it_is_stopped(tmp_path: Path) -> None:
         assert not watch.running
         closed_with = memory.watch()
     assert not closed_with.running
+
+
+def test_methods_are_awaited(tmp_path: Path) -> None:
+    """Methods and namespaces return what `Lorelog` returns, several at once; a closed one refuses."""
+
+    async def use() -> None:
+        write(tmp_path / "notes" / "a.md", "alpha\n")
+        async with AsyncLorelog(tmp_path, settings=FAKE) as memory:
+            assert (await memory.index(tmp_path / "notes")).files == 1
+            replies = await asyncio.gather(*(memory.search("alpha", k=1) for _ in range(10)))
+            assert [[hit.content for hit in reply] for reply in replies] == [["alpha"]] * 10
+            task = await memory.task.start("count the otters")
+            assert (await memory.task.get(task.task_id)).task.goal == "count the otters"
+            assert repr(memory).startswith("AsyncLorelog(project=")
+            with pytest.raises(LorelogError, match="nothing"):
+                await memory.expand("nothing-like-it")
+        for used in (memory.list, memory.task.search, memory.watch):
+            with pytest.raises(UsageError, match="closed"):
+                await used()
+
+    asyncio.run(use())
+
+
+def test_close_waits_for_work_whose_caller_is_gone(tmp_path: Path) -> None:
+    """A cancelled call ends in its thread, and a cancelled close still closes after it: nothing is half done."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def hold(stage: str, done: int, total: int) -> None:
+        began.set()
+        go_on.wait(60)
+
+    async def use() -> None:
+        write(tmp_path / "notes" / "a.md", "alpha\n")
+        memory = AsyncLorelog(tmp_path, settings=FAKE)
+        run = asyncio.create_task(memory.index(tmp_path / "notes", progress=hold))
+        await asyncio.to_thread(began.wait, 60)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        closing = asyncio.create_task(memory.close())
+        await asyncio.sleep(0.05)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        go_on.set()
+        await memory.close()
+        async with AsyncLorelog(tmp_path, settings=FAKE) as other:
+            assert [hit.content for hit in await other.search("alpha")] == ["alpha"]
+
+    asyncio.run(use())
+
+
+def test_a_watch_reports_in_the_event_loop(tmp_path: Path) -> None:
+    """`on_event` is called in the loop, where it may use asyncio's own objects."""
+
+    async def use() -> None:
+        passes: asyncio.Queue[object] = asyncio.Queue()
+        write(tmp_path / "notes" / "a.md", "alpha\n")
+        async with AsyncLorelog(tmp_path, settings={**FAKE, "watch.debounce_ms": 50}) as memory:
+            watch = await memory.watch(tmp_path / "notes", on_event=passes.put_nowait)
+            write(tmp_path / "notes" / "b.md", "beta\n")
+            await asyncio.wait_for(passes.get(), 60)
+            assert [hit.content for hit in await memory.search("beta", k=1)] == ["beta"]
+        assert not watch.running
+
+    asyncio.run(use())
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Lorelog]:
+    """A memory with a note and a decision."""
+    write(tmp_path / "notes" / "a.md", "# Cache\n\nRedis holds prices\n")
+    with Lorelog(tmp_path, settings=FAKE) as opened:
+        opened.index(tmp_path / "notes")
+        opened.add("Redis stays", type="decision")
+        yield opened
+
+
+def test_langchain_retrieves_hits_as_documents(memory: Lorelog, tmp_path: Path) -> None:
+    """`invoke` and `ainvoke` return the hits' texts with their places, from either client, and keep to the options."""
+    pytest.importorskip("langchain_core", reason="langchain-core is not installed")
+    from lorelog.integrations.langchain import LorelogRetriever
+
+    retriever = LorelogRetriever(memory=memory, k=1)
+    (document,) = retriever.invoke("redis prices")
+    assert document.page_content == "# Cache\n\nRedis holds prices"
+    assert (document.metadata["source"], document.metadata["start_line"]) == (str(tmp_path / "notes" / "a.md"), 1)
+    assert asyncio.run(retriever.ainvoke("redis prices")) == [document]
+    (decision,) = LorelogRetriever(memory=memory, options={"types": ["decision"]}).invoke("redis")
+    assert (decision.metadata["type"], "<!--" in decision.page_content) == ("decision", False)
+
+    async def retrieve() -> list[str]:
+        async with AsyncLorelog(tmp_path, settings=FAKE) as other:
+            found = LorelogRetriever(memory=other, k=1)
+            with pytest.raises(TypeError, match="ainvoke"):
+                found.invoke("redis")
+            return [document.page_content for document in await found.ainvoke("redis prices")]
+
+    assert asyncio.run(retrieve()) == [document.page_content]
+
+
+def test_llamaindex_retrieves_hits_as_nodes(memory: Lorelog, tmp_path: Path) -> None:
+    """`retrieve` and `aretrieve` return the hits' texts with their places and relevance, and keep to the options."""
+    pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
+    from lorelog.integrations.llamaindex import LorelogNodeRetriever
+
+    retriever = LorelogNodeRetriever(memory, k=1)
+    (found,) = retriever.retrieve("redis prices")
+    assert found.node.get_content() == "# Cache\n\nRedis holds prices"
+    assert found.node.metadata["source"] == str(tmp_path / "notes" / "a.md")
+    assert found.score == memory.search("redis prices", k=1)[0].relevance
+    assert [node.node.node_id for node in asyncio.run(retriever.aretrieve("redis prices"))] == [found.node.node_id]
+    (decision,) = LorelogNodeRetriever(memory, types="decision").retrieve("redis")
+    assert (decision.node.metadata["type"], "<!--" in decision.node.get_content()) == ("decision", False)

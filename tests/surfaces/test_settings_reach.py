@@ -562,7 +562,7 @@ def test_every_setting_has_a_test() -> None:
     seen = {effect.key for effect in (*FOUND, *SENT, *TRACED, *SHOWN)}
     seen |= {f"embedding.{name}" for name in ("base_url", "timeout_s", "query_prefix")}
     seen |= {f"summarize.{name}" for name in ("provider", "base_url", "timeout_s")}
-    # llm and prompts: test_language_reach.py; review: test_review.py; watch: test_watch_cli.py and tests/services/watch; daemon, http: their own folders;
+    # llm and prompts: test_language_reach.py; review: test_review.py; watch: test_index_cli.py and tests/services/watch; daemon, http: their own folders;
     # scope: tests/services/places.
     families = ("ollama.", "rerank.", "watch.", "llm.", "prompts.", "daemon.", "http.", "review.")
     seen |= {key for key in SETTINGS_BY_KEY if key.startswith(families)} | {"scope.tenants", "index.remote_projects"}

@@ -1,13 +1,16 @@
-"""`lorelog show`, `lorelog status`, and how other commands name what they changed."""
+"""`lorelog show`, `open` and `status`, edits of a memory in its file, and how other commands name what they changed."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from tests.surfaces.conftest import Shell
+from tests.surfaces.conftest import Shell, write
 
-from lorelog.core.errors import StoreDamaged
+from lorelog import Lorelog
+from lorelog.core.editor import editor_command
+from lorelog.core.errors import SourceChanged, StoreDamaged, UsageError
 from lorelog.surfaces.cli.commands import status as status_command
 
 
@@ -99,3 +102,85 @@ def test_status_fits_one_screen_and_survives_its_parts(
     monkeypatch.setattr(status_command, "_read_cost", fail)
     told = shell("status")
     assert (told.status, "cost       unknown" in told.out, "the receipts are gone" in told.out) == (0, True, True)
+
+
+@pytest.mark.parametrize(
+    ("editor", "expected"),
+    [
+        ("vim", ["vim", "+7", "/n.md"]),
+        ("/usr/bin/nano -w", ["/usr/bin/nano", "-w", "+7", "/n.md"]),
+        ("emacsclient -t", ["emacsclient", "-t", "+7", "/n.md"]),
+        ("code --wait", ["code", "--wait", "-g", "/n.md:7"]),
+        ("cursor", ["cursor", "-g", "/n.md:7"]),
+        ("subl", ["subl", "/n.md:7"]),
+        ("hx", ["hx", "/n.md:7"]),
+        ("pycharm.sh", ["pycharm.sh", "--line", "7", "/n.md"]),
+        ("other", ["other", "/n.md"]),
+    ],
+)
+def test_each_editor_starts_at_the_line(editor: str, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each known editor gets the line as it expects it, VISUAL goes before EDITOR, and other editors get the file."""
+    monkeypatch.setenv("VISUAL", editor)
+    monkeypatch.setenv("EDITOR", "false")
+
+    assert editor_command("/n.md", 7, os.environ) == expected
+
+
+def test_open_runs_the_editor(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`open` runs the editor on the file of a hit; without an editor, or with one that is not there, it says what to do."""
+    note = write(project / "notes" / "otter.md", "# Otters\n\n## Where\n\nThe otter swims.\n")
+    assert shell("index", "notes").status == 0
+    identity = shell("search", "otter", "--json").json["hits"][0]["id"]
+    said = project / "said"
+    monkeypatch.setenv("EDITOR", str(write(project / "vim", f'#!/bin/sh\necho "$@" > "{said}"\n')))
+    (project / "vim").chmod(0o755)
+    monkeypatch.delenv("VISUAL", raising=False)
+
+    assert shell("open", identity[:8]).status == 0
+    assert said.read_text("utf-8") == f"+3 {note.resolve()}\n"
+
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    assert "the editor 'no-such-editor' does not start" in shell("open", identity).err
+    monkeypatch.delenv("EDITOR")
+    missing = shell("open", identity)
+    assert (missing.status, missing.err.split("\n")[0]) == (2, "lorelog: no editor is set")
+
+
+def test_an_edited_memory_stays_the_user_s_own(project: Path) -> None:
+    """The file has the new text, the id stays, the memory is found by its new words, and it is still the user's word."""
+    with Lorelog(project=project) as memory:
+        added = memory.add("The heron nests at the weir.", type="correction")
+        section = memory.expand(added.memory)
+        reply = memory.edit(added.memory, section.content, section.content.replace("weir", "mill"))
+        assert reply.changed
+        assert reply.memory == added.memory
+        assert "at the mill" in Path(added.source).read_text("utf-8")
+        found = memory.search("mill").hits[0]
+        assert (found.anchor and found.anchor.memory, found.origin) == (added.memory, "user")
+
+
+def test_an_edit_of_an_outdated_text_writes_nothing(project: Path) -> None:
+    """If the file was changed meanwhile, the edit fails with the code `changed`, and the file is as it was."""
+    with Lorelog(project=project) as memory:
+        added = memory.add("The heron nests at the weir.")
+        section = memory.expand(added.memory).content
+        path = Path(added.source)
+        path.write_text(path.read_text("utf-8").replace("weir", "lock"), "utf-8")
+        with pytest.raises(SourceChanged):
+            memory.edit(added.memory, section, section.replace("weir", "mill"))
+        assert "at the lock" in path.read_text("utf-8")
+
+
+def test_an_edit_keeps_ids_and_fences_and_removes_secrets(project: Path) -> None:
+    """A text without the id or with an open fence is refused; a secret in it is redacted."""
+    with Lorelog(project=project) as memory:
+        added = memory.add("The heron nests at the weir.")
+        section = memory.expand(added.memory).content
+        heading, _, body = section.split("\n", 2)
+        for bad in (f"{heading}\n{body}", f"{section}\n```\ncode", " \n"):
+            with pytest.raises(UsageError):
+                memory.edit(added.memory, section, bad)
+        token = "ghp_" + "a1B2c3D4e5F6" * 3
+        reply = memory.edit(added.memory, section, f"{section}\n- token {token}")
+        assert reply.redacted
+        assert token not in Path(added.source).read_text("utf-8")

@@ -184,11 +184,8 @@ class BlamedLine(NamedTuple):
     author: str
     email: str
     authored: int
-    committed: int
     """Seconds since 1970."""
     subject: str
-    is_boundary: bool
-    """An earlier commit may have written it, but the clone is shallow."""
     root: str
     """The working tree: of a submodule its own."""
 
@@ -206,9 +203,7 @@ def _parse_blame(output: bytes, root: str) -> BlamedLine | None:
         fields.get("author", ""),
         fields.get("author-mail", "").strip("<>"),
         int(fields.get("author-time", 0)),
-        int(fields.get("committer-time", 0)),
         fields.get("summary", ""),
-        "boundary" in fields,
         root,
     )
 

@@ -152,15 +152,6 @@ class ListOptions(Struct, frozen=True):
     """Only memories that are due for review."""
 
 
-class RecordOptions(Struct, frozen=True):
-    """The writer of new records."""
-
-    writer: str = ""
-    """Default writer."""
-    identity: str = ""
-    """Identity whose key signs them; empty means unsigned."""
-
-
 DEFAULT_COLLECTION = "lorelog"
 
 

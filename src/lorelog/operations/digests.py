@@ -363,10 +363,9 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:
     scope = engine.records()
     view = digest_scope_for(scope, all_projects=request.all_projects)
-    library = build_library(
-        scope.records.tables(), scope.records.trust, view, role, query=request.query, limit=request.k
-    )
-    return LibraryReply(results=tuple(map(item_info, library.items)), **_digest_parts(engine, library.digest))
+    tables, trust = scope.records.tables(), scope.records.trust
+    digest, items = build_library(tables, trust, view, role, query=request.query, limit=request.k)
+    return LibraryReply(results=tuple(map(item_info, items)), **_digest_parts(engine, digest))
 
 
 def item_info(item: DigestItem) -> DigestItemInfo:

@@ -60,10 +60,6 @@ _Patterns = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=300)
 _Id = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class GuardListRequest(ScopedRequest, frozen=True, kw_only=True):
-    """Which guards to list."""
-
-
 class GuardChangeRequest(OperationRequest, frozen=True):
     """A guard, and what becomes of it."""
 
@@ -176,7 +172,7 @@ class GuardEnableReply(GuardChange, frozen=True, kw_only=True):
 
 
 @OPERATIONS.declare("guard.list", ShellCommand("guard list"))
-def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
+def list_guards(engine: Engine, request: ScopedRequest, call: RequestContext) -> GuardListReply:
     """List the guards of this project and those of all projects, and those that your rules suggest.
 
     Notices are about guards that retired. A proposal is not switched on: `guard.enable` does that.

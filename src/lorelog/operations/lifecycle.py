@@ -51,7 +51,6 @@ from lorelog.operations.requests import (
     resolve_path,
 )
 from lorelog.services.memories.edit import EditReply
-from lorelog.services.memories.lifecycle import NearDuplicateOptions
 from lorelog.services.memories.lifecycle import find_near_duplicates as find_near_duplicates_among
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import FILED, REFUSED, UNDECIDED, WAITING, ReviewLog
@@ -207,8 +206,8 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
 def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: RequestContext) -> DuplicatesReply:
     """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
     filters = engine.scoped(Filters(types=tuple(request.types)), all_projects=request.all_projects)
-    options = NearDuplicateOptions(filters, request.threshold, request.limit)
-    return find_near_duplicates_among(engine.store, engine.lifecycle_index(), options)
+    lifecycle, threshold = engine.lifecycle_index(), request.threshold
+    return find_near_duplicates_among(engine.store, lifecycle, filters, threshold=threshold, limit=request.limit)
 
 
 @OPERATIONS.declare(

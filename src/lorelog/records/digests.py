@@ -135,13 +135,6 @@ class DigestScope(Struct, frozen=True):
         return "tenant" if self.projects is None else f"project:{self.projects[0]}"
 
 
-class RecordLibrary(Struct, frozen=True):
-    """The items of one role, and their digest."""
-
-    digest: Digest
-    items: tuple[DigestItem, ...]
-
-
 class ProjectBrief(Struct, frozen=True, kw_only=True):
     """A summary of a project's tasks and decisions for a newcomer."""
 
@@ -338,8 +331,8 @@ def build_library(
     *,
     query: str = "",
     limit: int = MAX_ITEMS,
-) -> RecordLibrary:
-    """Return the library of failures, decisions or evidence.
+) -> tuple[Digest, tuple[DigestItem, ...]]:
+    """Return the library of failures, decisions or evidence: its digest and its items.
 
     It is made of the newest records that it may use, and of those that share a word with the query.
     """
@@ -355,7 +348,7 @@ def build_library(
     items = library_items(role, records, revised_kinds(tables, records))
     items = attach_trust(rank_items(items, query, limit), trust_of)
     lines = [_item_line(role, item) for item in items]
-    return RecordLibrary(make_digest(role, scope.scope, one_line(scope.name, 200), lines), tuple(items))
+    return make_digest(role, scope.scope, one_line(scope.name, 200), lines), tuple(items)
 
 
 def _without_outdated_replies(tables: RecordTables, records: Sequence[Record]) -> list[Record]:
@@ -385,16 +378,13 @@ def build_brief(
     done_tasks, _ = tables.find_tasks(scope.projects, open_=False, statuses=SUCCESS_STATUSES, limit=MAX_TASKS)
     active = _task_lines(tables, trust_of, open_tasks, "Active tasks")
     completed = _task_lines(tables, trust_of, done_tasks, "Recently completed")
-    failures, decisions, evidence = libraries = [
-        build_library(tables, trust_of, scope, role, query=query, limit=min(limit, MAX_ITEMS))
-        for role in (DigestRole.FAILURES, DigestRole.DECISIONS, DigestRole.EVIDENCE)
-    ]
+    roles = (DigestRole.FAILURES, DigestRole.DECISIONS, DigestRole.EVIDENCE)
+    limit = min(limit, MAX_ITEMS)
+    libraries = [build_library(tables, trust_of, scope, role, query=query, limit=limit) for role in roles]
+    failures, decisions, evidence = (items for _, items in libraries)
     near = tables.related_projects(scope.projects, MAX_RELATED) if related and scope.projects else []
     trusts = trust_of([project.record for project in near])
-    lines = [
-        *(line for _, line in (*active, *completed)),
-        *(line for library in libraries for line in library.digest.lines),
-    ]
+    lines = [*(line for _, line in (*active, *completed)), *(line for digest, _ in libraries for line in digest.lines)]
     for project in near:
         names = ", ".join(json.dumps(one_line(name, 60), ensure_ascii=False) for name in project.names[:_MAX_NAMES])
         more = f" and {len(project.names) - _MAX_NAMES} more" if len(project.names) > _MAX_NAMES else ""
@@ -402,7 +392,7 @@ def build_brief(
         tainted = project.record in trusts and trusts[project.record].tainted
         lines.append(DigestLine(text, (project.record,), "Related projects", tainted))
     name = one_line(scope.name, 200)
-    counts = (open_count, len(completed), *(len(library.items) for library in libraries))
+    counts = (open_count, len(completed), *(len(items) for _, items in libraries))
     words = ("active task", "recent completed task", "recent failure", "decision", "evidence highlight")
     *parts, last = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in zip(counts, words, strict=True)]
     overview = f"Project {name} has {', '.join(parts)}, and {last}."
@@ -413,9 +403,9 @@ def build_brief(
         overview=overview,
         active=active,
         completed=completed,
-        failures=failures.items,
-        decisions=decisions.items,
-        evidence=evidence.items,
+        failures=failures,
+        decisions=decisions,
+        evidence=evidence,
         related=tuple(near),
     )
 

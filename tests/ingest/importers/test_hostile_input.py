@@ -25,7 +25,7 @@ from tests.ingest.importers.test_sources import (
 from tests.surfaces.conftest import write
 
 from lorelog.core.errors import LorelogError, SourceError
-from lorelog.ingest.importers.notes import parse_matter, read_notes
+from lorelog.ingest.importers.note_folders import parse_matter, read_notes
 from lorelog.ingest.importers.source import SOURCE_MODULES, SkippedItem, clean_tags, clean_type, open_source, parse_time
 
 

@@ -1,10 +1,12 @@
-"""Definitions, references, callers, imports and outlines are found, and questions in words are answered."""
+"""Definitions, references, callers, imports and outlines are found, and questions in words are answered; imports are matched with files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.services.code.trees import Tree
 
@@ -14,6 +16,15 @@ from lorelog.core.errors import NotFound
 from lorelog.services.code import CodeScope
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
 from lorelog.services.code.questions import MAX_ANSWERS, answer_question
+from lorelog.services.code.receiver_types import (
+    element_annotation,
+    parameter_types,
+    return_type,
+    type_names,
+    value_origin,
+    variable_annotation,
+)
+from lorelog.services.code.view import is_module_file
 from lorelog.services.places.workspace import Project, Workspace
 
 CHAIN = {
@@ -257,3 +268,105 @@ def test_an_answer_above_the_search_hits_is_short(tmp_path: Path) -> None:
 
     assert reply is not None
     assert (len(reply.callers), reply.total) == (MAX_ANSWERS, 30)
+
+
+FILES = {
+    "src/app/__init__.py",
+    "src/app/core.py",
+    "src/app/sub/__init__.py",
+    "src/app/sub/core.py",
+    "tools/run.py",
+    "tools/core.py",
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "importer", "module", "file", "matches"),
+    [
+        ("python", "src/app/main.py", "app.core", "src/app/core.py", True),
+        ("python", "src/app/main.py", "app", "src/app/__init__.py", True),
+        ("python", "src/app/main.py", ".core", "src/app/core.py", True),
+        ("python", "src/app/__init__.py", ".core", "src/app/core.py", True),
+        ("python", "src/app/__init__.py", ".", "src/app/__init__.py", True),
+        ("python", "src/app/sub/a.py", "..core", "src/app/core.py", True),
+        ("python", "src/app/sub/a.py", ".core", "src/app/sub/core.py", True),
+        ("python", "tests/test_a.py", "app.sub.core", "src/app/sub/core.py", True),
+        ("python", "tools/run.py", "core", "tools/core.py", True),
+        ("python", "src/app/main.py", "core", "src/app/sub/core.py", False),
+        ("python", "tests/test_a.py", "core", "src/app/core.py", False),
+        ("python", "src/app/sub/a.py", ".core", "src/app/core.py", False),
+        ("python", "src/app/main.py", "app.cor", "src/app/core.py", False),
+        ("python", "a.py", "...core", "src/app/core.py", False),
+        ("typescript", "src/a.ts", "./b", "src/b.ts", True),
+        ("typescript", "src/a.ts", "./b.js", "src/b.ts", True),
+        ("typescript", "src/a.ts", "./lib", "src/lib/index.tsx", True),
+        ("typescript", "src/x/a.ts", "../b", "src/b.ts", True),
+        ("typescript", "src/x/a.ts", "./b", "src/b.ts", False),
+        ("typescript", "src/a.ts", "@/lib/b", "src/lib/b.ts", True),
+        ("javascript", "a.js", "react", "src/react.js", False),
+        ("go", "cmd/main.go", "example.com/x/pkg/tool", "pkg/tool/a.go", True),
+        ("go", "cmd/main.go", "example.com/x/pkg/tool", "pkg/other/a.go", False),
+        ("java", "A.java", "com.foo.Bar", "src/main/java/com/foo/Bar.java", True),
+        ("java", "A.java", "com.foo", "src/main/java/com/foo/Bar.java", True),
+        ("rust", "src/main.rs", "crate::net::tcp", "src/net/tcp.rs", True),
+        ("rust", "src/main.rs", "crate::net", "src/net/mod.rs", True),
+        ("c", "src/a.c", "net/util.h", "include/net/util.h", True),
+        ("c", "src/a.c", "util.h", "include/net/tool.h", False),
+        ("ruby", "a.rb", "lib/net", "lib/net.rb", True),
+    ],
+)
+def test_imports_are_matched_with_files(language: str, importer: str, module: str, file: str, *, matches: bool) -> None:
+    """A Python module is found from a folder that is not a package, relative to its importer, or beside a script.
+
+    In other languages relative paths are resolved, folders match their index file, and the end of a path decides.
+    """
+    assert is_module_file(importer, module, file, language, FILES.__contains__) is matches
+
+
+@pytest.mark.parametrize(
+    ("annotation", "names"),
+    [
+        ("Foo", ("Foo",)),
+        ("'Foo'", ("Foo",)),
+        ("Optional['pkg.Foo']", ("pkg.Foo",)),
+        ("Foo | Bar | None", ("Foo", "Bar")),
+        ("Union[Foo, str]", ("Foo", "str")),
+        ("list[Foo]", ("list",)),
+        ("Annotated[Foo, 3]", ("Foo",)),
+        ("type[Foo]", ("Foo",)),
+        ("ns::Foo<int>", ("ns.Foo",)),
+        ("*Foo", ("Foo",)),
+        ("None", ()),
+        ("", ()),
+        ("[1]", ()),
+    ],
+)
+def test_types_are_split_into_names(annotation: str, names: tuple[str, ...]) -> None:
+    """Wrappers that do not change the members are removed: Optional, None in a union, references."""
+    assert type_names(annotation) == names
+
+
+def test_variables_have_an_annotation_and_an_origin() -> None:
+    """A variable has an annotation, a value, or both; a value is a call, a name, or neither."""
+    assert variable_annotation("x: Foo = make()", "x") == ("Foo", "make()")
+    assert variable_annotation("self.x = Foo(a, b=1)", "x") == ("", "Foo(a, b=1)")
+    assert variable_annotation("x: dict[str, int]", "x") == ("dict[str, int]", "")
+    assert variable_annotation("x = a == b", "x") == ("", "a == b")
+    assert variable_annotation("self.w, self.x = one, two", "x") == ("", "two")
+    assert value_origin("Foo(a, b=(1, 2))") == ("call", "Foo")
+    assert value_origin("await pkg.make(") == ("call", "pkg.make")  # truncated
+    assert value_origin("self.x") == ("name", "self.x")
+    assert value_origin("Foo().bar()") == ("", "")
+    assert value_origin("a + b") == ("", "")
+    assert value_origin("[1, 2]") == ("", "")
+
+
+@given(st.text(alphabet="abFoo[](){}<>,:=|&*'\"-. ", max_size=80))
+def test_any_text_is_accepted(text: str) -> None:
+    """Signatures may be truncated anywhere."""
+    parameter_types(text)
+    return_type(text)
+    type_names(text)
+    element_annotation(text)
+    value_origin(text)
+    assert len(variable_annotation(text, "Foo")) == 2

@@ -1,15 +1,29 @@
-"""Forgetting text of a tenant: what goes, what stays, and what an interruption leaves."""
+"""Forgetting text of a tenant: what goes, what stays or cannot be reached, what an interruption leaves, and what a receipt proves."""
 
 from __future__ import annotations
 
+import json
+import stat
+import subprocess
 from pathlib import Path
 
 import pytest
+from tests.services.backup.conftest import kill_backup
 from tests.services.forget.conftest import CANARY, OTHER, SECRET, ForgetScene
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, UsageError
-from lorelog.services.forget.entries import ForgetQuery
-from lorelog.services.forget.forget_plan import pending_plans, plan_lock, read_plan
+from lorelog.services.forget.entries import ForgetQuery, find_sync_remotes
+from lorelog.services.forget.forget_plan import (
+    Receipt,
+    find_receipt,
+    format_report,
+    pending_plans,
+    plan_lock,
+    read_plan,
+    read_receipt,
+    write_receipt,
+)
+from lorelog.services.forget.residues import find_residues, make_canaries
 from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 
 
@@ -188,3 +202,156 @@ def test_the_days_restrict_what_goes(scene: ForgetScene) -> None:
     assert [entry.memory for entry in reply.entries] == ["old"]
     assert "harbour" not in (scene.journal.parent / "2020-01-02.md").read_text("utf-8")
     assert SECRET in scene.journal.read_text("utf-8")
+
+
+TEXT = "The walrus sleeps under the harbour bridge, and nobody wakes it before noon on a Sunday."
+
+
+def make_receipt(place: Path) -> Receipt:
+    canaries = make_canaries([TEXT, "hunter2-x9"])
+    report = find_residues(canaries, [place])
+    return Receipt(
+        id="0198-a",
+        at="2026-03-05T14:30:00Z",
+        selected={"memories": 2},
+        places=(str(place),),
+        canaries=canaries,
+        text=format_report(report, short=1, unreachable=1),
+        files=report.files,
+        unreached={"git history": "2 commits hold it"},
+    )
+
+
+def test_a_receipt_is_private_and_holds_nothing_of_the_text(tmp_path: Path) -> None:
+    """Receipt and key are readable by their owner only, and no file below the home holds the text."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "notes.md").write_text("something else")
+    path = write_receipt(home, make_receipt(home))
+    assert path == home / "forgotten" / "0198-a.json"
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (path, path.with_suffix(".key"))] == [0o600, 0o600]
+    receipt = read_receipt(find_receipt(home, "0198"))
+    assert receipt.text == (
+        "forgotten: 0 residues in 1 file; 1 place out of reach; 1 text too short to be verified later"
+    )
+    assert find_residues(make_canaries([TEXT, "hunter2-x9"]), [home]).ok
+    assert find_residues(receipt.canaries, [home]).ok
+
+
+def test_a_receipt_that_was_changed_proves_nothing(tmp_path: Path) -> None:
+    """An emptied, shortened or changed receipt is refused; so is one that an older version wrote without a signature."""
+    path = write_receipt(tmp_path, make_receipt(tmp_path))
+    content, key = path.read_bytes(), path.with_suffix(".key")
+    receipt = json.loads(content)
+    fewer = {**receipt["canaries"], "fragments": receipt["canaries"]["fragments"][1:]}
+    for name, value in (("canaries", {}), ("canaries", fewer), ("places", []), ("text", "forgotten: 0 residues")):
+        path.write_text(json.dumps({**receipt, name: value}), "utf-8")
+        with pytest.raises(StoreDamaged, match="was changed after it was written"):
+            read_receipt(find_receipt(tmp_path, "last"))
+    path.write_bytes(content)
+    assert read_receipt(path).id == "0198-a"
+    key.write_text(key.read_text("ascii").split()[0], "ascii")
+    with pytest.raises(StoreDamaged, match="older version, which did not sign it"):
+        read_receipt(path)
+
+
+def test_other_files_are_not_receipts(tmp_path: Path) -> None:
+    """A missing receipt, a missing key, another JSON file and an ambiguous id are reported, without a traceback."""
+    path = write_receipt(tmp_path, make_receipt(tmp_path))
+    path.with_suffix(".key").unlink()
+    with pytest.raises(NotFound, match=r"0198-a\.key"):
+        read_receipt(path)
+    for text in ("[]", "{", '{"version": 1}', '{"version": 99}'):
+        path.write_text(text)
+        path.with_suffix(".key").write_text("00")
+        with pytest.raises(UsageError, match="not a receipt"):
+            read_receipt(path)
+    with pytest.raises(NotFound, match="no receipt"):
+        find_receipt(tmp_path, "zzz")
+
+
+def commit(project: Path) -> str:
+    for words in (
+        ["init", "-q"],
+        ["add", "-f", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
+    ):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    head = subprocess.run(["git", "log", "--format=%h"], cwd=project, check=True, capture_output=True, text=True)
+    return head.stdout.strip()
+
+
+def write_note(scene: ForgetScene, name: str = "notes/plan.md") -> Path:
+    """Index a note outside the journals that holds the secret."""
+    path = scene.project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"# Plan\n\nKeep this.\n\n## Launch\n\n{SECRET}\n", "utf-8")
+    scene.call("memory.index", paths=[str(path.parent)])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda path: None, "outside the journals"),
+        (lambda path: path.chmod(0o444), "read-only"),
+        (lambda path: path.rename(path.with_suffix(".old")) and path.symlink_to(path.with_suffix(".old")), "a link"),
+    ],
+    ids=["note", "read-only", "link"],
+)
+def test_a_file_that_is_not_ours_is_refused_whole(scene: ForgetScene, change: object, reason: str) -> None:
+    """If one file must not be edited, nothing is changed anywhere, and the file is named with the reason."""
+    path = write_note(scene)
+    assert callable(change)
+    change(path)
+    before, note = scene.journal.read_bytes(), path.read_bytes()
+
+    with pytest.raises(UsageError, match=reason) as caught:
+        scene.forget(match=CANARY)
+
+    assert str(path) in caught.value.message
+    assert (scene.journal.read_bytes(), path.read_bytes()) == (before, note)
+    if reason == "outside the journals":
+        assert scene.forgetter().forget(ForgetQuery(match=CANARY), edit_files=True).ok
+        assert path.read_text("utf-8") == "# Plan\n\nKeep this.\n\n"
+    else:
+        with pytest.raises(UsageError, match=reason):
+            scene.forgetter().forget(ForgetQuery(match=CANARY), edit_files=True)
+
+
+def test_git_history_is_named_with_its_commits(scene: ForgetScene) -> None:
+    """A journal in a repository is edited; the commits that keep the text are named, with the remote they may be at."""
+    head = commit(scene.project)
+    subprocess.run(["git", "remote", "add", "origin", "https://git.example/x"], cwd=scene.project, check=True)
+
+    reply = scene.forget(ids=(scene.secret,))
+
+    ((place, reason),) = reply.unreached.items()
+    assert place == f"Git history of {scene.project}"
+    assert head in reason
+    assert "origin" in reason
+    assert CANARY not in scene.journal.read_text("utf-8")
+
+
+def test_backups_elsewhere_are_named_and_unfinished_ones_deleted(scene: ForgetScene, tmp_path: Path) -> None:
+    """A backup elsewhere is named with the command that deletes it, and kept; what a killed one left is deleted and named."""
+    scene.call("backup.create", file=str(tmp_path / "b.tar.gz"))
+    left = kill_backup(scene.home, tmp_path / "c.tar.gz")
+
+    reply = scene.forget(match=CANARY)
+
+    ((place, reason),) = reply.unreached.items()
+    assert (Path(place).name, f"'rm {place}'" in reason, Path(place).exists()) == ("b.tar.gz", True, True)
+    assert (reply.notes, left.exists()) == ((f"{left}, an unfinished backup, was deleted",), False)
+
+
+def test_remotes_of_a_sync_are_named(tmp_path: Path) -> None:
+    """The remote of each exchange is named; a damaged description of one is passed over."""
+    folder = tmp_path / "sync"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps({"url": "git@host:x.git"}))
+    (folder / "b.json").write_text("{")
+    (folder / "c.json").write_text("[]")
+
+    assert list(find_sync_remotes(tmp_path)) == ["git@host:x.git"]
+    assert find_sync_remotes(tmp_path / "none") == {}

@@ -25,7 +25,6 @@ from lorelog.services.llm.receipts import (
     ModelCall,
     Receipts,
     Reservation,
-    UsageSummary,
 )
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
@@ -129,7 +128,7 @@ def test_lines_that_cannot_be_read_are_passed_over(receipts: Receipts, tmp_path:
     reserved(receipts, 200)
 
     assert receipts.spent_today() == 300
-    assert receipts.usage_since("2026-03-05").unreadable == 5
+    assert receipts.usage_since("2026-03-05")[1] == 5
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_numbers_that_nothing_can_cost_count_nothing(receipts: Receipts, tmp_pat
     path.write_text(f'{{"day": "2026-03-05", "id": "a", "outcome": "ok", {odd}}}\n', "utf-8")
 
     assert receipts.spent_today() == 0
-    (call,) = receipts.usage_since("2026-03-05").calls
+    (call,) = receipts.usage_since("2026-03-05")[0]
     assert (call.tokens_in, call.tokens_out, call.seconds) == (0, 0, 0.0)
     reserved(receipts, 1000)
 
@@ -278,9 +277,9 @@ def test_calls_of_some_days_are_listed(receipts: Receipts, clock: ReceiptClock) 
             call=ModelCall(PURPOSE_EMBEDDING, "openai", "e"),
         ),
     ]
-    assert list(receipts.usage_since("2026-03-06").calls) == later
+    assert list(receipts.usage_since("2026-03-06")[0]) == later
     first = CallUsage("started", 300, 0, 0.0, day="2026-03-05", at="2026-03-05T12:00:00.000Z", call=ASKED)
-    assert receipts.usage_since("2026-01-01") == UsageSummary((first, *later))
+    assert receipts.usage_since("2026-01-01") == ((first, *later), 0)
 
 
 _PROCESS = """

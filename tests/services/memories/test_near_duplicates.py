@@ -15,7 +15,7 @@ from lorelog.core.memory import DuplicatesReply
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.language.analyser import WordAnalyser
-from lorelog.services.memories.lifecycle import NearDuplicateOptions, find_near_duplicates
+from lorelog.services.memories.lifecycle import find_near_duplicates
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
 FAKE = {"embedding.provider": "fake"}
@@ -44,9 +44,8 @@ def embed(store: Store, **vectors: tuple[float, float]) -> None:
 
 
 def near(store: Store, place: Path, threshold: float | None = None, limit: int = 20) -> DuplicatesReply:
-    return find_near_duplicates(
-        store, LifecycleIndex(store, place, date(2026, 4, 1)), NearDuplicateOptions(Filters(), threshold, limit)
-    )
+    lifecycle = LifecycleIndex(store, place, date(2026, 4, 1))
+    return find_near_duplicates(store, lifecycle, Filters(), threshold=threshold, limit=limit)
 
 
 def names(reply: DuplicatesReply) -> list[list[str]]:

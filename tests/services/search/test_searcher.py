@@ -1,16 +1,31 @@
-"""How the lanes become an answer: breadth, fusion, repeats, notes, and questions nobody should ask."""
+"""How the lanes become an answer: breadth, fusion, repeats, notes, and questions nobody should ask; keywords, times, and what is kept between questions."""
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 from tests.services.search.shelf import DirectedEmbedder, Shelf, away, shelf_of
-from tests.stores.making import TemporaryStore, vector
+from tests.stores.making import TemporaryStore, chunk, update, vector
 
+from lorelog.core.document import Chunk
 from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
-from lorelog.core.ports import Vector
-from lorelog.core.query import Fusion, Hit, Lane
+from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
+from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.core.query import Fusion, Hit, Lane, SearchReply
+from lorelog.engine import Engine
 from lorelog.language.analyser import WordAnalyser
-from lorelog.services.search.searcher import MAX_QUERY_CHARS
+from lorelog.retrieval.cache import AnswerCache
+from lorelog.retrieval.time_expressions import TIME_WEIGHT
+from lorelog.services.places.root_selection import IndexTargets
+from lorelog.services.places.workspace import Project
+from lorelog.services.search.searcher import MAX_QUERY_CHARS, SearchDeps, Searcher
+from lorelog.wiring import Location, open_engine
 
 
 class SilentEmbedder(DirectedEmbedder):
@@ -298,3 +313,204 @@ def test_a_long_query_is_cut_and_says_so(shelf: Shelf) -> None:
     assert set(reply.query.split()) == {"quokka", "ab"}
     assert reply.notes[-1] == "only the first 10,000 characters of the query were used"
     assert [hit.content for hit in reply.hits] == ["the quokka sleeps"]
+
+
+FORTNIGHT = Path(__file__).parents[3] / "examples" / "fortnight"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    folder = tmp_path_factory.mktemp("keywords")
+    shutil.copytree(FORTNIGHT, folder / "notes")
+    here = str(folder / "notes")
+    opened = open_engine(Location(folder / "home", Project(id=here, root=here, name="notes", git=False), {}))
+    opened.maintenance().index(IndexTargets((here,)))
+    return opened
+
+
+def test_a_word_that_one_note_has_finds_that_note(engine: Engine) -> None:
+    """Whoever types a rare word gets the note that has it first, whatever the vectors say of the others."""
+    analyser = WordAnalyser()
+    files = "\n".join(path.read_text("utf-8") for path in sorted((FORTNIGHT / "memory").glob("*.md"))).lower()
+    texts = re.sub(r"<!--.*?-->", "", files, flags=re.DOTALL)  # tags are found by filters, not by words
+    stems = Counter(analyser.words(texts))
+    plain = re.findall(r"(?<![\w/.`-])[a-z]{7,}(?![\w/`-])", texts)
+    words = sorted({word for word in plain if [stems[stem] for stem in analyser.words(word)] == [1]})
+    missed = [word for word in words if word not in _first(engine, word)]
+
+    assert len(words) > 40
+    assert len(missed) < len(words) / 20, missed  # a third, before keywords were told from questions
+
+
+def _first(engine: Engine, query: str) -> str:
+    hits = engine.search(query, SearchOptions(k=1)).hits
+    return hits[0].content.lower() if hits else ""
+
+
+TODAY = dt.date(2026, 3, 12)
+"""A Thursday."""
+LAST_WEEK, LONG_AGO = "2026-03-04", "2025-06-01"
+
+
+def ask(query: str, chunks: Sequence[Chunk], k: int = 5) -> SearchReply:
+    """Ask on that day, of chunks that are each a document of their own."""
+    store = TemporaryStore(WordAnalyser(), provider="none", model="none")
+    with store.writer() as writer:
+        writer.put([update(chunk.source, [chunk]) for chunk in chunks])
+    return Searcher(store, None, WordAnalyser(), SearchDeps(today=lambda: TODAY)).search(query, SearchOptions(k=k))
+
+
+def note(text: str, date: str, number: int = 0) -> Chunk:
+    return chunk(f"/{number:03}-{date}.md", text, date=date)
+
+
+def found(reply: SearchReply) -> list[str]:
+    return [hit.content for hit in reply.hits]
+
+
+def time_part(hit: Hit) -> tuple[float, str] | None:
+    return next(((part.value, part.note) for part in hit.explanation.parts if part.name == "time"), None)
+
+
+def test_last_week_is_preferred() -> None:
+    """Of two notes that say the same of the matter, the one of the named week comes first, and the ranking says why."""
+    reply = ask(
+        "otter decision last week", [note("otter decision old", LONG_AGO), note("otter decision new", LAST_WEEK)]
+    )
+
+    assert found(reply) == ["otter decision new", "otter decision old"]
+    assert '"last week" is 2026-03-02 to 2026-03-08' in reply.weighing
+    inside, outside = map(time_part, reply.hits)
+    assert inside is not None
+    assert outside is not None
+    assert inside[0] == pytest.approx(TIME_WEIGHT)
+    assert outside[0] < 0.1 * TIME_WEIGHT
+    assert "this is of 2026-03-04" in inside[1]
+
+
+def test_a_time_is_a_preference_and_no_filter() -> None:
+    """What answers the question best is found though it is of another time."""
+    texts = [
+        note("the otter decision: keep the pond", LONG_AGO),
+        note("weather", LAST_WEEK),
+        note("otter", LAST_WEEK, 1),
+    ]
+
+    assert found(ask("otter decision pond last week", texts))[0] == "the otter decision: keep the pond"
+
+
+def test_a_time_that_no_candidate_is_of_changes_nothing() -> None:
+    """A year that is the subject of a text is no date of any note: no part, no word of it, and the same ranking."""
+    texts = [note("otter census in March 2010", LONG_AGO), note("otter swims", LAST_WEEK)]
+    reply = ask("otter census in March 2010", texts)
+
+    assert [time_part(hit) for hit in reply.hits] == [None, None]
+    assert reply.weighing == ""
+    assert found(reply)[0] == "otter census in March 2010"
+
+
+def test_all_candidates_are_measured_alike() -> None:
+    """Whether a time counts is decided once: repeats that make a search read on do not give the later ones a part alone."""
+    copies = [note("otter decision otter decision", LONG_AGO, number) for number in range(60)]
+    later = [note("otter decision beside others", LAST_WEEK, number) for number in range(100, 104)]
+    reply = ask("otter decision last week", [*copies, *later], k=2)
+
+    assert len({time_part(hit) is None for hit in reply.hits}) == 1
+
+
+class OneWayEmbedder:
+    """Every question points one way; it fails while it is told to."""
+
+    provider, model = "directed", "directed-2"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.fails = False
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        raise AssertionError("a search embeds no documents")
+
+    def embed_query(self, text: str) -> Vector:
+        if self.fails:
+            raise ModelUnavailable("no server at localhost:1")
+        self.asked.append(text)
+        return vector(1.0, 0.0)
+
+    def close(self) -> None:
+        pass
+
+
+class FailingReranker(OneWayEmbedder):
+    def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
+        if self.fails:
+            raise ModelUnavailable("no such file")
+        return [float(len(text)) for text in texts]
+
+
+class CachedSearches:
+    """Two otters with vectors, and a searcher that keeps everything."""
+
+    def __init__(self) -> None:
+        self.model, self.judge, self.today = OneWayEmbedder(), FailingReranker(), dt.date(2026, 3, 5)
+        analyser = WordAnalyser()
+        self.store = TemporaryStore(analyser, provider="directed", model="directed-2")
+        self.write("one otter sleeps", "another otter swims in the river")
+        self.answers = AnswerCache(CacheOptions())
+        judges = SearchDeps(self.judge, RerankOptions(model="judge"), lambda: self.today)
+        self.searcher = Searcher(self.store, self.model, analyser, judges, self.answers)
+
+    def write(self, *texts: str) -> None:
+        with self.store.writer() as writer:
+            writer.put([update("/a.md", texts)])
+            writer.put_vectors({item.vector_key: vector(1.0, 0.1) for item in self.store.pending(9)})
+
+    def ask(self, query: str = "otter") -> SearchReply:
+        return self.searcher.search(query, SearchOptions())
+
+
+def test_a_question_asked_again_is_not_searched_again() -> None:
+    """White space aside it is the same question, and the model is not asked twice."""
+    desk = CachedSearches()
+
+    assert desk.ask("otter  sleeps") == desk.ask(" otter sleeps")
+    assert desk.model.asked == ["otter sleeps"]
+    assert desk.answers.counters().exact == 1
+
+
+def test_a_write_is_seen_at_once() -> None:
+    """After a write the answer is the new one."""
+    desk = CachedSearches()
+    desk.ask()
+
+    desk.write("the otter is gone")
+
+    assert [hit.content for hit in desk.ask().hits] == ["the otter is gone"]
+
+
+def test_tomorrow_it_is_another_question() -> None:
+    """Words like yesterday mean another day then."""
+    desk = CachedSearches()
+    desk.ask()
+
+    desk.today = dt.date(2026, 3, 6)
+    desk.ask()
+
+    assert desk.answers.counters().exact == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "note"),
+    [("model", "showing keyword matches only: no server at localhost:1"), ("judge", "not reranked: no such file")],
+)
+def test_the_answer_of_a_model_that_failed_is_not_kept(part: str, note: str) -> None:
+    """As soon as the model or the cross-encoder is back, it is asked, though nothing was written."""
+    desk = CachedSearches()
+    failing = getattr(desk, part)
+    failing.fails = True
+    assert note in desk.ask().notes
+
+    failing.fails = False
+    desk.model.asked.clear()
+
+    assert desk.ask().notes == ()
+    assert desk.model.asked == ["otter"]

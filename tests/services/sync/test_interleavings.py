@@ -292,14 +292,14 @@ def test_a_conflict_has_one_result_and_keeps_an_edit_of_its_copy() -> None:
     versions = a, b = [
         by_key(read_journal(DAYS[0], f"### 10:00\n<!-- memory:m1 type:fact -->\ntext {letter}\n")) for letter in "ab"
     ]
-    merged = merge_entries({}, a, b)
-    assert merged == merge_entries({}, b, a)
-    assert len(merged.entries) == 2
-    (copy,) = (entry for key, entry in merged.entries.items() if key != "m1")
+    merged, conflicts = merge_entries({}, a, b)
+    assert (merged, conflicts) == merge_entries({}, b, a)
+    assert len(merged) == 2
+    (copy,) = (entry for key, entry in merged.items() if key != "m1")
     edited = by_key(read_journal(DAYS[0], copy.text.replace("text ", "edited ")))
-    here = {"m1": merged.entries["m1"], **edited}
-    lost = next(version for version in versions if version["m1"].digest != merged.entries["m1"].digest)
-    assert "edited" in merge_entries({}, here, lost).entries[copy.key].text
+    here = {"m1": merged["m1"], **edited}
+    lost = next(version for version in versions if version["m1"].digest != merged["m1"].digest)
+    assert "edited" in merge_entries({}, here, lost)[0][copy.key].text
 
 
 def test_logs_are_merged_by_time_and_each_line_is_there_once() -> None:

@@ -1,4 +1,4 @@
-"""Starting and ending: where it may be served, what is refused, and how soon it is over."""
+"""Starting and ending: where it may be served, by the daemon too, what is refused, and how soon it is over."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.surfaces.conftest import Shell, command_line, write
+from tests.surfaces.daemon.conftest import Warm, eventually, warm  # noqa: F401  (a fixture)
 from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.core.errors import Cancelled, ConfigError, UsageError
@@ -22,6 +23,7 @@ from lorelog.core.extras import missing_extra
 from lorelog.core.options import HttpOptions
 from lorelog.core.ports import Progress
 from lorelog.surfaces.http.server import SHUTDOWN_S, LazyApp, open_listener, serve_in_thread
+from lorelog.surfaces.http.tickets import home_token
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -239,3 +241,45 @@ def test_serve_takes_its_settings(project: Path, shell: Shell) -> None:
     finally:
         process.terminate()
         process.communicate()
+
+
+@contextmanager
+def served(place: Warm, *words: str) -> Iterator[tuple[Client, int]]:
+    """Give a client of a `lorelog serve` of its own, and the server's process id."""
+    process = subprocess.Popen(
+        command_line("serve", "--port", 0, *words), cwd=place.project, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().split(" ")[1].rpartition(":")[2])
+        yield Client(port, {"Authorization": f"Bearer {home_token(place.address.home)}"}), process.pid
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_serve_asks_the_daemon_and_does_without_it(warm: Warm) -> None:  # noqa: F811
+    """Requests are answered by the daemon while there is one, and by the server after that; neither may name files."""
+    daemon = warm.start()
+    secret = write(warm.project / "secret.md", "nobody chose this")
+    with served(warm) as (client, own):
+        for pid in (daemon, own):
+            assert client.call("metrics").json["pid"] == pid
+            assert client.call("index", paths=[str(secret)]).code == "usage"
+            assert client.call("transcript", place=str(secret)).code == "usage"
+            assert client.call("add", text=f"written by {pid}").status == 200
+            warm.stop()
+        found = client.call("search", query="written").json["hits"]
+
+    assert {hit["content"].rpartition(" ")[2] for hit in found} >= {str(daemon), str(own)}
+
+
+@pytest.mark.slow
+def test_serve_can_be_told_to_need_or_leave_the_daemon(warm: Warm) -> None:  # noqa: F811
+    """`--daemon off` never asks it; `--daemon required` starts one and answers with nothing else."""
+    with served(warm, "--daemon", "off") as (client, own):
+        assert client.call("metrics").json["pid"] == own
+    assert warm.pids() == []
+    with served(warm, "--daemon", "required") as (client, own):
+        assert client.call("metrics").json["pid"] in set(warm.pids()) - {own}

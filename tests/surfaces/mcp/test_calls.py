@@ -1,16 +1,27 @@
-"""Arguments as models send them, and answers as models read them."""
+"""What agents are offered, arguments as models send them, and answers as models read them."""
 
 from __future__ import annotations
 
+import json
+import re
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.models.reference_tokenizer import make_tokenizer
+from tests.surfaces.conftest import Shell
 
+from lorelog.operations.catalogue import all_operations
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.surfaces.mcp.calls import ToolResult, call_tool, render_search, render_section
-from lorelog.surfaces.mcp.protocol import LineBuffer
+from lorelog.surfaces.mcp.protocol import HANDSHAKE_VERSIONS, LineBuffer
+from lorelog.surfaces.mcp.session import serve_stream
+from lorelog.surfaces.mcp.tools import CALL_ONLY_FAMILIES, CALL_ONLY_OPERATIONS, INSTRUCTIONS, TOOLS
 
 
 def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -136,3 +147,129 @@ def test_lines_are_cut_wherever_bytes_come(lines: list[bytes], sizes: list[int])
         found += buffer.feed(rest[:size])
         rest = rest[size:]
     assert found == [line if len(line) <= 12 else None for line in whole.split(b"\n")[:-1]]
+
+
+OPERATIONS_WITH_TOOLS = ("memory.search", "memory.expand", "memory.transcript", "memory.add", "memory.index")
+HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+def tokens(text: str) -> int:
+    """The larger of two counts: our estimate, and those of the built-in model's tokenizer."""
+    return max(estimate_tokens(text), len(make_tokenizer().encode(text).ids))
+
+
+def ask(connection: socket.socket, method: str, params: dict[str, Any]) -> Any:
+    with connection.makefile("rwb") as lines:
+        lines.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+        lines.flush()
+        return json.loads(lines.readline())["result"]
+
+
+def server(project: Path) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    threading.Thread(target=serve_stream, args=(theirs, Dispatcher().call, ClientIdentity(str(project)))).start()
+    return ours
+
+
+def test_the_tool_list_is_cheap(project: Path) -> None:
+    """All that `tools/list` answers costs a model less than 1,500 tokens, and the instructions less than 100."""
+    with server(project) as connection:
+        ask(connection, "initialize", {"protocolVersion": HANDSHAKE_VERSIONS[-1], **HELLO})
+        listed = ask(connection, "tools/list", {})
+    assert tokens(json.dumps(listed, ensure_ascii=False)) < 1500
+    assert tokens(INSTRUCTIONS) < 100
+
+
+def test_every_operation_has_a_way() -> None:
+    """Each operation that may be asked for over MCP has a tool, or `memory_call` names it or its family; nothing else is named."""
+    reachable = {name for name, operation in all_operations().items() if "mcp" not in operation.absent}
+    named = {*OPERATIONS_WITH_TOOLS, *(name if "." in name else f"memory.{name}" for name in CALL_ONLY_OPERATIONS)}
+    in_families = {name for name in reachable if name.partition(".")[0] in CALL_ONLY_FAMILIES}
+
+    assert reachable == named | in_families
+    assert not named & in_families
+    assert {name.partition(".")[0] for name in all_operations()} >= {"task", "artifact"}
+    (called,) = (tool for tool in TOOLS if tool["name"] == "memory_call")
+    assert all(f"{family}.*" in called["description"] for family in CALL_ONLY_FAMILIES)
+
+
+def test_schemas_are_sound() -> None:
+    """Each tool says when to call it, requires only what it has, and describes an object."""
+    for tool in TOOLS:
+        assert len(tool["description"]) > 40
+        assert tool["inputSchema"]["type"] == "object"
+        assert set(tool["inputSchema"]["required"]) <= set(tool["inputSchema"]["properties"])
+
+
+MAX_TOKENS = 700
+
+
+def note(number: int, topic: str) -> str:
+    """A captured note with an outcome, files and a long list of commands."""
+    commands = "\n".join(f"  - `make {topic}-{step} --verbose --config deploy/{topic}.yaml`" for step in range(8))
+    return (
+        f"### 1{number % 10}:{number:02}\n"
+        f"<!-- session:s{number} turn:t memory:0195c1f2-7d2e-7abc-8000-{number:012} type:turn origin:agent -->\n"
+        f"- User asked: please look at the {topic} pipeline, it fails on the build machine since yesterday\n"
+        f"- Outcome: The {topic} pipeline failed because the cache key changed. The key now has the lock file's hash, "
+        f"and the {topic} job passes again on the build machine.\n"
+        f"  - The old caches were removed by hand, because they cannot expire.\n"
+        f"- Files: ci/{topic}.yaml, scripts/{topic}.sh\n- Commands:\n{commands}\n"
+        f"- Errors: Bash `make {topic}-0`: exit status 2\n\n"
+    )
+
+
+def journal(project: Path) -> None:
+    folder = project / ".lorelog" / "memory"
+    folder.mkdir(parents=True)
+    topics = ("docs", "release", "lint", "image", "wheel", "upload", "bench")
+    text = "".join(note(number, topic) for number, topic in enumerate(topics))
+    (folder / "2026-11-15.md").write_text(f"# 2026-11-15\n\n{text}", "utf-8")
+
+
+def test_five_hits_cost_at_most_700_tokens(project: Path, shell: Shell) -> None:
+    """Five memories with id, date and source fit into 700 tokens; as JSON they cost thousands."""
+    journal(project)
+    shell("index")
+    text = shell("search", "pipeline fails on the build machine", "--short", "-k", 5).out
+
+    assert (
+        len(
+            re.findall(
+                r"^\d\. 2026-11-15 1\d:\d\d .*\.lorelog/memory/2026-11-15\.md:\d+ id \w+ \(~", text, re.MULTILINE
+            )
+        )
+        == 5
+    )
+    assert estimate_tokens(text) <= MAX_TOKENS
+    reply = shell("search", "pipeline fails on the build machine", "--json", "-k", 5).json
+    assert estimate_tokens(json.dumps(reply)) > 4 * MAX_TOKENS
+
+
+def test_a_snippet_prefers_the_outcome(project: Path, shell: Shell) -> None:
+    """The quotation is of the outcome, although request and commands have the words too; a command is found alone."""
+    journal(project)
+    shell("index")
+    text = shell("search", "release pipeline", "--short", "-k", 1).out
+    assert "\n> - Outcome: The release pipeline failed because" in text
+    assert "make release" not in text
+
+    assert "make release-3" in shell("search", "release-3", "--short", "-k", 1, "--lane", "lexical").out
+
+
+def test_a_memory_in_several_chunks_is_one_entry(project: Path, shell: Shell) -> None:
+    """A long memory is shown once, and the others follow, with --short and without."""
+    long = "\n\n".join(f"The otter report, part {number}: " + "otters swim far. " * 60 for number in range(8))
+    shell("add", long)
+    shell("add", "Otters are counted in May.")
+    chunks = shell("search", "otters", "--json", "-k", 5).json["hits"]
+    assert len({hit["anchor"]["memory"] for hit in chunks}) == len(chunks) == 2
+
+    text = shell("search", "otters", "--short", "-k", 5).out
+    assert len(re.findall(r"^\d\. ", text, re.MULTILINE)) == 2
+    assert "counted in May" in text
+
+
+def test_nothing_found_is_said(project: Path, shell: Shell) -> None:
+    """A search without hits prints one line."""
+    assert shell("search", "otters", "--short").out == "No results found.\n"

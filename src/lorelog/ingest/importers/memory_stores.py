@@ -10,7 +10,7 @@ from typing import Any
 
 from lorelog.core.errors import SourceError
 from lorelog.ingest.importers import export_files
-from lorelog.ingest.importers.notes import matter_list, parse_matter
+from lorelog.ingest.importers.note_folders import matter_list, parse_matter
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,

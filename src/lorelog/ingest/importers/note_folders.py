@@ -1,18 +1,26 @@
-"""Folders of Markdown notes as sources: Obsidian vaults, basic-memory, instruction files of agents, and memsearch and Loop with their settings."""
+"""Folders of Markdown notes as sources: Obsidian vaults, basic-memory, instruction files of agents, and memsearch and Loop with their settings.
+
+A folder may come from anywhere. Links that lead out of it are not followed, special files are not opened, and a file that is
+too large, not text, or has a name that is not text is named and left out.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from lorelog.core.document import Anchor
 from lorelog.core.paths import leads_out
-from lorelog.ingest.importers import notes as note_files
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
@@ -24,12 +32,13 @@ from lorelog.ingest.importers.source import (
     clean_type,
     link_problem,
     list_of,
+    modification_time,
     object_of,
     parse_time,
     text_of,
 )
 from lorelog.ingest.markdown import collect_anchors
-from lorelog.ingest.metadata import PartialDatetime, day_from_filename, find_day
+from lorelog.ingest.metadata import PartialDatetime, day_from_filename, find_day, front_matter_length
 from lorelog.ingest.outline import read_outline, read_sections
 
 _LINK = re.compile(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
@@ -59,21 +68,19 @@ class ObsidianSource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         names: dict[str, list[str]] = {}
-        for file in note_files.walk_files(path):
+        for file in walk_files(path):
             if isinstance(file, Path):
                 whole = file.relative_to(path).with_suffix("").as_posix() if file != path else file.stem
                 for name in {whole.lower(), file.stem.lower()}:
                     names.setdefault(name, []).append(whole)
-        yield from note_files.read_entries(note_files.read_notes(path), lambda note: _read_obsidian_note(note, names))
+        yield from read_entries(read_notes(path), lambda note: _read_obsidian_note(note, names))
 
 
-def _read_obsidian_note(note: note_files.MarkdownNote, names: Mapping[str, list[str]]) -> Iterator[ImportedItem]:
+def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> Iterator[ImportedItem]:
     is_daily = bool(find_day(note.path.stem))
-    matter = note_files.matter_list(note.matter.get("tags")) + note_files.matter_list(note.matter.get("tag"))
-    aliases = [
-        f"alias:{alias}" for alias in note_files.matter_list(note.matter.get("aliases") or note.matter.get("alias"))
-    ]
-    for heading, text in note_files.split_note(note):
+    matter = matter_list(note.matter.get("tags")) + matter_list(note.matter.get("tag"))
+    aliases = [f"alias:{alias}" for alias in matter_list(note.matter.get("aliases") or note.matter.get("alias"))]
+    for heading, text in split_note(note):
         prose = _CODE.sub(" ", text)
         links: list[str] = []
         for target in dict.fromkeys(found.strip().removesuffix(".md") for found in _LINK.findall(prose)):
@@ -84,7 +91,7 @@ def _read_obsidian_note(note: note_files.MarkdownNote, names: Mapping[str, list[
             elif target:
                 links.append(f"link:{paths[0] if paths else target}")
         title = text.lstrip().startswith("#") or heading
-        yield note_files.make_entry(
+        yield make_entry(
             note,
             heading,
             text if title else f"**{note.path.stem}**\n\n{text}",
@@ -112,28 +119,26 @@ class BasicMemorySource(ImportSource):
     in_home = ("basic-memory",)
 
     def accepts(self, path: Path) -> bool:
-        notes = islice(note_files.read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
-        return any(isinstance(note, note_files.MarkdownNote) and note.matter.get("permalink") for note in notes)
+        notes = islice(read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
+        return any(isinstance(note, MarkdownNote) and note.matter.get("permalink") for note in notes)
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
-        return note_files.read_entries(note_files.read_notes(path), _read_basic_note)
+        return read_entries(read_notes(path), _read_basic_note)
 
 
-def _read_basic_note(note: note_files.MarkdownNote) -> Iterator[ImportedItem]:
+def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
     title = text_of(note.matter.get("title")) or note.path.stem
-    for heading, text in note_files.split_note(note):
+    for heading, text in split_note(note):
         categories = [
             f"category:{word}" for word in dict.fromkeys(_OBSERVATION.findall(text)) if word not in _CHECKBOXES
         ]
         links = [f"link:{target}" for target in dict.fromkeys(_LINK.findall(text))]
-        yield note_files.make_entry(
+        yield make_entry(
             note,
             heading,
             text if text.lstrip().startswith("#") else f"**{title}**\n\n{text}",
             type=clean_type(note.matter.get("type")) or "note",
-            tags=clean_tags(
-                *note_files.matter_list(note.matter.get("tags")), *categories, *links, *_INLINE_TAG.findall(text)
-            ),
+            tags=clean_tags(*matter_list(note.matter.get("tags")), *categories, *links, *_INLINE_TAG.findall(text)),
             key=f"{text_of(note.matter.get('permalink')) or note.name}#{heading}",
         )
 
@@ -166,7 +171,7 @@ class RulesSource(ImportSource):
         """Yield the files and folders of the project and of the home."""
         for base, names in ((places.project, _IN_PROJECT), (places.home, _IN_HOME)):
             for path in (base / name for name in names):
-                if any(True for _ in note_files.walk_files(path, _SUFFIXES, hidden=True)):
+                if any(True for _ in walk_files(path, _SUFFIXES, hidden=True)):
                     yield path
 
     def accepts(self, path: Path) -> bool:
@@ -177,28 +182,28 @@ class RulesSource(ImportSource):
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         of_project = [] if path.is_file() else list(_files_of(path))
-        files = of_project or note_files.walk_files(path, _SUFFIXES, hidden=True)
+        files = of_project or walk_files(path, _SUFFIXES, hidden=True)
         # A path in an agent's folder of the home belongs to the user.
         agents = {Path.home() / Path(name).parts[0] for name in _IN_HOME}
         is_users = any(path.absolute().is_relative_to(folder) for folder in agents)
-        notes = (file if isinstance(file, SkippedItem) else note_files.read_note(file, path) for file in files)
-        yield from note_files.read_entries(notes, lambda note: _read_sections(note, is_users=is_users))
+        notes = (file if isinstance(file, SkippedItem) else read_note(file, path) for file in files)
+        yield from read_entries(notes, lambda note: _read_sections(note, is_users=is_users))
 
 
 def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
     for name in _IN_PROJECT:
         if (project / name).exists():
-            yield from note_files.walk_files(project / name, _SUFFIXES, hidden=True, within=project)
+            yield from walk_files(project / name, _SUFFIXES, hidden=True, within=project)
 
 
-def _read_sections(note: note_files.MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
-    scope = ", ".join(note_files.matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
+def _read_sections(note: MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
+    scope = ", ".join(matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
     about = text_of(note.matter.get("description"))
-    tags = clean_tags(f"file:{note.path.name}", *note_files.matter_list(note.matter.get("tags")))
-    for heading, text in note_files.split_note(note, always=True):
+    tags = clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags")))
+    for heading, text in split_note(note, always=True):
         head = "\n\n".join(filter(None, (about if not heading else "", f"For files: {scope}" if scope else "")))
         whole = f"{text}\n\n{head}" if head else text
-        yield note_files.make_entry(note, heading, whole, kind="rule", type="rule", tags=tags, is_users=is_users)
+        yield make_entry(note, heading, whole, kind="rule", type="rule", tags=tags, is_users=is_users)
 
 
 _SAME_SETTINGS = (
@@ -249,20 +254,20 @@ class MemsearchSource(ImportSource):
         folder = path.parent if path.name == "memory" and path.parent.name == ".memsearch" else folder
         project = str(folder.parent) if folder.name == ".memsearch" else ""
         if path.is_file():
-            yield from note_files.read_entries(note_files.read_notes(path), lambda note: _read_journal(note, project))
+            yield from read_entries(read_notes(path), lambda note: _read_journal(note, project))
             return
-        journals = note_files.read_notes(folder / "memory", folder.parent)
-        yield from note_files.read_entries(journals, lambda note: _read_journal(note, project))
+        journals = read_notes(folder / "memory", folder.parent)
+        yield from read_entries(journals, lambda note: _read_journal(note, project))
         profiles = (folder / name for name in _PROFILES if (folder / name).is_file())
-        own = (note for file in profiles for note in note_files.read_notes(file, folder.parent))
-        yield from note_files.read_entries(own, lambda note: _read_profile(note, project))
+        own = (note for file in profiles for note in read_notes(file, folder.parent))
+        yield from read_entries(own, lambda note: _read_profile(note, project))
         for settings in (folder / "config.toml", folder.parent / ".memsearch.toml"):
             if settings.is_file():
                 problem = link_problem(settings, folder.parent)
                 yield from (SkippedItem(settings.name, problem),) if problem else _read_memsearch_settings(settings)
 
 
-def _read_journal(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
+def _read_journal(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
     """Yield the entries of a journal: sections with a text of their own."""
     outline = read_outline("x\n\n" + note.text)
     sections = read_sections(outline)
@@ -290,10 +295,10 @@ def _read_journal(note: note_files.MarkdownNote, project: str) -> Iterator[Impor
         )
 
 
-def _read_profile(note: note_files.MarkdownNote, project: str) -> Iterator[ImportedItem]:
+def _read_profile(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
     is_users = note.name == "USER.md"
     project = "" if is_users else project
-    yield note_files.make_entry(note, "", note.text, kind="profile", key=note.name, project=project, is_users=is_users)
+    yield make_entry(note, "", note.text, kind="profile", key=note.name, project=project, is_users=is_users)
 
 
 def _read_memsearch_settings(path: Path) -> Iterator[ImportedItem]:
@@ -393,7 +398,7 @@ def _read_config(path: Path) -> tuple[dict[str, Any], SkippedItem | None]:
     if not path.is_file():
         return {}, None
     try:
-        text = path.read_bytes()[: note_files.MAX_NOTE_BYTES].decode("utf-8-sig")
+        text = path.read_bytes()[:MAX_NOTE_BYTES].decode("utf-8-sig")
         plain = _TOKENS.sub(lambda match: match[0] if match[0].startswith('"') else "", text)
         values = object_of(json.loads(plain))
     except (OSError, ValueError, RecursionError) as error:
@@ -421,14 +426,14 @@ def _read_loop_settings(memory: dict[str, Any], paths: list[str]) -> Iterator[Im
 def _read_folder(
     folder: Path, base: Path, excluded: list[Path], *, project: str = "", tag: str = ""
 ) -> Iterator[ImportedItem]:
-    for note in note_files.read_notes(folder, base) if folder.exists() else ():
+    for note in read_notes(folder, base) if folder.exists() else ():
         if isinstance(note, SkippedItem):
             yield note
         elif not any(note.path.is_relative_to(other) for other in excluded):
             is_daily = bool(day_from_filename(str(note.path)))
-            for heading, text in note_files.split_note(note):
+            for heading, text in split_note(note):
                 if text.strip():
-                    yield note_files.make_entry(
+                    yield make_entry(
                         note,
                         heading,
                         text,
@@ -439,3 +444,200 @@ def _read_folder(
                         key=f"{tag}{note.name}#{heading}",
                         archive=is_daily,
                     )
+
+
+MAX_NOTE_BYTES = 4_000_000
+MAX_FILES = 100_000
+_LONG_NOTE_CHARS = 6_000
+"""A note up to this length is one entry; a longer one is an entry per section."""
+_HIDDEN_FOLDERS = frozenset({"node_modules", "__pycache__"})
+_KEY = re.compile(r"""(["']?)([\w.@-]+)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)$""")
+_MAX_MATTER_LINES = 500
+
+
+class MarkdownNote(Struct, frozen=True):
+    """A Markdown file: its front matter and its text."""
+
+    path: Path
+    name: str
+    """Path below the folder, with slashes."""
+    matter: Mapping[str, Any]
+    text: str
+    first_line: int
+    """Number of the text's first line in the file."""
+
+    @property
+    def at(self) -> datetime | None:
+        """When it was written: by its front matter, its name, or its modification time."""
+        for name in ("date", "created", "created_at", "updated", "modified", "timestamp"):
+            if time := parse_time(self.matter.get(name)):
+                return time
+        return parse_time(day_from_filename(str(self.path))) or modification_time(self.path)
+
+
+def walk_files(
+    root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False, within: Path | None = None
+) -> Iterator[Path | SkippedItem]:
+    """Yield the regular files below a folder in a stable order, or the file itself, and what is left out and why.
+
+    No link is followed out of the folder, nor out of `within`, if the folder or file is said to be in it.
+    """
+    problem = link_problem(root, within) if within else ""
+    if problem or root.is_file():
+        problem = problem or _file_problem(root, root)
+        yield SkippedItem(root.name, problem) if problem else root
+        return
+    count = 0
+    for folder, names, files in os.walk(root, followlinks=False):
+        names[:] = sorted(
+            name for name in names if (hidden or not name.startswith(".")) and name not in _HIDDEN_FOLDERS
+        )
+        for link in (path for name in names if (path := Path(folder, name)).is_symlink()):
+            if problem := link_problem(link, root):
+                yield SkippedItem(os.path.relpath(link, root), problem)
+        for name in sorted(files):
+            if not name.lower().endswith(tuple(suffixes)) or (name.startswith(".") and not hidden):
+                continue
+            path = Path(folder, name)
+            shown = os.path.relpath(path, root).encode("utf-8", "replace").decode()
+            problem = _file_problem(path, root)
+            count += 1
+            if count > MAX_FILES:
+                yield SkippedItem(str(root), f"it has more than {MAX_FILES:,} files; the rest is left out")
+                return
+            yield SkippedItem(shown, problem) if problem else path
+
+
+def _file_problem(path: Path, root: Path) -> str:
+    """Return why a file is not read; empty if it is."""
+    if str(path).encode("utf-8", "replace").decode() != str(path):
+        return "its name is not UTF-8"
+    try:
+        if problem := link_problem(path, root):
+            return problem
+        status = path.stat()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    return f"it is larger than {MAX_NOTE_BYTES:,} bytes" if status.st_size > MAX_NOTE_BYTES else ""
+
+
+def read_note(path: Path, root: Path) -> MarkdownNote | SkippedItem:
+    """Read a Markdown file below a folder."""
+    name = path.name if path == root else Path(os.path.relpath(path, root)).as_posix()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            data = stream.read(MAX_NOTE_BYTES + 1)
+    except OSError as error:
+        return SkippedItem(name, f"it cannot be read: {error.strerror}")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return SkippedItem(name, "it is not UTF-8 text")
+    if len(data) > MAX_NOTE_BYTES or "\0" in text:
+        return SkippedItem(name, "it is not text of a reasonable size")
+    lines = text.split("\n")
+    length = front_matter_length(lines) if lines else 0
+    matter = parse_matter(lines[1 : length - 1]) if length else {}
+    return MarkdownNote(path, name, matter, "\n".join(lines[length:]).strip("\n"), length + 1)
+
+
+def read_notes(root: Path, within: Path | None = None) -> Iterator[MarkdownNote | SkippedItem]:
+    """Yield the Markdown files below a folder, and those that cannot be read; see `walk_files`."""
+    for path in walk_files(root, within=within):
+        yield path if isinstance(path, SkippedItem) else read_note(path, root)
+
+
+def read_entries(
+    notes: Iterable[MarkdownNote | SkippedItem], read: Callable[[MarkdownNote], Iterable[ImportedItem]]
+) -> Iterator[ImportedItem]:
+    """Yield what `read` returns for each note with text, and what is left out and why."""
+    for note in notes:
+        if isinstance(note, SkippedItem):
+            yield note
+        elif note.text.strip():
+            yield from read(note)
+        else:
+            yield SkippedItem(note.name, "it has no text")
+
+
+def make_entry(note: MarkdownNote, heading: str, text: str, *, kind: str = "note", **fields: Any) -> ImportedEntry:
+    place = f"{note.name}, {heading}" if heading else note.name
+    defaults = {"type": "note", "at": note.at, "key": f"{note.name}#{heading}"}
+    return ImportedEntry(text=text, kind=kind, place=place, **(defaults | fields))
+
+
+def split_note(note: MarkdownNote, *, always: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield (heading path, text) of a note: whole if it is short, else by section. The text includes its headings."""
+    if not always and len(note.text) <= _LONG_NOTE_CHARS:
+        yield "", note.text
+        return
+    outline = read_outline("x\n\n" + note.text)  # the lines in front keep a leading `---` from being front matter
+    lines = list(outline.lines)
+    for section in read_sections(outline):
+        first = section.first if section.level else max(section.first, 2)
+        body = "\n".join(lines[(section.body if section.level else first) : section.last + 1]).strip("\n")
+        if body.strip() and section.last >= 2:
+            title = " > ".join(section.path)
+            yield title, f"**{title}**\n\n{body}" if title else body
+
+
+def parse_matter(lines: Sequence[str]) -> dict[str, Any]:
+    """Parse front matter: texts, lists of texts, in block or flow style, and flat objects in block style. Anything else is left out.
+
+    A subset of YAML without anchors, tags and types: a full parser on untrusted files is a risk for nothing.
+    """
+    values: dict[str, Any] = {}
+    lines = [line.rstrip() for line in lines[:_MAX_MATTER_LINES] if line.strip() and not line.lstrip().startswith("#")]
+    position = 0
+    while position < len(lines):
+        match = _KEY.match(lines[position])
+        position += 1
+        if match is None:
+            continue
+        start = position
+        while position < len(lines) and (lines[position][:1] in " \t" or lines[position].startswith("- ")):
+            position += 1
+        if match[3] or start == position:
+            values[match[2]] = parse_flow((match[3] or "").strip())
+            continue
+        block = list(map(str.strip, lines[start:position]))
+        items = [parse_flow(line[1:].strip()) for line in block if line.startswith("- ") or line == "-"]
+        values[match[2]] = items or {
+            key[2]: parse_flow((key[3] or "").strip()) for key in map(_KEY.match, block) if key
+        }
+    return values
+
+
+def parse_flow(text: str) -> Any:
+    """Parse a value on one line: a text, JSON, or a list `[a, b]`."""
+    if text[:1] in '[{"':
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    if text.startswith("[") and text.endswith("]"):
+        return [parse_flow(part) for part in _split_flow(text[1:-1]) if part]
+    if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
+        return text[1:-1]
+    return text.split(" #", 1)[0].strip()
+
+
+def _split_flow(text: str) -> list[str]:
+    """Split at the commas that are not inside quotes."""
+    parts = [""]
+    for piece in text.split(","):
+        if parts[-1][:1] in {'"', "'"} and (len(parts[-1]) == 1 or parts[-1][-1] != parts[-1][0]):
+            parts[-1] += f",{piece.rstrip()}"
+        else:
+            parts.append(piece.strip())
+    return parts
+
+
+def matter_list(value: object) -> list[str]:
+    """Return the texts of a front matter value: a list, or a text with commas."""
+    if isinstance(value, str):
+        return [word for part in value.split(",") if (word := part.strip().lstrip("#"))]
+    return [text for item in (value if isinstance(value, list) else ()) if (text := str(item).strip().lstrip("#"))]

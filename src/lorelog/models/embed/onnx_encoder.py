@@ -120,12 +120,12 @@ class BuiltinEncoder(_Encoder):
     def encode(self, text: str, *, release: bool = False) -> EncodedText:
         """Embed a text. `release` gives back the memory that longer texts needed: 59 MB after one of 500 tokens."""
         # A lone surrogate (from a file name or an argument that was not UTF-8) reads as a question mark.
-        tokenized = self._tokenizer.encode(text.encode("utf-8", "replace").decode(), BUILTIN_MAX_TOKENS)
-        ids = np.array([tokenized.ids], dtype=np.int64)
+        tokens, truncated = self._tokenizer.encode(text.encode("utf-8", "replace").decode(), BUILTIN_MAX_TOKENS)
+        ids = np.array([tokens], dtype=np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         feed = {name: feed[name] for name in feed.keys() & self._types.keys()}
         vector = self._vector(feed, ids.size, self._releasing if release else None)
-        return EncodedText(vector, ids.size, tokenized.truncated)
+        return EncodedText(vector, ids.size, truncated)
 
 
 class OptimizedModel:

@@ -22,8 +22,6 @@ from functools import cache
 from pathlib import Path
 from unicodedata import normalize
 
-from msgspec import Struct
-
 UNKNOWN = "[UNK]"
 START = "[CLS]"
 END = "[SEP]"
@@ -33,13 +31,6 @@ _CONTINUATION = "##"
 _MAX_WORD_LETTERS = 100
 """A longer word is unknown."""
 _MAX_CACHED_WORDS = 50_000
-
-
-class TokenizedText(Struct, frozen=True):
-    """The ids of a text between the start and end tokens, and whether the text was truncated."""
-
-    ids: list[int]
-    truncated: bool
 
 
 class WordPieceTokenizer:
@@ -60,15 +51,15 @@ class WordPieceTokenizer:
         """Read a vocabulary with one entry per line. Raise OSError or ValueError if it cannot be read."""
         return cls(path.read_bytes().decode("utf-8").removesuffix("\n").split("\n"))
 
-    def encode(self, text: str, max_tokens: int) -> TokenizedText:
-        """Return the ids that a model is given: at most `max_tokens`, start and end included."""
+    def encode(self, text: str, max_tokens: int) -> tuple[list[int], bool]:
+        """Return the ids that a model is given, at most `max_tokens`, start and end included; and whether the text was truncated."""
         ids = [self._ids[START]]
         for _, pieces in self.words(text):
             ids += pieces
             if len(ids) >= max_tokens:
                 break
         truncated = len(ids) > max_tokens - 1
-        return TokenizedText([*ids[: max_tokens - 1], self._ids[END]], truncated)
+        return [*ids[: max_tokens - 1], self._ids[END]], truncated
 
     def words(self, text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yield each word, normalized, with the ids of its pieces."""

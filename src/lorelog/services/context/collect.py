@@ -300,7 +300,7 @@ def _collect_records(
     tables = store.tables()
     view = DigestScope(scope.projects, scope.record_scope.workspace.project.name)
     listed = {
-        role: build_library(tables, store.trust, view, role, query=query, limit=_MAX_LISTED).items
+        role: build_library(tables, store.trust, view, role, query=query, limit=_MAX_LISTED)[1]
         for role in (DigestRole.DECISIONS, DigestRole.FAILURES)
     }
     decisions = [_item_of_record(item, "decisions") for item in listed[DigestRole.DECISIONS] if item.explicit]

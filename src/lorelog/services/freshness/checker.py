@@ -29,14 +29,7 @@ from lorelog.core.query import (
     ScorePart,
 )
 from lorelog.retrieval.cache import ProcessCache
-from lorelog.services.freshness.mentions import (
-    GitUnavailable,
-    MentionCache,
-    MentionTarget,
-    TimeBudgetExceeded,
-    cache_key,
-    find_mentions,
-)
+from lorelog.services.freshness.mentions import GitUnavailable, MentionCache, MentionTarget, cache_key, find_mentions
 from lorelog.services.freshness.project_code import CheckoutState, ProjectGit
 from lorelog.services.places.workspace import Workspace
 
@@ -181,7 +174,7 @@ class FreshnessChecker:
         for name, key in keys.items():
             if key in cached or key in resolved or not self._git.has_time():
                 continue
-            with suppress(StoreError, TimeBudgetExceeded, GitUnavailable), self._git.timed():
+            with suppress(StoreError, GitUnavailable), self._git.timed():
                 resolved[key] = self._resolve_claim(claims[name])
         if resolved and self._is_settled():
             self.cache.put(resolved)

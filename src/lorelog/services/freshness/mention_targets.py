@@ -26,11 +26,11 @@ from hashlib import sha256
 
 from lorelog.core.code import Symbol
 from lorelog.services.freshness.mentions import (
+    GitUnavailable,
     Mention,
     MentionKind,
     MentionTarget,
     TargetEvidence,
-    TimeBudgetExceeded,
     unknown_target,
 )
 from lorelog.services.freshness.project_code import (
@@ -284,7 +284,7 @@ class MentionResolver:
         if self._is_unchanged(path):
             return self._tree.symbols(path)
         if not self._has_time():
-            raise TimeBudgetExceeded
+            raise GitUnavailable
         return self._snapshot.symbols(path)
 
     def _settings(self, keys: Sequence[str]) -> list[MentionTarget]:

@@ -258,11 +258,7 @@ _DATABASE = DatabaseSchema(
 
 
 class GitUnavailable(Exception):
-    """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
-
-
-class TimeBudgetExceeded(Exception):
-    """The time for resolving a memory ran out."""
+    """Git gave no answer in time, or the time ran out. Nothing is judged then: not finding something does not mean that it is gone."""
 
 
 class TargetEvidence(StrEnum):

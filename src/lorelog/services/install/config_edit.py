@@ -24,18 +24,13 @@ from msgspec import Struct
 from lorelog.core.errors import ConfigError
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text. Raise ValueError if it is malformed."""
-    return tomllib.loads(text)
-
-
 def put_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     """Return the text with the table, which must not exist yet."""
     import tomlkit  # heavy, and only editing needs it
     from tomlkit.exceptions import TOMLKitError
     from tomlkit.items import InlineTable
 
-    expected = parse_toml(text)
+    expected = tomllib.loads(text)
     _parent_object(expected, path[:-1], "a table")[path[-1]] = dict(values)
     parent: Any = tomlkit.parse(text)
     document = parent
@@ -59,7 +54,7 @@ def put_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
 
 def drop_table(text: str, path: Sequence[str]) -> str:
     """Return the text without the table and its subtables; comments below its last value stay."""
-    expected = parse_toml(text)
+    expected = tomllib.loads(text)
     if _parent_object(expected, path[:-1], "a table").pop(path[-1], None) is None:
         return text
     import tomlkit
@@ -107,7 +102,7 @@ def _trailing_comments(item: Any) -> str:
 
 def _verify_toml_edit(text: str, expected: Mapping[str, Any]) -> str:
     try:
-        result = _drop_empty(parse_toml(text))
+        result = _drop_empty(tomllib.loads(text))
     except ValueError:
         raise _edit_error() from None
     if result != _drop_empty(expected):

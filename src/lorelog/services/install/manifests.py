@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -218,7 +219,7 @@ def _codex_config(root: Path, context: InstallContext) -> SharedFile:
     if home:
         server["env"] = {"LORELOG_HOME": home}  # Codex passes on almost nothing of its environment
     with suppress(ValueError, AttributeError):  # the edit will report the error
-        table = config_edit.parse_toml((read_file(path) or b"").decode()).get(_TABLE_PATH[0], {}).get(NAME, {})
+        table = tomllib.loads((read_file(path) or b"").decode()).get(_TABLE_PATH[0], {}).get(NAME, {})
         server = {**table, **server}  # the user may have added settings, such as a timeout
 
     def add(text: str) -> str:
@@ -228,7 +229,7 @@ def _codex_config(root: Path, context: InstallContext) -> SharedFile:
         return config_edit.drop_table(text, _TABLE_PATH)
 
     def has(text: str) -> bool:
-        servers = config_edit.parse_toml(text).get(_TABLE_PATH[0])
+        servers = tomllib.loads(text).get(_TABLE_PATH[0])
         return isinstance(servers, dict) and servers.get(NAME) == server
 
     return SharedFile(

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -144,7 +145,7 @@ def native_install(host: str, context: InstallContext) -> str:
             plugins = json.loads(_read_text(root / "plugins" / "installed_plugins.json")).get("plugins")
             return next((name for name in plugins or () if name.startswith(f"{NAME}@")), "")
         if host == "codex":
-            plugins = config_edit.parse_toml(_read_text(root / "config.toml", "")).get("plugins", {})
+            plugins = tomllib.loads(_read_text(root / "config.toml", "")).get("plugins", {})
             return next(
                 (name for name, entry in plugins.items() if name.startswith(f"{NAME}@") and entry.get("enabled")), ""
             )
@@ -236,9 +237,7 @@ def _untrusted_events(context: InstallContext) -> list[str]:
     """Return the events whose hook Codex does not trust yet. It stores trust by file or plugin, event and index."""
     root = host_root("codex", context.environment, context.user_home)
     path = root / "hooks.json"
-    state: Mapping[str, Any] = (
-        config_edit.parse_toml(_read_text(root / "config.toml", "")).get("hooks", {}).get("state", {})
-    )
+    state: Mapping[str, Any] = tomllib.loads(_read_text(root / "config.toml", "")).get("hooks", {}).get("state", {})
     names, groups = {str(path), os.path.realpath(path)}, find_our_groups(_read_text(path))
     if plugin := native_install("codex", context):
         names, groups = {f"{plugin}:hooks/codex.json"}, [(event, 0) for event in HOOK_EVENTS["codex"]]

@@ -82,15 +82,6 @@ class CallUsage(CallOutcome, frozen=True, kw_only=True):
     call: ModelCall
 
 
-class UsageSummary(Struct, frozen=True):
-    """Calls of some days."""
-
-    calls: tuple[CallUsage, ...]
-    """Oldest first."""
-    unreadable: int = 0
-    """Malformed or torn lines among theirs, which are not counted."""
-
-
 def _now() -> datetime:
     return datetime.now(UTC).astimezone()
 
@@ -154,11 +145,11 @@ class Receipts:
         day = self._now().date().isoformat()
         return _sum_tokens([line for line in self._read_since(day)[0] if line["day"] == day], purpose)
 
-    def usage_since(self, day: str) -> UsageSummary:
-        """Return the calls since a day. Raise StoreError if the file cannot be read."""
+    def usage_since(self, day: str) -> tuple[tuple[CallUsage, ...], int]:
+        """Return the calls since a day, oldest first, and the number of malformed lines. Raise StoreError if the file cannot be read."""
         lines, unreadable = self._read_since(day)
         calls = {str(line["id"]): _parse_usage(line) for line in lines}
-        return UsageSummary(tuple(calls.values()), unreadable)
+        return tuple(calls.values()), unreadable
 
     def _read_since(self, day: str) -> tuple[list[dict[str, Any]], int]:
         try:
@@ -324,9 +315,9 @@ def report_cost(
 ) -> CostReply:
     """Return the costs since a day, by day and then by descending cost."""
     keys = tuple(group_key for group_key in COST_KEYS if group_key in set(by))
-    summary = receipts.usage_since(since)
+    calls, unreadable = receipts.usage_since(since)
     grouped: dict[tuple[str, ...], list[CallUsage]] = {}
-    for usage in summary.calls:
+    for usage in calls:
         call = usage.call
         model = "/".join(filter(None, (call.provider, call.model)))
         values = {"day": usage.day, "purpose": call.purpose, "project": call.project, "model": model}
@@ -337,9 +328,9 @@ def report_cost(
     for purpose, tokens in ((PURPOSE_NOTE, limits.notes), (OTHER_PURPOSES, limits.others)):
         spent = receipts.spent_today(purpose)
         today.append(DayLimit(limit_key(purpose), tokens, spent, max(0, tokens - spent)))
-    damage = f"{plural(summary.unreadable, 'line')} of receipts.jsonl cannot be read and are not counted"
-    notes = (damage,) if summary.unreadable else ()
-    return CostReply(since, keys, tuple(lines), _make_cost_line({}, summary.calls), tuple(today), notes)
+    damage = f"{plural(unreadable, 'line')} of receipts.jsonl cannot be read and are not counted"
+    notes = (damage,) if unreadable else ()
+    return CostReply(since, keys, tuple(lines), _make_cost_line({}, calls), tuple(today), notes)
 
 
 def _make_cost_line(common: dict[str, str], calls: Sequence[CallUsage]) -> CostLine:

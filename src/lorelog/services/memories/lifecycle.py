@@ -167,22 +167,14 @@ NearPairs = Mapping[int, Sequence[tuple[int, float]]]
 _MAX_DUPLICATE_TEXT = 300
 
 
-class NearDuplicateOptions(Struct, frozen=True):
-    """Threshold, scope and number of groups."""
-
-    filters: Filters
-    threshold: float | None = None
-    limit: int = 20
-
-
-def find_near_duplicates(store: Store, lifecycle: LifecycleIndex, options: NearDuplicateOptions) -> DuplicatesReply:
+def find_near_duplicates(
+    store: Store, lifecycle: LifecycleIndex, filters: Filters, *, threshold: float | None, limit: int
+) -> DuplicatesReply:
     """Return groups of memories with nearly the same content, the largest and closest first."""
-    if options.threshold is not None and not 0.0 < options.threshold <= 1.0:
-        raise UsageError(f"the threshold must be between 0 and 1 (got {options.threshold})")
+    if threshold is not None and not 0.0 < threshold <= 1.0:
+        raise UsageError(f"the threshold must be between 0 and 1 (got {threshold})")
     visible = ListOptions()
-    recent = [
-        stored for stored in store.recent(options.filters, MAX_COMPARED + 1) if not lifecycle.hides(stored, visible)
-    ]
+    recent = [stored for stored in store.recent(filters, MAX_COMPARED + 1) if not lifecycle.hides(stored, visible)]
     notes = (f"only the newest {MAX_COMPARED:,} memories were compared",) if len(recent) > MAX_COMPARED else ()
     memories = [
         stored for stored in recent[:MAX_COMPARED] if normalized_text(stored) and not lifecycle.is_record(stored)
@@ -190,15 +182,13 @@ def find_near_duplicates(store: Store, lifecycle: LifecycleIndex, options: NearD
     vectors = store.vectors([memory.key for memory in memories])
     words = [split_words(normalized_text(memory)) for memory in memories]
     min_cosine = MIN_COSINES.get(store.reembed_state().served, MIN_COSINE)
-    pairs = _find_pairs(
-        memories, vectors, words, (options.threshold or min_cosine, options.threshold or MIN_WORD_SHARE)
-    )
+    pairs = _find_pairs(memories, vectors, words, (threshold or min_cosine, threshold or MIN_WORD_SHARE))
     groups = sorted(_group_pairs(memories, pairs), key=lambda group: (-len(group), -group[1].similarity))
     return DuplicatesReply(
-        groups=tuple(groups[: options.limit]),
+        groups=tuple(groups[:limit]),
         compared=len(memories),
         by_vectors=len(vectors),
-        more=len(groups) > options.limit,
+        more=len(groups) > limit,
         notes=notes,
     )
 

@@ -26,7 +26,7 @@ from msgspec import Struct, field
 
 from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.errors import StoreUnwritable, plural
-from lorelog.core.paths import is_below
+from lorelog.core.paths import leads_out
 from lorelog.core.ports import group_by
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Json, Record, Trust, TrustTier
 from lorelog.records import digests
@@ -244,7 +244,7 @@ def _render_pages(tables: RecordTables, view: digests.DigestScope, wiki: Wiki) -
         for role, name in LIBRARY_PAGES.items()
     }
     brief = digests.build_brief(tables, trust_of, view)
-    filled = {name: library.digest for name, library in libraries.items() if library.items}
+    filled = {name: digest for name, (digest, items) in libraries.items() if items}
     for name, digest in (*filled.items(), (BRIEF_PAGE, brief.digest)):
         yield name, _render_page(escape_inline(digest.title), "", _render_digest(digest, wiki, ""))
     yield INDEX_PAGE, _render_index_page(view.name, brief.overview, tasks, wiki, list(filled))
@@ -359,11 +359,8 @@ def _render_record(record: Record, wiki: Wiki, folder: str) -> Iterator[str]:
             yield from render_field(escape_inline(name, 60), value, data=wiki.is_tainted(record.id))
 
 
-class PageOnDisk(Struct, frozen=True):
-    name: str
-    text: str
-    edited: bool
-    """Whether it was changed after it was written."""
+PageOnDisk = tuple[str, bool]
+"""The text of a page, and whether it was changed after it was written."""
 
 
 class WikiBuildReport(Struct):
@@ -391,7 +388,7 @@ def default_wiki_folder(workspace: Workspace) -> Path:
 
 
 def _refuse_links_out(path: Path, folder: Path | str, hint: str) -> None:
-    if not is_below(os.path.realpath(path), os.path.realpath(folder)):
+    if leads_out(path, folder):
         raise StoreUnwritable(f"{path} is a link that leads out of {folder}", hint=hint)
 
 
@@ -399,7 +396,7 @@ def write_pages(pages: Mapping[str, str], folder: Path) -> WikiBuildReport:
     """Update a folder with the pages. Raise StoreUnwritable."""
     report = WikiBuildReport(str(folder))
     with Writing(folder, hint="make it writable, or choose another folder: --output DIR", names_file=True):
-        existing = {page.name: page for page in read_pages(folder)}
+        existing = read_pages(folder)
         for name in (*pages, *(name for name in existing if name not in pages)):
             _update_page(folder / name, pages.get(name), existing.get(name), report)
     return report
@@ -411,10 +408,10 @@ def _update_page(path: Path, text: str | None, existing: PageOnDisk | None, repo
     if existing is None and os.path.lexists(path):
         report.left_alone.append(name)
         return
-    if existing is not None and existing.text == text:
+    if existing is not None and existing[0] == text:
         report.unchanged.append(name)
         return
-    if existing is not None and existing.edited:
+    if existing is not None and existing[1]:
         path.replace(path.with_name(path.name + EDITED_SUFFIX))
         report.put_aside.append(name)
     if text is None:
@@ -426,8 +423,9 @@ def _update_page(path: Path, text: str | None, existing: PageOnDisk | None, repo
         report.written.append(name)
 
 
-def read_pages(folder: Path) -> Iterator[PageOnDisk]:
-    """Yield our pages in a folder; other files are ignored."""
+def read_pages(folder: Path) -> dict[str, PageOnDisk]:
+    """Return our pages in a folder by name; other files are ignored."""
+    pages: dict[str, PageOnDisk] = {}
     for below in ("", TASKS_FOLDER, PAGES_FOLDER):
         with suppress(FileNotFoundError, NotADirectoryError):
             for path in sorted((folder / below).iterdir()):
@@ -437,7 +435,8 @@ def read_pages(folder: Path) -> Iterator[PageOnDisk]:
                 text = path.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
                 mark = _PAGE_MARK.match(text)
                 if mark is not None and mark[1] == name:
-                    yield PageOnDisk(name, text, _hash_page(text[mark.end() :]) != mark[2])
+                    pages[name] = text, _hash_page(text[mark.end() :]) != mark[2]
+    return pages
 
 
 class LintFinding(Struct, frozen=True):
@@ -455,7 +454,7 @@ def lint_wiki(wiki: Wiki, folder: Path) -> list[LintFinding]:
 
 
 def _lint_pages(wiki: Wiki, folder: Path) -> Iterator[LintFinding]:
-    existing = {page.name: page for page in read_pages(folder)}
+    existing = read_pages(folder)
     if wiki.pages and not existing:
         yield LintFinding("missing", "", f"{folder} contains no wiki", _BUILD_COMMAND)
         return
@@ -463,16 +462,16 @@ def _lint_pages(wiki: Wiki, folder: Path) -> Iterator[LintFinding]:
         page = existing.get(name)
         if page is None:
             yield LintFinding("missing", name, f"{name} does not exist", _BUILD_COMMAND)
-        elif page.edited:
+        elif page[1]:
             hint = f"{_BUILD_COMMAND} moves it aside; write text to keep as a record (artifact.create wiki_page)"
             yield LintFinding("edited", name, f"{name} was edited by hand", hint)
-        elif page.text != text:
+        elif page[0] != text:
             yield LintFinding("stale", name, f"{name} is out of date", _BUILD_COMMAND)
     for name in sorted(set(existing) - set(wiki.pages)):
         yield LintFinding("stale", name, f"{name} has no records any more", _BUILD_COMMAND)
     targets = set(map(_record_link, wiki.records.values()))
-    for name, page in existing.items():
-        cited = {f"{path.removeprefix('../')}#{anchor}" for path, anchor in _CITATION_LINK.findall(page.text)}
+    for name, (text, _) in existing.items():
+        cited = {f"{path.removeprefix('../')}#{anchor}" for path, anchor in _CITATION_LINK.findall(text)}
         for target in sorted(cited - targets):
             message = f"{name} cites {target.rpartition('#')[2]}, which is not in the ledger"
             hint = f"{_BUILD_COMMAND}; 'lorelog ledger check' finds lost records"

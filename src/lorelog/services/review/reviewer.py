@@ -235,7 +235,7 @@ class Reviewer:
 
     def _calls_of_judges(self) -> list[CallUsage]:
         since = (datetime.now().astimezone().date() - _SHOWN).isoformat()
-        calls = Receipts.of_tenant(self._workspace.tenant_folder).usage_since(since).calls
+        calls = Receipts.of_tenant(self._workspace.tenant_folder).usage_since(since)[0]
         return [usage for usage in calls if usage.call.purpose == PURPOSE_REVIEW]
 
     def filing(self, judge: str) -> Filing:

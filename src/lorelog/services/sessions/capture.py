@@ -72,7 +72,6 @@ from lorelog.services.sessions.capture_db import (
     WRITING,
     CaptureDatabase,
     CaptureRow,
-    CaptureStart,
     open_captures,
     read_captures,
 )
@@ -176,7 +175,7 @@ def capture_session(
         return CaptureReply(notes=("the event names no session",))
     if backfill is not None and backfill.dry_run:
         with read_captures(folder) as captures:
-            return _SessionCapture(event, context, captures, CaptureStart(0, 0), backfill).run(progress)
+            return _SessionCapture(event, context, captures, 0, backfill).run(progress)
     context.workspace.create()
     with open_captures(folder) as captures:
         begins = event.moment == "session-start" and event.source not in _CONTINUATION_SOURCES
@@ -238,7 +237,7 @@ class _SessionCapture:
         event: HookEvent,
         context: CaptureContext,
         captures: CaptureDatabase,
-        start: CaptureStart,
+        start: float,
         backfill: Backfill | None,
     ) -> None:
         self._event, self._context, self._captures, self._start = event, context, captures, start
@@ -368,7 +367,7 @@ class _SessionCapture:
         if self._backfill is not None:
             since = self._backfill.since
             return not since or began >= datetime.fromisoformat(since).timestamp()
-        return began >= max(self._start.epoch, self._start.created) - CLOCK_SLACK_S
+        return began >= self._start - CLOCK_SLACK_S
 
     # -- drafting ----------------------------------------------------------------------------------------------------
 

@@ -90,15 +90,6 @@ _COLUMNS = ", ".join(CaptureRow.__struct_fields__)
 _SELECT = f"SELECT {_COLUMNS} FROM turns"  # noqa: S608
 
 
-class CaptureStart(Struct, frozen=True):
-    """Times from which turns are captured, seconds since 1970."""
-
-    epoch: float
-    """First event of the host; earlier turns are captured only by a backfill."""
-    created: float
-    """Start of the session if its event was seen, else 0."""
-
-
 class CaptureDatabase:
     """The database of one tenant. Open it for one call only."""
 
@@ -122,8 +113,8 @@ class CaptureDatabase:
 
     def note_event(
         self, host: str, session: str, at: float, *, begins: bool = False, is_seen: bool = True, backfill: bool = False
-    ) -> CaptureStart:
-        """Save an event, and return the times from which to capture. A backfill is not an event.
+    ) -> float:
+        """Save an event, and return the time from which to capture. A backfill is not an event.
 
         A session is known from its start or its first prompt on (`is_seen`): an end alone can be about any file.
         """
@@ -146,10 +137,11 @@ class CaptureDatabase:
         """Return whether the host's hooks reported the start of a session, or a prompt in it."""
         return bool(self._fetch("SELECT 1 FROM sessions WHERE host = ? AND session = ?", host, session))
 
-    def capture_start(self, host: str, session: str) -> CaptureStart:
+    def capture_start(self, host: str, session: str) -> float:
+        """Return the start of a session, as far as it was seen, but not before the first event of the host: a backfill captures the rest."""
         epochs = self._fetch("SELECT epoch FROM hosts WHERE host = ?", host)
         created = self._fetch("SELECT created FROM sessions WHERE host = ? AND session = ?", host, session)
-        return CaptureStart(epochs[0][0] if epochs else 0, created[0][0] if created else 0)
+        return max((row[0] for row in (*epochs, *created)), default=0)
 
     def save_open_session(self, *, host: str, session: str, project: str, at: float, event: str) -> None:
         """Save the last event of a session as text; an empty text means that the session has ended."""

@@ -368,19 +368,19 @@ class _Planner:
         conflicts, digests = list[str](), set[str]()
         for name, entries in there.projects.items():
             if name not in state.entries:  # not chosen here: only what was forgotten is erased
-                self._write_journals(name, entries, merge.merge_entries({}, {}, entries, self._forgotten).entries)
+                self._write_journals(name, entries, merge.merge_entries({}, {}, entries, self._forgotten)[0])
         for name, here in state.entries.items():
             there_all, before = there.projects.get(name, {}), state.base.get(name, {})
             held = self._hold_back(name, here)
             ours, theirs = ({key: each[key] for key in each if key not in held} for each in (here, there_all))
-            merged = merge.merge_entries(before, ours, theirs, self._forgotten, state.pending.get(name))
-            self._write_journals(name, there_all, {**merged.entries, **held})
-            for part, values in _plan_project(merged.entries, before, ours, theirs).items():
+            merged, changed = merge.merge_entries(before, ours, theirs, self._forgotten, state.pending.get(name))
+            self._write_journals(name, there_all, {**merged, **held})
+            for part, values in _plan_project(merged, before, ours, theirs).items():
                 parts[part][name] = values
             for part in ("base", "received_base"):
                 parts[part][name] |= {key: before[key] for key in held if key in before}
-            digests |= {entry.digest for entry in merged.entries.values()}
-            conflicts += merged.conflicts
+            digests |= {entry.digest for entry in merged.values()}
+            conflicts += changed
         keys = {key for digests in parts["base"].values() for key in digests}
         logs, records = self._plan_logs(keys), self._plan_records()
         self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())

@@ -96,21 +96,14 @@ def is_forgotten(key: str, forgotten: Collection[str]) -> bool:
     return any(mark > 0 and is_forgotten(key[:mark], forgotten) for mark in marks)
 
 
-class MergedEntries(Struct, frozen=True):
-    """The entries of both sides, and the ids of those that both had changed."""
-
-    entries: Mapping[str, SyncEntry]
-    conflicts: tuple[str, ...] = ()
-
-
 def merge_entries(
     base: Mapping[str, str],
     here: Mapping[str, SyncEntry],
     there: Mapping[str, SyncEntry],
     forgotten: Collection[str] = (),
     pending: Mapping[str, str] | None = None,
-) -> MergedEntries:
-    """Return the union of entries, by key. `base` has the digests of the last exchange.
+) -> tuple[dict[str, SyncEntry], list[str]]:
+    """Return the union of entries, by key, and the ids of those that both sides had changed. `base` has the digests of the last exchange.
 
     `pending` has digests of texts of the exchange that were about to be written here when a sync was killed: an entry with
     such a text was not edited here.
@@ -138,7 +131,7 @@ def merge_entries(
             if not (kept.key in forgotten or kept.key in here or kept.key in there):  # there: kept before, maybe edited
                 merged[kept.key] = kept
             conflicts.append(key)
-    return MergedEntries(merged, tuple(conflicts))
+    return merged, conflicts
 
 
 def _as_conflict(entry: SyncEntry) -> SyncEntry:
@@ -170,9 +163,9 @@ def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[s
             del single[key]
         else:
             conflicts.append(key)  # removed there and edited here: the text stays
-    merged = merge_entries({key: entry.digest for key, entry in before.items()}, here, there)
-    text = _place_entries(ours.replace("\r\n", "\n"), theirs.replace("\r\n", "\n"), merged.entries)
-    return text.replace("\n", line_end), tuple(dict.fromkeys((*merged.conflicts, *conflicts)))
+    merged, changed = merge_entries({key: entry.digest for key, entry in before.items()}, here, there)
+    text = _place_entries(ours.replace("\r\n", "\n"), theirs.replace("\r\n", "\n"), merged)
+    return text.replace("\n", line_end), tuple(dict.fromkeys((*changed, *conflicts)))
 
 
 def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> str:

@@ -63,11 +63,8 @@ class ErrorHistorySources(Struct, frozen=True):
     projects: tuple[str, ...] | None = None
 
 
-class KnownError(Struct, frozen=True):
-    """An earlier error, and how it matches."""
-
-    group: ErrorGroup
-    match: str
+KnownError = tuple[ErrorGroup, str]
+"""An earlier error, and how it matches."""
 
 
 class RelatedTurn(Struct, frozen=True, kw_only=True):
@@ -129,7 +126,7 @@ def find_error_hints(text: str, sources: ErrorHistorySources, session: str) -> l
     trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), sources.clean).trace
     if not trace.frames:
         return []
-    seen = [error for error in _find_known_errors(trace, sources) if error.match != MATCH_SIMILAR]
+    seen = [known for known in _find_known_errors(trace, sources) if known[1] != MATCH_SIMILAR]
     occurrences = [error for error in _find_occurrences(seen, sources) if not session or error.session != session]
     named = f"{text}\n{' '.join(frame.file for frame in trace.frames)}"
     at, sessions = max((error.at for error in occurrences), default=0), len({error.session for error in occurrences})
@@ -195,8 +192,8 @@ def _find_known_errors(trace: StackTrace, sources: ErrorHistorySources) -> list[
             theirs = _words(StackTrace(group.language, group.type, group.message))
             rating = len(words & theirs) / len(words | theirs) if len(words & theirs) > 1 else 0.0
         if rating >= _MIN_SIMILARITY:
-            rated.append((rating, KnownError(group, match)))
-    rated.sort(key=lambda pair: (-pair[0], -pair[1].group.last_at))
+            rated.append((rating, (group, match)))
+    rated.sort(key=lambda pair: (-pair[0], -pair[1][0].last_at))
     return [error for _, error in rated[:_MAX_GROUPS]]
 
 
@@ -213,9 +210,9 @@ def _words(trace: StackTrace) -> frozenset[str]:
 def _find_occurrences(seen: Iterable[KnownError], sources: ErrorHistorySources) -> list[TracedError]:
     """Return the last occurrences: several of the same error, one of each similar error."""
     occurrences: list[TracedError] = []
-    for error in seen:
-        limit = 1 if error.match == MATCH_SIMILAR else _MAX_OCCURRENCES
-        filter_ = TraceFilter(projects=sources.projects, signature=error.group.signature, limit=limit)
+    for group, match in seen:
+        limit = 1 if match == MATCH_SIMILAR else _MAX_OCCURRENCES
+        filter_ = TraceFilter(projects=sources.projects, signature=group.signature, limit=limit)
         occurrences += sources.tables.errors(filter_)[0]
     return occurrences[: 2 * _MAX_OCCURRENCES]
 

@@ -119,11 +119,8 @@ class MemoryUsage(Struct):
         self.kinds |= other.kinds
 
 
-class _SessionTotals(Struct):
-    """Sums of a session."""
-
-    days: dict[str, DaySum] = field(default_factory=dict)
-    memories: dict[str, MemoryUsage] = field(default_factory=dict)
+_SessionTotals = tuple[dict[str, DaySum], dict[str, MemoryUsage]]
+"""Sums of a session, by day and by memory."""
 
 
 def list_deliveries(folder: Path, filters: DeliveryFilter) -> list[Delivery]:
@@ -166,7 +163,7 @@ def used_file(log: Path) -> Path:
 def sum_days(folder: Path, since: str = "") -> dict[str, DaySum]:
     """Return deliveries and tokens by local day, from a day on."""
     days: dict[str, DaySum] = {}
-    for day, total in (pair for session in _all_totals(folder) for pair in session.days.items()):
+    for day, total in (pair for by_day, _ in _all_totals(folder) for pair in by_day.items()):
         days.setdefault(day, DaySum()).add(total.deliveries, total.tokens)
     return {day: days[day] for day in sorted(days) if day >= since}
 
@@ -174,7 +171,7 @@ def sum_days(folder: Path, since: str = "") -> dict[str, DaySum]:
 def memory_usage(folder: Path) -> dict[str, MemoryUsage]:
     """Return how often each memory was delivered and used."""
     memories: dict[str, MemoryUsage] = {}
-    for memory, usage in (pair for session in _all_totals(folder) for pair in session.memories.items()):
+    for memory, usage in (pair for _, by_memory in _all_totals(folder) for pair in by_memory.items()):
         memories.setdefault(memory, MemoryUsage()).add(usage)
     return memories
 
@@ -221,9 +218,9 @@ def _all_totals(folder: Path) -> Iterator[_SessionTotals]:
 @lru_cache(maxsize=4096)
 def _session_totals(path: Path, _log: FileStamp | None, _used: FileStamp | None) -> _SessionTotals:
     """Return the sums of a session. Cached, because only a few of many logs change between two calls."""
-    totals = _SessionTotals()
+    totals: _SessionTotals = ({}, {})
     for delivery in read_session(path):
-        totals.days.setdefault(local_day(delivery.at), DaySum()).add(1, delivery.tokens)
+        totals[0].setdefault(local_day(delivery.at), DaySum()).add(1, delivery.tokens)
         for memory in delivery.memories:
             how = delivery.used.get(memory, "")
             is_listed = delivery.moment == "session-start"
@@ -238,7 +235,7 @@ def _session_totals(path: Path, _log: FileStamp | None, _used: FileStamp | None)
                 project=delivery.project,
                 kinds={delivery.kind},
             )
-            known = totals.memories.setdefault(memory, MemoryUsage())
+            known = totals[1].setdefault(memory, MemoryUsage())
             known.add(usage)
             known.used = int(how not in {"", NOT_USED, CONTRADICTED})
             known.signs = {how: 1} if how in SIGNS else {}

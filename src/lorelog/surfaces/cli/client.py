@@ -171,29 +171,21 @@ def daemon_mode(flag: str | None) -> str:
     return mode
 
 
-def launch_daemon(address: DaemonAddress) -> None:
+def launch_daemon(address: DaemonAddress, *, force: bool = False) -> None:
     """Start a daemon, and return when it listens. Raise DaemonError if it does not start.
 
-    The first start of a home is announced on standard error.
+    The first start of a home is announced on standard error, unless `force`: then --daemon required asked for it, also if one has just failed.
     """
     from lorelog.light.daemon_control import mark_announced, start
 
-    start(address)
-    if mark_announced(address):
+    start(address, force=force)
+    if mark_announced(address) and not force:
         print(
             "Started a background process that keeps lorelog fast and indexes changed files.\n"
             "  to stop it: lorelog daemon stop\n"
             "  to never start it: lorelog config set daemon.warm off",
             file=sys.stderr,
         )
-
-
-def launch_required_daemon(address: DaemonAddress) -> None:
-    """Start a daemon as `launch_daemon` does, even if a start has just failed; --daemon required asked for it."""
-    from lorelog.light.daemon_control import mark_announced, start
-
-    start(address, force=True)
-    mark_announced(address)
 
 
 def wait_notice() -> Progress:
@@ -257,15 +249,18 @@ class OperationClient:
         if self._mode != "off" and self._dispatcher is None:
             from lorelog.light.daemon_client import call_daemon
 
+            is_required = self._mode == "required"
             start = (
-                launch_required_daemon if self._mode == "required" else launch_daemon if self._start_daemon else None
+                (lambda address: launch_daemon(address, force=is_required))
+                if is_required or self._start_daemon
+                else None
             )
             try:
                 return call_daemon(
                     op, arguments, directory=directory, environment=variables, start=start, progress=progress
                 )
             except DaemonError as error:
-                if self._mode == "required":
+                if is_required:
                     raise
                 tell_unresponsive(error)
         return self._call_here(op, arguments, progress, directory, variables)

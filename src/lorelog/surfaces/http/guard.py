@@ -24,7 +24,7 @@ import re
 import secrets
 import socket
 import threading
-from typing import Protocol
+from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
@@ -51,11 +51,8 @@ _SECURITY_HEADERS = {
 _log = logging.getLogger("lorelog.http")
 
 
-class RedeemTicket(Protocol):
-    """Uses up a ticket for a port."""
-
-    def __call__(self, ticket: str, port: int, /) -> str | None:
-        """Return the agent it was issued to, '' for a person; None if it is unknown, too old, or was used before."""
+RedeemTicket = Callable[[str, int], str | None]
+"""Uses up a ticket for a port; returns the agent it was issued to, '' for a person, None if it is unknown, too old, or was used before."""
 
 
 class RequestGuard:

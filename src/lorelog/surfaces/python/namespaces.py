@@ -23,7 +23,7 @@ from lorelog.operations import (
     settings,
     sync,
 )
-from lorelog.operations.requests import EmptyRequest
+from lorelog.operations.requests import EmptyRequest, ScopedRequest
 from lorelog.surfaces.python.methods import ModeT, OperationMethods, method
 
 
@@ -118,7 +118,7 @@ class DebugNamespace(OperationMethods[ModeT]):
 class GuardNamespace(OperationMethods[ModeT]):
     """Operations on guards, which check agents' tool calls."""
 
-    list = method(guard.GuardListRequest, guard.list_guards)
+    list = method(ScopedRequest, guard.list_guards)
     rules = method(guard.RulesRequest, guard.list_rules)
     test = method(guard.GuardTestRequest, guard.test_guard)
     add = method(guard.GuardAddRequest, guard.add_guard)

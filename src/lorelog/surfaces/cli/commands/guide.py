@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import add_options
 from lorelog.surfaces.cli.client import print_note, print_reply, print_table
@@ -53,14 +51,6 @@ _COMMENT = re.compile(r"^<!--.*?-->\n+", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
-class DocsPage(Struct, frozen=True):
-    """An entry of the table of contents."""
-
-    group: str
-    name: str
-    summary: str
-
-
 def run_docs(args: argparse.Namespace) -> int:
     """List the pages of the documentation, or read one in the terminal.
 
@@ -78,13 +68,16 @@ def run_docs(args: argparse.Namespace) -> int:
     if args.path:
         print(page if args.page else folder)
     elif not args.page:
-        pages = list(read_contents(folder))
-        width = max(len(page.name) for page in pages)
-        for group in dict.fromkeys(page.group for page in pages):
-            print(f"{'' if group == pages[0].group else chr(10)}{stylize(group, 'bold')}")
-            for entry in (entry for entry in pages if entry.group == group):
-                print(f"  {entry.name:<{width}}  {entry.summary}")
-        print("\n'lorelog docs PAGE' shows a page.")
+        groups = read_contents(folder)
+        width = max(len(name) for pages in groups.values() for name in pages)
+        for group, pages in groups.items():
+            print(
+                stylize(group, "bold"),
+                *(f"  {name:<{width}}  {summary}" for name, summary in pages.items()),
+                "",
+                sep="\n",
+            )
+        print("'lorelog docs PAGE' shows a page.")
     elif sys.stdout.isatty():
         _page_through(page.read_text("utf-8"))
     else:
@@ -104,13 +97,16 @@ def find_docs_folder() -> Path:
     )
 
 
-def read_contents(folder: Path) -> Iterator[DocsPage]:
+def read_contents(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the pages with their summaries, by group."""
+    groups: dict[str, dict[str, str]] = {}
     group = ""
     for line in (folder / INDEX_PAGE).read_text("utf-8").splitlines():
         if heading := _GROUP.fullmatch(line):
             group = heading[1]
         elif entry := _ENTRY.fullmatch(line):
-            yield DocsPage(group, entry["file"].removesuffix("/README"), entry["summary"])
+            groups.setdefault(group, {})[entry["file"].removesuffix("/README")] = entry["summary"]
+    return groups
 
 
 def find_page(folder: Path, word: str) -> Path:
