@@ -33,7 +33,7 @@ from lorelog.surfaces.text import format_statement, one_line, printable, render_
 
 Call = Callable[[str, Mapping[str, Any], str], Mapping[str, Any]]
 """Calls an operation with its arguments, in a directory."""
-_HOVER_WAIT_S, _PAUSE_S, _KEPT_S = 0.035, 0.3, 120
+_HOVER_WAIT_S, _PAUSE_S, _KEPT_S = 0.025, 0.3, 120
 _MAX_REASONS, _MAX_ACTIONS, _MAX_SYMBOLS, _MAX_NAME_CHARS = 500, 5, 50, 80
 _OPEN, _REMEMBER, _OUTDATED = "lorelog.open", "lorelog.remember", "lorelog.outdated"
 _STALE = ("drifted", "gone")
