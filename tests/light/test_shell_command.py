@@ -89,7 +89,7 @@ def test_written_paths_are_found() -> None:
     """Redirections, copies, deletions and edits in place write; reading does not."""
     command = "cd a && cat b > c; cp d e; rm -f f g; sed -i s/x/y/ h; cat i | tee j; grep k l"
 
-    assert written_paths(split_command(command), "") == ["a/c", "a/e", "a/f", "a/g", "a/s/x/y/", "a/h", "a/j"]
+    assert written_paths(split_command(command)) == ["a/c", "a/e", "a/f", "a/g", "a/s/x/y/", "a/h", "a/j"]
 
 
 def test_a_commit_is_recognised_behind_other_commands() -> None:
@@ -112,7 +112,7 @@ def test_any_text_is_split(command: str) -> None:
 
     assert all(words and all(variant for variant in command_variants(words)) for words in commands)
     assert len(commands) <= MAX_COMMANDS
-    assert isinstance(written_paths(commands, ""), list)
+    assert isinstance(written_paths(commands), list)
 
 
 @given(_SHELL_TEXT | _SHELL_WORDS, st.sampled_from([50, 400]))

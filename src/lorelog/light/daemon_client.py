@@ -93,11 +93,10 @@ def open_stream(
     *,
     directory: str | None = None,
     environment: Mapping[str, str] | None = None,
-    home: str | None = None,
     start: StartDaemon | None = None,
 ) -> socket:
     """Have the daemon turn a connection into a stream for another protocol, and return it. Raise like `call_daemon`."""
-    address = find_address(home, environment)
+    address = find_address(environment=environment)
     line = request_line(op, None, caller_fields(address, directory, environment))
     return _call_or_start(address, lambda: _open_stream(address, line, op), start)
 

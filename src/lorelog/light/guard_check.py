@@ -192,7 +192,7 @@ class CallView:
 
     def _collect_paths(self) -> tuple[list[str], list[str]]:
         """Return the call's paths in lower case: relative to the project if they lie in it, and from the system's root."""
-        given = [*self._given_paths, *written_paths(self._commands, "")]
+        given = [*self._given_paths, *written_paths(self._commands)]
         inside: list[str] = []
         absolute: list[str] = []
         for path in given[:_MAX_PATHS]:

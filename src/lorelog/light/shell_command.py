@@ -130,9 +130,10 @@ def is_commit(variants: list[list[str]]) -> bool:
     return any(variant[:2] == ["git", "commit"] for variant in variants)
 
 
-def written_paths(commands: list[list[str]], directory: str) -> list[str]:
+def written_paths(commands: list[list[str]]) -> list[str]:
     """Return the paths that commands write or delete: redirections, rm, mv, cp, tee, sed -i and the like."""
     paths: list[str] = []
+    directory = ""
     for words in commands:
         program = program_name(words[0])
         if program == "cd" and len(words) == 2:

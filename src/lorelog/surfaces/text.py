@@ -233,9 +233,9 @@ def known_width(stream: TextIO | None = None) -> int | None:
     return min(max(width, _MIN_WIDTH), _MAX_WIDTH) if width else None
 
 
-def text_width(stream: TextIO | None = None) -> int:
+def text_width() -> int:
     """Return the columns for prose."""
-    return known_width(stream) or _DEFAULT_WIDTH
+    return known_width() or _DEFAULT_WIDTH
 
 
 def cell_width(text: str) -> int:

@@ -345,7 +345,7 @@ def _format_command(command: str, clean: RedactText, directory: str) -> str:
 def is_notable_command(command: str) -> bool:
     """Return True if any part of a command does more than read."""
     commands = split_command(command)
-    if any(not path.startswith("/dev/") for path in written_paths(commands, "")):
+    if any(not path.startswith("/dev/") for path in written_paths(commands)):
         return True
     for words in commands:
         program, *rest = command_variants(words, through_runners=False)[-1]
