@@ -45,7 +45,7 @@ def write(root: Path) -> list[str]:
 def _generated(root: Path) -> list[Path]:
     places = [root / "plugins", root / ".claude-plugin"]
     found = [path for place in places for path in place.rglob("*") if path.is_file()]
-    by_hand = {"node_modules", "vscode"}  # the extension of VS Code is written by hand
+    by_hand = {"node_modules", "vscode", "github-action", "pre-commit"}  # these plugins are written by hand
     return [path for path in found if by_hand.isdisjoint(path.relative_to(root).parts)]
 
 

@@ -58,7 +58,7 @@ def test_only_what_is_ours_is_forwarded(environment: dict[str, str]) -> None:
 REPEATABLE = {
     *("memory.delete", "memory.restore", "memory.reset", "memory.set_expiry", "memory.feedback"),
     *("session.capture", "roots.remove", "memory.check_store", "code.index", "code.forget"),
-    *("guard.add", "guard.enable"),
+    *("guard.add", "guard.enable", "debug.friction"),
     "sync.exchange",
 }
 """Operations that can be repeated without effect."""
