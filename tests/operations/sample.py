@@ -45,7 +45,7 @@ GUARD_REQUESTS: dict[str, dict[str, Any]] = {
 
 
 def write_notes(directory: Path) -> None:
-    """Write a note, some code, a conversation, a judged question, and an empty repository."""
+    """Write a note, some code, a conversation, a judged question, and an empty repository, in a repository without a commit."""
     (directory / "notes").mkdir(parents=True)
     (directory / "notes" / "a.md").write_text(NOTES, "utf-8")
     (directory / "beaver.py").write_text("import os\n\n\ndef dam() -> None:\n    dam()\n", "utf-8")
@@ -54,6 +54,7 @@ def write_notes(directory: Path) -> None:
     said = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
     (directory / "t.jsonl").write_text(json.dumps(said) + "\n", "utf-8")
     subprocess.run(["git", "init", "-q", "--bare", directory / "remote.git"], check=True)
+    subprocess.run(["git", "init", "-q", directory], check=True)
     BackupWriter(directory / "no home").write(directory / "empty.tar.gz")
 
 

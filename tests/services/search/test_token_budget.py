@@ -181,9 +181,8 @@ def test_a_conversation_is_shown_with_its_end(settled: ClaudeTalk) -> None:
 
 def test_what_a_later_conversation_says_of_a_settled_matter_comes_with_it(settled: ClaudeTalk) -> None:
     """It is shown after how the first one ended, before the turn that was found; a later one about something else is not."""
-    world = settled.world
-    later, other = ClaudeTalk(world), ClaudeTalk(world)
-    world.tick(86_400)
+    later, other = ClaudeTalk(settled.world), ClaudeTalk(settled.world)
+    settled.world.tick(86_400)
     later.exchange(
         "customers are charged twice again after two days: how long is the Idempotency-Key of the webhook kept?",
         f"The header Idempotency-Key, which tells retries of the webhook apart, is kept for 30 days now. {LONG}",
