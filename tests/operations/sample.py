@@ -170,7 +170,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "code.search": {"query": "dm"},
         "code.why": {"place": "beaver.py:4"},
         "code.check": {"staged": True},
-        "code.notes": {"path": "beaver.py"},
+        "code.memories": {"path": "beaver.py"},
         "debug.find_tool_calls": {"tool_name": "memory", "limit": 5},
         "debug.find_errors": {"error_signature": "KeyError"},
         "debug.why": {"text": "KeyError: 1"},

@@ -123,6 +123,14 @@ def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:
     assert "No results found." not in answer.text
 
 
+def test_memories_of_a_file_are_listed_and_nothing_else(shell: Shell, code: Path) -> None:
+    """Each is a line with the place of what it names; none is told as a note."""
+    shell("add", "`parse_words` cuts at white space", "--type", "decision")
+    listed = shell("code", "memories", "core.py")
+
+    assert (listed.out.count("\n"), listed.out[:10], listed.err) == (1, "core.py:11", "")
+
+
 def test_a_line_needs_its_file(shell: Shell, code: Path) -> None:
     """--line without --in is a usage error."""
     asked = shell("code", "def", "Engine", "--line", 3)

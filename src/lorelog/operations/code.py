@@ -21,12 +21,12 @@ from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest
 from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
 from lorelog.services.lines.explain import LineReason
-from lorelog.services.lines.notes import FileNotes
+from lorelog.services.lines.memories import FileMemories
 from lorelog.services.places.root_selection import real_path
 from lorelog.services.places.workspace import find_project
 
 if TYPE_CHECKING:
-    from lorelog.services.lines.notes import NoteSources
+    from lorelog.services.lines.memories import MemorySources
 
 OPERATIONS = OperationFamily()
 _SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
@@ -138,7 +138,7 @@ class LineRequest(ScopedRequest, frozen=True):
     ]
 
 
-class NotesRequest(OperationRequest, frozen=True):
+class MemoriesRequest(OperationRequest, frozen=True):
     """A file, and an edit of it."""
 
     path: Annotated[FilePath, about("A file of this working tree.")]
@@ -294,31 +294,31 @@ def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> Co
     return CodeNavigator(engine.code(all_projects=request.all_projects), os.path.realpath(call.directory))
 
 
-@OPERATIONS.declare("code.notes", ShellCommand("code notes", ("path",)), errors=(NotFound,), warms=True)
-def file_notes(engine: Engine, request: NotesRequest, call: RequestContext) -> FileNotes:
+@OPERATIONS.declare("code.memories", ShellCommand("code memories", ("path",)), errors=(NotFound,), warms=True)
+def file_memories(engine: Engine, request: MemoriesRequest, call: RequestContext) -> FileMemories:
     """List the memories that name a file or something in it, with their freshness; or what an edit of it runs against.
 
     With `added`, the guards and the user's rules that match an edit of these lines are returned, each with the line it is about, counted
     from 0. Nothing is stopped: that is for hooks.
     """
     from lorelog.services.lines.explain import locate_file
-    from lorelog.services.lines.notes import check_edit, find_notes
+    from lorelog.services.lines.memories import check_edit, find_memories
 
-    sources = _note_sources(engine, call)
+    sources = _memory_sources(engine, call)
     file = locate_file(os.fspath(request.path), call.directory, sources.root)
     path = os.path.relpath(file, sources.root)
     if request.added:
-        return FileNotes(path=path, warnings=check_edit(file, request.added, sources))
-    return FileNotes(path=path, notes=find_notes(file, sources))
+        return FileMemories(path=path, warnings=check_edit(file, request.added, sources))
+    return FileMemories(path=path, memories=find_memories(file, sources))
 
 
-def _note_sources(engine: Engine, call: RequestContext) -> NoteSources:
+def _memory_sources(engine: Engine, call: RequestContext) -> MemorySources:
     """Return what is remembered here and shown: neither records nor statements that nobody filed."""
     from lorelog.core.options import ListOptions
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.light.guard_check import ON
     from lorelog.services.guards.guard_log import GuardLog
-    from lorelog.services.lines.notes import NoteSources
+    from lorelog.services.lines.memories import MemorySources
     from lorelog.services.standing.memories import MAX_STANDING, is_unfiled
 
     def memories() -> list[StoredChunk]:
@@ -331,7 +331,7 @@ def _note_sources(engine: Engine, call: RequestContext) -> NoteSources:
         visible = GuardLog(engine.place.tenant_folder / "guards.jsonl").visible(engine.place.project.id)
         return [guard.as_fields() for guard in visible if guard.state == ON]
 
-    return NoteSources(
+    return MemorySources(
         root=tree_root(engine, call),
         memories=memories,
         verdicts=engine.memories().check_all,

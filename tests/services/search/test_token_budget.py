@@ -13,7 +13,6 @@ from tests.examples import examples
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog import Lorelog, SearchReply
-from lorelog.core.errors import UsageError
 from lorelog.core.query import FILES_LABEL, HitForm
 from lorelog.retrieval.token_estimate import estimate_tokens
 
@@ -216,12 +215,6 @@ def test_the_end_of_a_conversation_is_not_shown_against_its_fate(settled: Claude
 
     assert [hit.anchor.session for hit in reply.hits if hit.anchor] == [settled.session]
     assert "charges some customers twice" in reply.hits[0].content
-
-
-def test_a_budget_below_nothing_is_refused(memory: Lorelog) -> None:
-    """A negative budget is a mistake, not an empty answer."""
-    with pytest.raises(UsageError, match="-1"):
-        memory.search("otter", token_budget=-1)
 
 
 def test_expand_says_what_the_transcript_would_cost(tmp_path: Path, notes: Path) -> None:

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import TURN_TYPE, without_anchors
-from lorelog.core.errors import UsageError
 from lorelog.core.ports import Store
 from lorelog.core.query import FILES_LABEL, BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply
 from lorelog.core.record import FOREIGN_ORIGINS, UNTRUSTED_ORIGINS
@@ -53,8 +52,6 @@ def with_last_turns(hits: Sequence[Hit], find_last: FindLastTurn) -> tuple[Hit, 
 
 def pack_hits(reply: SearchReply, budget: int, store: Store, cut: CutPassage, *, lists_files: bool) -> SearchReply:
     """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones."""
-    if budget < 0:
-        raise UsageError(f"the token budget must not be negative (got {budget})", hint="0 turns the budget off")
     sections: dict[str, _SectionText] = {}
     for source in {hit.source for hit in reply.hits}:
         sections |= _read_sections(source, [hit for hit in reply.hits if hit.source == source], store)

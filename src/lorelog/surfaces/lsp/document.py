@@ -20,7 +20,7 @@ from lorelog.light.git_location import find_worktree, walk_up
 MAX_CHARS = 2 << 20
 _MAX_ADDED, _MAX_ADDED_CHARS = 500, 2_000
 _PROJECT_FILES = (".lorelog.toml", ".lorelog")
-Note = Mapping[str, Any]
+Memory = Mapping[str, Any]
 
 
 class OpenFile(Struct):
@@ -31,7 +31,7 @@ class OpenFile(Struct):
     opened: Sequence[str]
     """Its lines when it was opened: what differs from them is the edit."""
     lines: Sequence[str]
-    notes: Sequence[Note] = ()
+    memories: Sequence[Memory] = ()
     reasons: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
     """Why lines exist, by number, text and time; emptied when the file is saved."""
 

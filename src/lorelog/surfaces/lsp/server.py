@@ -28,7 +28,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError, UsageError, plural
-from lorelog.surfaces.lsp.document import Note, OpenFile, open_file, project_root, same_line, split_lines
+from lorelog.surfaces.lsp.document import Memory, OpenFile, open_file, project_root, same_line, split_lines
 from lorelog.surfaces.text import format_statement, one_line, printable, render_why, shorten
 
 Call = Callable[[str, Mapping[str, Any], str], Mapping[str, Any]]
@@ -99,11 +99,11 @@ class Server(LanguageServer):
 
     # -- what is remembered about an open file ---------------------------------------------------------------------------
 
-    async def read_notes(self, uri: str) -> None:
+    async def read_memories(self, uri: str) -> None:
         if (file := self.files.get(uri)) is None:
             return
-        reply = await self.others.ask("code.notes", {"path": file.path}, file.root)
-        file.notes = reply["notes"]
+        reply = await self.others.ask("code.memories", {"path": file.path}, file.root)
+        file.memories = reply["memories"]
         if self.supports("workspace", "code_lens", "refresh_support"):
             self.workspace_code_lens_refresh(None)
 
@@ -114,7 +114,7 @@ class Server(LanguageServer):
         added, found = file.added(), []
         if added:
             arguments = {"path": file.path, "added": [text for _, text in added]}
-            reply = await self.others.ask("code.notes", arguments, file.root)
+            reply = await self.others.ask("code.memories", arguments, file.root)
             found = [_diagnostic(warning, *added[warning["line"]]) for warning in reply["warnings"]]
         if uri in self.files:
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
@@ -180,7 +180,7 @@ def did_open(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
     path = to_fs_path(uri) if uri.startswith("file:") else None
     if path and (file := open_file(os.path.realpath(path), params.text_document.text)):
         ls.files[uri] = file
-        ls.later(uri, "notes", ls.read_notes)
+        ls.later(uri, "memories", ls.read_memories)
 
 
 def did_change(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
@@ -191,7 +191,7 @@ def did_change(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
 def did_save(ls: Server, params: lsp.DidSaveTextDocumentParams) -> None:
     if file := ls.files.get(params.text_document.uri):
         file.reasons.clear()
-        ls.later(params.text_document.uri, "notes", ls.read_notes)
+        ls.later(params.text_document.uri, "memories", ls.read_memories)
 
 
 def did_close(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
@@ -206,8 +206,8 @@ async def hover(ls: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     if file is None or number >= len(file.lines):
         return None
     saved = same_line(number, file.lines, file.saved())
-    notes = notes_at(file, saved, ls.word_at(params.text_document.uri, params.position))
-    lines, shown = [format_statement(note) for note in notes], {note["id"] for note in notes}
+    memories = memories_at(file, saved, ls.word_at(params.text_document.uri, params.position))
+    lines, shown = [format_statement(memory) for memory in memories], {memory["id"] for memory in memories}
     reason = await ls.reason(file, number, saved)
     if reason is not None and (reason["commit"] or reason["session"]):
         rest = [statement for statement in reason["decisions"] if statement["id"] not in shown]
@@ -233,9 +233,9 @@ async def code_action(ls: Server, params: lsp.CodeActionParams) -> list[lsp.Code
         ("lorelog: remember this", _REMEMBER, (uri, at.line, max(at.line, params.range.end.line)))
     ]
     saved = same_line(at.line, file.lines, file.saved())
-    for note in notes_at(file, saved, ls.word_at(uri, at))[:_MAX_ACTIONS]:
-        title = f"lorelog: this is no longer so: {shorten(one_line(note['text']), _MAX_NAME_CHARS)}"
-        actions.append((title, _OUTDATED, (note["id"], file.root)))
+    for memory in memories_at(file, saved, ls.word_at(uri, at))[:_MAX_ACTIONS]:
+        title = f"lorelog: this is no longer so: {shorten(one_line(memory['text']), _MAX_NAME_CHARS)}"
+        actions.append((title, _OUTDATED, (memory["id"], file.root)))
     return [lsp.CodeAction(title, command=lsp.Command(title, name, arguments=given)) for title, name, given in actions]
 
 
@@ -267,7 +267,7 @@ async def remember(ls: Server, uri: str, first: int, last: int) -> None:
     text = "\n".join(file.lines[first : last + 1])
     request = {"text": f"About {file.path.removeprefix(f'{file.root}/')}:{first + 1}:\n\n{text}"}
     if reply := await ls.write("memory.add", request, file.root):
-        ls.later(uri, "notes", ls.read_notes)
+        ls.later(uri, "memories", ls.read_memories)
         await open_memory(ls, reply["source"], reply["start_line"])
 
 
@@ -277,7 +277,7 @@ async def outdated(ls: Server, identity: str, root: str) -> None:
     if await ls.write("memory.set_expiry", {"id": identity, "expires": day}, root):
         ls.tell(f"It is not shown any more. 'lorelog expire {identity} never' takes that back.")
         for uri in ls.files:
-            ls.later(uri, "notes", ls.read_notes)
+            ls.later(uri, "memories", ls.read_memories)
 
 
 _FEATURES: Mapping[str, Callable[..., Any]] = {
@@ -304,10 +304,10 @@ def make_server(calls: Sequence[Call]) -> Server:
     return server
 
 
-def notes_at(file: OpenFile, saved: int | None, word: str) -> list[Note]:
+def memories_at(file: OpenFile, saved: int | None, word: str) -> list[Memory]:
     """Return the memories about a word, or about what is defined in a line of the saved file."""
     line = 0 if saved is None else saved + 1
-    return [note for note in file.notes if word in note["names"] or line in note["lines"]]
+    return [memory for memory in file.memories if word in memory["names"] or line in memory["lines"]]
 
 
 def _keep(done: Future[Mapping[str, Any]], key: object, reasons: dict[Any, Mapping[str, Any]]) -> None:
@@ -326,15 +326,15 @@ def _diagnostic(warning: Mapping[str, Any], number: int, line: str) -> lsp.Diagn
 
 def _lenses(file: OpenFile) -> Iterable[lsp.CodeLens]:
     saved = file.saved()
-    for line in sorted({line for note in file.notes for line in note["lines"]}):
+    for line in sorted({line for memory in file.memories for line in memory["lines"]}):
         number = same_line(line - 1, saved, file.lines)
         if number is not None:
-            notes = [note for note in file.notes if line in note["lines"]]
-            kinds = Counter(sorted("decision" if note["type"] == "decision" else "memory" for note in notes))
+            memories = [memory for memory in file.memories if line in memory["lines"]]
+            kinds = Counter(sorted("decision" if memory["type"] == "decision" else "memory" for memory in memories))
             parts = [plural(count, kind) for kind, count in kinds.items()]
-            stale = sum(note["freshness"] in _STALE for note in notes)
+            stale = sum(memory["freshness"] in _STALE for memory in memories)
             title = ", ".join([*parts, *([f"{stale} drifted"] if stale else [])])
-            command = lsp.Command(title, _OPEN, arguments=(notes[0]["source"], notes[0]["source_line"]))
+            command = lsp.Command(title, _OPEN, arguments=(memories[0]["source"], memories[0]["source_line"]))
             at = lsp.Position(number, 0)
             yield lsp.CodeLens(lsp.Range(at, at), command)
 

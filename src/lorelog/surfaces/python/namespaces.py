@@ -102,7 +102,7 @@ class CodeNamespace(OperationMethods[ModeT]):
     search = method(code.CodeSearchRequest, code.search)
     why = method(code.LineRequest, code.why_line)
     check = method(changes.ChangeRequest, changes.check_diff)
-    notes = method(code.NotesRequest, code.file_notes)
+    memories = method(code.MemoriesRequest, code.file_memories)
 
 
 class DebugNamespace(OperationMethods[ModeT]):

@@ -336,12 +336,12 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
         print_note(f"lorelog transcript {reply['session']['memory'][:8]} shows the conversation")
 
 
-def show_code_notes(reply: Json, args: argparse.Namespace) -> None:
+def show_code_memories(reply: Json, args: argparse.Namespace) -> None:
     """Print the memories that name a file or something in it."""
-    for note in reply["notes"]:
-        place = ":".join((reply["path"], *map(str, note["lines"][:1])))
-        print(f"{stylize(one_line(place), 'cyan')}  {format_statement(note)}")
-    if not reply["notes"]:
+    for memory in reply["memories"]:
+        place = ":".join((reply["path"], *map(str, memory["lines"][:1])))
+        print(f"{stylize(one_line(place), 'cyan')}  {format_statement(memory)}")
+    if not reply["memories"]:
         print(NOTHING_FOUND)
 
 

@@ -21,12 +21,12 @@ def history(tmp_path: Path) -> History:
 
 
 def notes(history: History, path: str = "src/pricing.py") -> list[tuple[list[str], list[int]]]:
-    found: Sequence[dict[str, Any]] = history.call("code.notes", {"path": path})["notes"]
+    found: Sequence[dict[str, Any]] = history.call("code.memories", {"path": path})["memories"]
     return [(note["names"], note["lines"]) for note in found]
 
 
 def warnings(history: History, *added: str) -> list[tuple[str, int]]:
-    reply = history.call("code.notes", {"path": "src/pricing.py", "added": added})
+    reply = history.call("code.memories", {"path": "src/pricing.py", "added": added})
     return [(warning["kind"], warning["line"]) for warning in reply["warnings"]]
 
 
@@ -81,7 +81,7 @@ def test_what_became_of_the_code_is_said(history: History) -> None:
     )
     history.commit_at(3)
 
-    assert [note["freshness"] for note in history.call("code.notes", {"path": "src/pricing.py"})["notes"]] == [
+    assert [note["freshness"] for note in history.call("code.memories", {"path": "src/pricing.py"})["memories"]] == [
         "drifted"
     ]
 

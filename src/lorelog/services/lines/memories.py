@@ -26,11 +26,11 @@ from lorelog.services.freshness.mentions import Mention, MentionKind, find_menti
 from lorelog.services.lines.attribution import MAX_FILE_BYTES, is_same_file
 from lorelog.services.lines.explain import LineStatement, file_symbols, make_statement
 
-_MAX_NOTES, _MAX_TEXT_CHARS, _MAX_PLACED = 100, 400, 500
+_MAX_MEMORIES, _MAX_TEXT_CHARS, _MAX_PLACED = 100, 400, 500
 _MENTIONS: ProcessCache[tuple[Mention, ...]] = ProcessCache(8_192)
 
 
-class FileNote(LineStatement, frozen=True, kw_only=True):
+class FileMemory(LineStatement, frozen=True, kw_only=True):
     """A memory that names a file, or something in it."""
 
     source: str
@@ -53,16 +53,16 @@ class EditWarning(Serializable, Struct, frozen=True, kw_only=True):
     """The first added line that it is about, from 0."""
 
 
-class FileNotes(Serializable, Struct, frozen=True, kw_only=True):
+class FileMemories(Serializable, Struct, frozen=True, kw_only=True):
     """What is remembered about a file, and what an edit of it runs against."""
 
     path: str
-    notes: tuple[FileNote, ...] = ()
-    """Memories, those about definitions and the file first, then the newest first."""
+    memories: tuple[FileMemory, ...] = ()
+    """Those about definitions and the file first, then the newest first."""
     warnings: tuple[EditWarning, ...] = ()
 
 
-class NoteSources(Struct, frozen=True):
+class MemorySources(Struct, frozen=True):
     """Where the answer's parts come from."""
 
     root: str
@@ -75,7 +75,7 @@ class NoteSources(Struct, frozen=True):
     cues: tuple[str, ...]
 
 
-def find_notes(file: Path, sources: NoteSources) -> tuple[FileNote, ...]:
+def find_memories(file: Path, sources: MemorySources) -> tuple[FileMemory, ...]:
     """Return the memories that name a file or something in it; none of a binary, generated or huge file."""
     if file.stat().st_size > MAX_FILE_BYTES:
         return ()
@@ -95,15 +95,15 @@ def find_notes(file: Path, sources: NoteSources) -> tuple[FileNote, ...]:
             lines = {line for symbol, line in symbols if not is_elsewhere and symbol.endswith(tuple(parts))}
             lines |= {1} if "" in named else set()
             found.append((stored, tuple(name.rpartition(".")[2] for name in named if name), tuple(sorted(lines))))
-    found = sorted(found, key=lambda each: not each[2])[:_MAX_NOTES]
+    found = sorted(found, key=lambda each: not each[2])[:_MAX_MEMORIES]
     verdicts = sources.verdicts([stored for stored, _, _ in found])
-    notes = []
+    memories = []
     for stored, names, places in found:
         verdict, chunk = verdicts.get(stored.id, UNCHECKED_VERDICT), sources.with_origin(stored).chunk
         statement = make_statement(stored.id, chunk, NO_LIFECYCLE_STATE, verdict)
         place = {"source": chunk.source, "source_line": chunk.start_line}
-        notes.append(convert({**asdict(statement), **place, "names": names, "lines": places}, FileNote))
-    return tuple(notes)
+        memories.append(convert({**asdict(statement), **place, "names": names, "lines": places}, FileMemory))
+    return tuple(memories)
 
 
 def _named(mentions: Sequence[Mention], path: str, words: set[str]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _named(mentions: Sequence[Mention], path: str, words: set[str]) -> Iterator[
             yield ".".join(inside or parts)
 
 
-def check_edit(file: Path, added: Sequence[str], sources: NoteSources) -> tuple[EditWarning, ...]:
+def check_edit(file: Path, added: Sequence[str], sources: MemorySources) -> tuple[EditWarning, ...]:
     """Return the guards and rules that an edit of a file runs against, by the lines that it adds."""
 
     def call(content: str) -> dict[str, Any]:
