@@ -29,8 +29,6 @@ ARGUMENTS = {
         "--daemon-only": "check only the daemon, in detail",
         "--store": "only compare the catalog with the search index",
         "--repair": "with --store: fix the differences",
-        "--chaos": "kill writers and a daemon in a temporary home, and check what is left",
-        "--cycles N": "with --chaos: number of kills (10)",
         "shared": "json project tenant daemon",
     },
     "daemon status": {"": "show the running daemon", "shared": "json"},
@@ -347,26 +345,14 @@ def run_doctor(args: argparse.Namespace) -> int:
     vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences and embeds
     texts whose vectors are lost.
 
-    --chaos tries the promises on this machine, in temporary homes, with the commands that you type, and names each trial: two writers at once that
-    are killed (add, task, guard, import, capture); a killed daemon; the same written again after the cache is lost; a sync; commands of an agent that
-    only a person may run; a guard; forget. What was acknowledged must be flushed, locked, there once, found, and yours; what was forgotten must be gone. It
-    takes a minute, and a few seconds for each further kill. Your own memories are not touched.
-
     examples:
       lorelog doctor
       lorelog doctor --store --repair
       lorelog doctor --daemon-only
-      lorelog doctor --chaos --cycles 100
       lorelog doctor --json
     """
     if args.repair and not args.store:
         raise UsageError("--repair requires --store", hint="lorelog doctor --store --repair")
-    if args.chaos:
-        from lorelog.surfaces.cli.self_test import run_self_test
-
-        return run_self_test(args)
-    if args.cycles is not None:
-        raise UsageError("--cycles requires --chaos", hint="lorelog doctor --chaos --cycles 100")
     checks: list[Json] = []
     status = None
     if args.store:
