@@ -245,7 +245,9 @@ class DaemonCaller(Struct, frozen=True, kw_only=True):
     own: bool = True
     """Whether the client is this user's process, which may name local files to read."""
     names_files: bool = True
-    """False for a page in this user's browser, which may not."""
+    """False for a page in this user's browser and for MCP, which may not."""
+    agent: str = ""
+    """Name of the agent that calls, where the environment does not tell."""
     umask: int | None = None
     """The client's umask, if sent."""
     zone: list[Any] | None = None

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from lorelog.core import VERSION
 from lorelog.core.atomic_file import write_atomic
@@ -63,7 +63,7 @@ _STOPPING_POLL_S = 0.05
 _LARGE_REQUEST_BYTES = 65_536
 
 
-DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.wake", "daemon.mcp")
+DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.wake")
 _OUTLASTING = "session.recall"
 """The operation that goes on without its client: the answer is left for the session's next hook."""
 _MAX_INLINE_BYTES = 65_536
@@ -72,10 +72,8 @@ _PROGRESS_INTERVAL_S = 0.05
 
 
 class DaemonHooks(Struct, frozen=True, kw_only=True):
-    """Callbacks of the process that runs the server. All but `streams` run in the I/O thread and must be quick."""
+    """Callbacks of the process that runs the server. They run in the I/O thread and must be quick."""
 
-    streams: dict[str, Callable[[socket.socket, ClientIdentity], None]] = field(default_factory=dict)
-    """Operations that turn their connection into a stream. Each runs in a thread of its own."""
     status_fields: Callable[[], dict[str, Any]] = dict
     """Return further fields of `daemon.status`."""
     idle_s: float = 1800.0
@@ -280,7 +278,7 @@ class DaemonServer:
         self._selector.register(client, selectors.EVENT_READ)
 
     def is_idle(self) -> bool:
-        """Return whether no connection has a part of a request, a reply or a stream."""
+        """Return whether no connection has a part of a request or a reply."""
         if self.shutdown_mode or self._callbacks or self._is_busy():
             return False
         return not any(connection.incoming or connection.outgoing for connection in self._connections.values())
@@ -300,13 +298,6 @@ class DaemonServer:
         if connection.job is not None:
             connection.job.last_sent_at = time.monotonic()
         self._update_selector(connection)
-
-    def release(self, connection: ClientConnection) -> socket.socket:
-        """Hand over a connection's socket and stop serving it."""
-        self._selector.unregister(connection.socket)
-        self._connections.pop(connection.socket.fileno())
-        connection.socket.setblocking(True)
-        return connection.socket
 
     def advance(self, connection: ClientConnection) -> None:
         """Handle as many buffered requests of a connection as possible now."""
@@ -361,7 +352,7 @@ class DaemonServer:
                 self._runner.record_failure("background", error)
 
     def _is_busy(self) -> bool:
-        if self._router.streams or self._runner.running():
+        if self._runner.running():
             return True
         return any(connection.job for connection in self._connections.values())
 
@@ -453,7 +444,6 @@ class RequestRouter:
         pool: WorkerPool,
     ) -> None:
         self._transport, self._address, self._runner, self._hooks, self._pool = transport, address, runner, hooks, pool
-        self.streams: set[socket.socket] = set()
         self._code = RunningCode()
         self._umask = os.umask(0o077)
         os.umask(self._umask)
@@ -483,8 +473,6 @@ class RequestRouter:
                 self._runner.mark_used()
                 self._hooks.on_wake()
                 send(connection, success_response({}))
-            elif request.op in self._hooks.streams:
-                self._open_stream(connection, request)
             elif request.op.startswith("daemon."):
                 raise UsageError(
                     f"there is no operation {request.op[:100]!r}", hint=f"the daemon has {', '.join(DAEMON_OPS)}"
@@ -527,8 +515,7 @@ class RequestRouter:
         time.tzset()  # the machine's time zone may have changed
         if request.caller.zone is not None and request.caller.zone != local_zone():
             raise DaemonError("the daemon has another time zone", hint="lorelog daemon stop")
-        writes = request.op in NON_IDEMPOTENT or request.op in self._hooks.streams
-        if writes and request.caller.umask is not None and request.caller.umask != self._umask:
+        if request.op in NON_IDEMPOTENT and request.caller.umask is not None and request.caller.umask != self._umask:
             raise DaemonError(
                 f"the daemon has umask {self._umask:04o}, the client {request.caller.umask:04o}",
                 hint="lorelog daemon stop",
@@ -592,7 +579,7 @@ class RequestRouter:
     def _client_of(self, request: DaemonRequest) -> ClientIdentity:
         from lorelog.operations.dispatch import ClientIdentity
 
-        names = ("directory", "environment", "own", "names_files", "wants_value")
+        names = ("directory", "environment", "own", "names_files", "agent", "wants_value")
         return ClientIdentity(home=self._address.home, **{name: getattr(request.caller, name) for name in names})
 
     def _send_progress(self, connection: ClientConnection, job: Job) -> None:
@@ -612,35 +599,9 @@ class RequestRouter:
             self._transport.send(connection, job.response)
             self._transport.advance(connection)
 
-    def _open_stream(self, connection: ClientConnection, request: DaemonRequest) -> None:
-        if connection.over_limit:
-            raise too_many_connections()
-        if connection.incoming:
-            raise UsageError("wait for the response before you use the stream")
-        connection.send(success_response({}))
-        if connection.outgoing or connection.at_eof:
-            return  # the client has disconnected or reads nothing
-        stream = self._transport.release(connection)
-        self.streams.add(stream)
-        threading.Thread(target=self._serve_stream, args=(stream, request), name="lorelog-stream", daemon=True).start()
-
-    def _serve_stream(self, stream: socket.socket, request: DaemonRequest) -> None:
-        """Serve a stream until it ends. Runs in a thread of its own."""
-        try:
-            self._hooks.streams[request.op](stream, self._client_of(request))
-        except OSError:
-            pass  # the client disconnected
-        except Exception as error:
-            self._runner.record_failure(request.op, error)
-        finally:
-            self._runner.mark_used()
-            self.streams.discard(stream)
-            with suppress(OSError):
-                stream.close()
-
     def _status(self) -> dict[str, Any]:
         now, failure, running = time.monotonic(), self._runner.last_failure, self._runner.running()
-        idle_s = 0.0 if running or self.streams else now - self._runner.last_used_at
+        idle_s = 0.0 if running else now - self._runner.last_used_at
         status: dict[str, Any] = {
             **daemon_identity(),
             "home": self._address.home,
@@ -653,7 +614,6 @@ class RequestRouter:
             "leaving": self._transport.shutdown_mode,
             "rss_bytes": resident_bytes(),
             "connections": self._transport.connection_count(),
-            "streams": len(self.streams),
             "threads": threading.active_count(),
             "calls": self._runner.calls,
             "errors": self._runner.errors,

@@ -387,7 +387,7 @@ def _check_settings(args: argparse.Namespace) -> list[Json]:
     if settings.value("store.uri"):
         checks += _attempt("store", partial(require_extra, "milvus", "store.uri"))
     # An extra that is not installed is not a fault.
-    features = {"code": "lorelog code", "signing": "signed records", "mcp": "MCP over HTTP", "lsp": "lorelog lsp"}
+    features = {"code": "lorelog code", "signing": "signed records", "lsp": "lorelog lsp"}
     checks += [
         _make_check("extras", f"not installed: {feature} ({install_hint(extra)})")
         for extra, feature in features.items()
@@ -539,13 +539,12 @@ def format_daemon_status(status: Json) -> list[str]:
     running = ", ".join(f"{job['op']} for {format_duration(job['seconds'])}" for job in status["at_work"]) or "nothing"
     error, http = status["last_error"], status.get("http")
     since = f"{status['started_at'][:19].replace('T', ' ')} ({format_duration(status['uptime_s'])})"
-    clients = f"{plural(status['connections'], 'connection')}, {plural(status['streams'], 'agent')}"
     lines = [
         f"daemon   running, process {status['pid']}, lorelog {status['version']}",
         f"home     {short_path(status['home'])}",
         f"since    {since}, idle for {format_duration(status['idle_s'])}, {lifetime}",
         f"memory   {_format_memory(status)}, {plural(status.get('models_loaded', 0), 'model')} loaded",
-        f"calls    {status['calls']:,}, {status['errors']:,} failed, {clients}",
+        f"calls    {status['calls']:,}, {status['errors']:,} failed, {plural(status['connections'], 'connection')}",
         f"at work  {running}" + (f", {status['waiting']:,} waiting" if status["waiting"] else ""),
         *_format_watch(status.get("watch")),
         f"http     {http['url'] if http else 'off'}",
