@@ -31,8 +31,8 @@ from lorelog.core.paths import cache_folder, tenant_folder
 from lorelog.core.processes import limit_arenas, resident_bytes, trim_memory
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
-from lorelog.surfaces.daemon.connection import OperationRunner
-from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock, ServerLimits
+from lorelog.surfaces.daemon.connection import OperationRunner, ServerLimits
+from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
