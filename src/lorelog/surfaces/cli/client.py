@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lorelog.core.ports import Progress
     from lorelog.engine import Engine
     from lorelog.light.daemon_connection import DaemonAddress
-    from lorelog.operations.dispatch import Dispatcher
+    from lorelog.operations.dispatch import ClientIdentity, Dispatcher
     from lorelog.operations.operation import Json
     from lorelog.surfaces.cli.progress import ProgressLines
     from lorelog.wiring import ResourcePool
@@ -281,7 +281,7 @@ class OperationClient:
     def _call_here(
         self, op: str, arguments: Mapping[str, Any], progress: Progress | None, caller: dict[str, Any]
     ) -> dict[str, Any]:
-        if gc.get_freeze_count():  # a process of our own: see `main`
+        if gc.get_freeze_count() and not self._returns:  # a process of our own, of one command: see `main`
             # 700 by default: a search made 56 collections of objects that all live to its end, and at 50,000 one that took 20 ms.
             gc.set_threshold(300_000)
         _import_msgspec()
@@ -295,6 +295,19 @@ class OperationClient:
         if caller["directory"] is None:
             caller["directory"] = working_directory()
         return self._dispatcher.call(op, arguments, ClientIdentity(**caller), progress)
+
+    def call_for(
+        self, op: str, arguments: Any, caller: ClientIdentity, progress: Progress | None = None, /
+    ) -> dict[str, Any]:
+        """Call an operation for another client, as `operations.dispatch.CallOperation` says."""
+        fields = {name: getattr(caller, name) for name in ("own", "names_files", "agent")}
+        environment = {**caller.environment, **({"LORELOG_HOME": caller.home} if caller.home else {})}
+        return self.call(op, arguments, progress, directory=caller.directory, environment=environment, caller=fields)
+
+    def unload_idle(self, idle_s: float) -> None:
+        """Unload models that were not used for a while."""
+        if self._resources is not None:
+            self._resources.unload_idle(idle_s)
 
     def close(self) -> None:
         """Close shared engines and models."""

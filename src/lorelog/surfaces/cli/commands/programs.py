@@ -7,18 +7,16 @@ import sys
 import time
 
 from lorelog.core.atomic_file import read_bounded_lines
-from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
+from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import read_text
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_operation,
-    launch_daemon,
     print_json,
     print_note,
     print_reply,
     print_table,
-    tell_unresponsive,
 )
 from lorelog.surfaces.text import short_path, stylize
 
@@ -30,9 +28,8 @@ if TYPE_CHECKING:
 
     from lorelog.core.options import DaemonOptions, HttpOptions
     from lorelog.core.ports import Progress
-    from lorelog.operations.dispatch import ClientIdentity
     from lorelog.operations.operation import Json
-    from lorelog.wiring import Location, ResourcePool
+    from lorelog.wiring import Location
 
 
 ARGUMENTS = {
@@ -345,19 +342,18 @@ def _serve(
     from lorelog.surfaces.http.tickets import announce_server
     from lorelog.surfaces.mcp.endpoint import mcp_routes
     from lorelog.surfaces.page.app import PageContext, page_routes
-    from lorelog.wiring import ResourcePool
 
     home, project = str(location.home), location.project.root
     caller = ClientIdentity(project, location.environment, home, own=False)
     stopped = threading.Event()
     with ExitStack() as contexts:
-        resources = contexts.enter_context(closing(ResourcePool()))
+        client = contexts.enter_context(closing(OperationClient(daemon.warm, shared=True, returns=True)))
         contexts.callback(stopped.set)
-        call = _FallbackClient(daemon.warm, resources)
+        call = client.call_for
 
         def unload() -> None:
             while not stopped.wait(_IDLE_CHECK_S):
-                resources.unload_idle(daemon.model_idle_s)
+                client.unload_idle(daemon.model_idle_s)
 
         def start(url: str) -> None:
             port = int(url.rpartition(":")[2])
@@ -367,39 +363,6 @@ def _serve(
         threading.Thread(target=unload, name="lorelog-rest", daemon=True).start()
         page = page_routes(call, caller, PageContext(project, home, tenant))
         serve_app(build_app(call, options, caller, mcp_routes(call, caller), page), options, started=start)
-
-
-class _FallbackClient:
-    """Calls the daemon, or works in this process. Long-lived, so it tries the daemon again for every request."""
-
-    def __init__(self, warm: str, resources: ResourcePool) -> None:
-        from lorelog.operations.dispatch import Dispatcher
-
-        self._warm = warm
-        self._local = Dispatcher(resources.engine)
-
-    def __call__(
-        self, op: str, arguments: object, caller: ClientIdentity, progress: Progress | None = None, /
-    ) -> dict[str, Any]:
-        if self._warm != "off" and isinstance(arguments, dict):
-            from lorelog.light import daemon_client as client
-
-            try:
-                return client.call_daemon(
-                    op,
-                    arguments,
-                    directory=caller.directory,
-                    environment=caller.environment,
-                    home=caller.home,
-                    start=launch_daemon if self._warm == "required" else None,
-                    progress=progress,
-                    caller={"own": caller.own, "names_files": caller.names_files},
-                )
-            except DaemonError as error:
-                if self._warm == "required":
-                    raise
-                tell_unresponsive(error)
-        return self._local.call(op, arguments, caller, progress)
 
 
 def run_ui(args: argparse.Namespace) -> int:
