@@ -80,7 +80,7 @@ def test_imports_outline_and_search_are_shown(shell: Shell, code: Path) -> None:
     outline = shell("code", "outline", "core.py").out
     assert "core.py  python, 13 lines" in outline
     assert "       7    def search(self, query: str) -> list[str]" in outline
-    assert "parse_words" in shell("code", "search", "prsw").out
+    assert "parse_words" in shell("code", "search", "parsew").out
     assert shell("code", "outline", "nowhere").status == 1
 
 
