@@ -494,7 +494,7 @@ SETTINGS: tuple[Setting, ...] = (
         "index.auto_memory",
         True,
         "Index Claude Code's memory of a project (`~/.claude/projects/…/memory`) and its CLAUDE.md and AGENTS.md "
-        "files automatically.",
+        "files automatically, and memsearch's journals when `lorelog index` is given no path.",
     ),
     Setting(
         "index.max_file_bytes",
