@@ -461,7 +461,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "index.exclude",
         (),
-        "Patterns of files to exclude, in .gitignore syntax, relative to each root.",
+        "Patterns of files to exclude, in .gitignore syntax, relative to each root; `!.notes/` reads a hidden folder, `!.*` all of them.",
         pattern=r".+",
         expected="a list of gitignore-style patterns",
         project_allowed=True,
