@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.delivery.__main__ import Team, _find_failures
-from bench.delivery.timeline import read_team
+from bench.delivery.timeline import Event, read_team
 from bench.result import Verdicts, format_table, head_commit
 from bench.value.intervals import mean, share, share_of_groups
 from bench.value.issues import names_file
@@ -46,7 +46,8 @@ BM25_TOKENS = 700
 BM25_MORE = f"BM25, {BM25_TOKENS} tokens"
 ARMS = ("nothing", "lorelog", "BM25, as many tokens", BM25_MORE, "placebo", "oracle")
 _READERS = frozenset({"Read", "view"})
-"""Tools of Claude Code and Copilot that read a file; Codex reads by commands."""
+"""Tools of Claude Code and Copilot that read a file."""
+_PRINTED = re.compile(r"(?:bash -lc )?[\"']?(?:cat|nl|head|tail|sed -n)\b[^|;&<>]*?\s([\w./@-]+\.\w+)\b")
 
 
 @dataclass(frozen=True)
@@ -194,14 +195,22 @@ def _announcements(team: Team, arm: str, shown: _Shown) -> Iterator[Announcement
     for one in team.sessions:
         new: set[str] = set()
         for event in one.events:
-            path = str(event.arguments.get("file_path") or event.arguments.get("path") or "")
-            if event.moment == "tool-before" and event.tool in _READERS and path and path not in new:
+            path = _read_file(event) if event.moment == "tool-before" else ""
+            if path and path not in new:
                 path = path.removeprefix(one.directory)
                 if path in read and path not in new:
                     said = arm == "oracle" or names_file("\n".join(shown.lines(one.name, event.at)), [path])
                     yield Announcement(team.name, arm, "read again", one.name, said, estimate_tokens(path))
                 new.add(path)
         read |= new
+
+
+def _read_file(event: Event) -> str:
+    """Return the file that a call reads: with a tool, or with a command that prints files, as Codex does."""
+    if event.tool in _READERS:
+        return str(event.arguments.get("file_path") or event.arguments.get("path") or "")
+    found = _PRINTED.match(str(event.arguments.get("command") or "")) if event.tool == "Bash" else None
+    return found[1] if found else ""
 
 
 def _core(command: str) -> str:
