@@ -256,6 +256,11 @@ class Hit(Serializable, Struct, frozen=True):
         """Who its text comes from: user, agent, tool, import or repository; empty if unknown."""
         return self.anchor.origin if self.anchor is not None else ""
 
+    @property
+    def short_source(self) -> str:
+        """Its file, relative to its project if it is there."""
+        return self.source.removeprefix(f"{self.project}/") if self.project else self.source
+
 
 class VectorCoverage(Serializable, Struct, frozen=True):
     """How much of the searched index has vectors of the current model."""
