@@ -223,8 +223,8 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
         task = f" of task {one_line(record['task_id'])}" if record["task_id"] else ""
         place = f"**Record:** {one_line(record['artifact_id'])}{task}"
     else:
-        shown = hit if packed["within"] else {**packed, "source": hit["source"]}
-        place = f"**File:** {_format_location(shown)}"
+        source = hit["source"].removeprefix(f"{hit['project']}/") if hit["project"] else hit["source"]
+        place = f"**File:** {_format_location({**(hit if packed['within'] else packed), 'source': source})}"
     confidence = f", {hit['confidence']}" if hit.get("confidence") else ""
     lines = [f"## Result {number} (score: {hit['score']:.3f}{confidence})", _join(place, date, *_format_labels(hit))]
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are times
