@@ -257,8 +257,8 @@ class Hit(Serializable, Struct, frozen=True):
         return self.anchor.origin if self.anchor is not None else ""
 
     @property
-    def short_source(self) -> str:
-        """Its file, relative to its project if it is there."""
+    def shown_source(self) -> str:
+        """Its file below the project: the path of a checkout costs tokens and says nothing."""
         return self.source.removeprefix(f"{self.project}/") if self.project else self.source
 
 
