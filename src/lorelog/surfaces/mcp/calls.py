@@ -142,48 +142,6 @@ def _json_result(reply: dict[str, Any]) -> ToolResult:
     return ToolResult(json.dumps(reply, ensure_ascii=False), reply)
 
 
-def render_code_lines(answer: JsonMapping) -> list[str]:
-    """Return the answer about code as lines: definitions first, then references, callers, imports or files."""
-    full = answer["verb"] == "definition"
-    definitions = [_format_definition(definition, full=full) for definition in answer["definitions"]]
-    results = [*map(_format_reference, answer["references"]), *map(_format_caller, answer["callers"])]
-    results += [
-        _join(f"{site['importing_file']}:{site['import_line']}", site["text"] or site["module"])
-        for site in answer["imports"]
-    ]
-    for file in answer["files"]:
-        symbols = (f"  {symbol['name_line']}: {symbol['signature'] or symbol['name']}" for symbol in file["symbols"])
-        results += [file["file_path"], *symbols]
-    shown = len(definitions) if full else len(results)
-    if answer["verb"] == "outline":
-        shown = len(answer["files"])
-    head = [f"{answer['verb']} of {answer['about']}: {answer['total']}"]
-    more = [f"{answer['total'] - shown} more: memory_call code.*"] if answer["total"] > shown else []
-    return [*head, *definitions, *results, *more]
-
-
-def _format_definition(symbol: JsonMapping, *, full: bool) -> str:
-    note = symbol["docstring"].strip().partition("\n")[0] if full else ""
-    location = f"{symbol['file_path']}:{symbol['line_start']}-{symbol['line_end']}"
-    named = f"{symbol['kind']} {'.'.join(filter(None, (symbol['container'], symbol['name'])))}"
-    return _join(location, named, symbol["signature"] or symbol["name"], note)
-
-
-def _format_reference(reference: JsonMapping) -> str:
-    container = f"in {reference['container']}" if reference["container"] else ""
-    certainty = "" if reference["certainty"] == "exact" else reference["certainty"]
-    location = f"{reference['file_path']}:{reference['line']}:{reference['col']}"
-    return _join(location, reference["use"], container, certainty, reference["text"])
-
-
-def _format_caller(caller: JsonMapping) -> str:
-    distance = f"calls {caller['callee']}, {caller['depth']} calls away" if caller["depth"] > 1 else ""
-    certainty = "" if caller["certainty"] == "exact" else caller["certainty"]
-    name = ".".join(filter(None, (caller["caller_container"], caller["caller_name"])))
-    location = f"{caller['caller_file']}:{caller['call_line']}"
-    return _join(location, f"{caller['caller_kind']} {name}", distance, certainty, caller["text"])
-
-
 def _join(*parts: str) -> str:
     return " | ".join(filter(None, parts))
 
@@ -191,10 +149,8 @@ def _join(*parts: str) -> str:
 def render_search(reply: JsonMapping) -> ToolResult:
     """Render search hits, best first: one short entry per memory, or whole sections if the request has a budget."""
     packing = reply["packing"]
-    code_lines = [clean(one_line(line)) for line in render_code_lines(reply["code"])] if reply["code"] else []
-    code = ["\n".join(["## In the code", *map(quote_lines, code_lines)])] if code_lines else []
     if packing:
-        blocks = [*code, *(_render_hit(number, hit) for number, hit in enumerate(reply["hits"], 1))]
+        blocks = [_render_hit(number, hit) for number, hit in enumerate(reply["hits"], 1)]
         head = " ".join(filter(None, [reply["nothing_relevant"], NOTICE]))
         from lorelog.core.query import FILES_LABEL
 
@@ -205,9 +161,6 @@ def render_search(reply: JsonMapping) -> ToolResult:
             text += f"\nLeft out: {_format_location(hit)}, get_memory id {hit['id']} (~{hit['tokens']:,} tokens)"
     else:
         text = render_short_hits(reply, "get_memory")
-        if code and not reply["hits"]:
-            text = NOTICE
-        text = "\n".join([*code, text])
     return _result(text, reply["notes"])
 
 
@@ -219,8 +172,8 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
         task = f" of task {one_line(record['task_id'])}" if record["task_id"] else ""
         place = f"**Record:** {one_line(record['artifact_id'])}{task}"
     else:
-        shown = hit if packed["within"] else {**packed, "source": hit["source"]}
-        place = f"**File:** {_format_location(shown)}"
+        source = hit["source"].removeprefix(f"{hit['project']}/") if hit["project"] else hit["source"]
+        place = f"**File:** {_format_location({**(hit if packed['within'] else packed), 'source': source})}"
     confidence = f", {hit['confidence']}" if hit.get("confidence") else ""
     lines = [f"## Result {number} (score: {hit['score']:.3f}{confidence})", _join(place, date, *_format_labels(hit))]
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are times

@@ -7,7 +7,7 @@ import sys
 import time
 
 from lorelog.core.atomic_file import read_bounded_lines
-from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.core.errors import LorelogError, NotFound, UsageError, nearest_name
 from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import read_text
 from lorelog.surfaces.cli.client import (
@@ -106,7 +106,7 @@ def run_batch(args: argparse.Namespace) -> int:
     """Call many operations in order, one per line of input.
 
     Each line is {"op": "memory.search", "arguments": {…}}. One row is printed per line: {"ok", "index", "line", "op", "elapsed_ms",
-    "result" or "error"}. The batch stops at the first failure, with exit status 1. With --continue-on-error it runs all lines,
+    "result" or "error"}; other fields of the line are named in "ignored". The batch stops at the first failure, with exit status 1. With --continue-on-error it runs all lines,
     and the exit status is still 1.
 
     examples:
@@ -139,7 +139,8 @@ def _run_line(
     row: dict[str, Any] = {"ok": False, "index": place[0], "line": place[1], "op": ""}
     outcome: dict[str, Any]
     try:
-        row["op"], arguments = _parse_line(line)
+        row["op"], arguments, ignored = _parse_line(line)
+        row |= {"ignored": ignored} if ignored else {}
         name = arguments.get("project_id")
         if isinstance(name, str) and "project" not in arguments and not name.startswith(("/", "~", "./", "../")):
             projects.add(name)
@@ -159,7 +160,8 @@ def _run_line(
     return row | outcome
 
 
-def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
+def _parse_line(line: bytes) -> tuple[str, dict[str, Any], list[str]]:
+    """Return the operation of a line, its arguments, and the fields that mean nothing here: as in memd, they are no fault."""
     import json
 
     if len(line) > MAX_LINE_BYTES:
@@ -172,13 +174,13 @@ def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
     op = entry.get("op", entry.get("tool")) if isinstance(entry, dict) else None
     if not isinstance(op, str):
         raise UsageError("the line has no 'op'", hint="""{"op": "memory.search", "arguments": {"query": "…"}}""")
-    unknown = sorted(set(entry) - {"op", "tool", "arguments"})
-    if unknown:
-        raise UsageError(f"the line has an unknown field {unknown[0]!r}", hint="use only op and arguments")
+    ignored = sorted(set(entry) - {"op", "tool", "arguments"})
     arguments = entry.get("arguments")
+    if "arguments" not in entry and (near := [name for name in ignored if nearest_name(name, ("arguments", "args"))]):
+        raise UsageError(f"the line has an unknown field {near[0]!r}", hint="did you mean 'arguments'?")
     if arguments is not None and not isinstance(arguments, dict):
         raise UsageError("the arguments must be a JSON object")
-    return op, dict(arguments or {})
+    return op, dict(arguments or {}), ignored
 
 
 def run_ops(args: argparse.Namespace) -> int:
