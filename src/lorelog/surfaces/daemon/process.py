@@ -382,7 +382,6 @@ class Daemon:
         self._trimmed_bytes = 0
         """Resident memory after that."""
         self._had_model = False
-        self._wants_restart = False
         self._server: DaemonServer | None = None
         self._visited: set[tuple[str, str]] = set()
         self._directories: dict[str, str] = {}
@@ -504,11 +503,7 @@ class Daemon:
             return
         if self._start_thread is None and now - self._started_at > _BACKGROUND_DELAY_S:
             self._start_thread = _start_thread(self._start_background, self._settings, name="lorelog-beside")
-        if self._wants_restart and self._server is not None:
-            self._wants_restart = False
-            if self._server.is_idle() and self._quiet_s() >= self._settings.daemon.model_idle_s:
-                self._server.shut_down(_RESTART)
-        elif self._is_check_due(now):
+        if self._is_check_due(now):
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
             arguments = (self._resources, self._settings)
@@ -645,7 +640,8 @@ class Daemon:
         if rests or state != self._trimmed_at:
             trim_memory(mapped=rests)
         self._trimmed_at, self._trimmed_bytes = state, resident_bytes()
-        self._wants_restart = quiet_s >= idle_s and self._may_restart()
+        if self._quiet_s() >= idle_s and self._server is not None and self._may_restart() and self._server.is_idle():
+            self._server.shut_down(_RESTART)
 
     def _may_restart(self) -> bool:
         """Return whether another process would need less memory, and nothing is in use that would be lost."""

@@ -286,6 +286,7 @@ async def read_body(request: Request) -> bytes:
             408,
             "timeout",
             f"the body did not arrive within {BODY_TIMEOUT_S:.0f} seconds",
+            hint="send it at once",
             headers={"Connection": "close"},
         ) from None
     return bytes(body)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import h11
 from anyio import to_thread
@@ -240,10 +240,6 @@ def _make_server(app: RequestGuard, started: Callable[[], None]) -> uvicorn.Serv
 
 HEADER_S = 10.0
 """Seconds in which the headers of a request must arrive."""
-BODY_PAUSE_S = 10.0
-"""A body must not pause for longer."""
-BODY_S = 60.0
-"""Seconds in which a body must arrive."""
 MAX_PEER_CONNECTIONS = 128
 """Connections from one address."""
 _TIMEOUT_BODY = b'{"error":{"code":"timeout","message":"the request arrived too slowly","hint":"send it at once"}}'
@@ -252,13 +248,12 @@ _BUSY_RESPONSE = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnect
 
 
 class HttpConnection(H11Protocol):
-    """One connection, with deadlines for incomplete requests."""
+    """One connection, with a deadline for headers; `calls.read_body` has one for bodies."""
 
     _timer: asyncio.TimerHandle | None = None
     awaits_headers = False
     """Whether no complete headers have arrived since the connection was made or the last request ended."""
     opened_at = 0.0
-    _body_due_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -287,45 +282,22 @@ class HttpConnection(H11Protocol):
         self._set_timer()
 
     def _set_timer(self) -> None:
-        state = self.conn.their_state
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self.conn.their_state is not h11.IDLE:
             self._cancel_timer()
-        elif state is h11.IDLE:
-            if not self.awaits_headers:  # more headers do not extend the time
-                self._start_timer(HEADER_S)
-                self.awaits_headers = True
-        elif state is h11.SEND_BODY:
-            now = self.loop.time()
-            self._body_due_at = self._body_due_at or now + BODY_S
-            self._start_timer(min(BODY_PAUSE_S, self._body_due_at - now))
-        else:
-            self._cancel_timer()
-
-    def _start_timer(self, seconds: float) -> None:
-        due_at = self._body_due_at
-        self._cancel_timer()
-        self._body_due_at = due_at
-        self._timer = self.loop.call_later(max(0.0, seconds), self.expire)
+        elif not self.awaits_headers:  # more headers do not extend the time
+            self._timer, self.awaits_headers = self.loop.call_later(HEADER_S, self.expire), True
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer, self.awaits_headers, self._body_due_at = None, False, 0.0
+        self._timer, self.awaits_headers = None, False
 
     def expire(self) -> None:
         """Close a connection whose request did not arrive in time."""
-        if self.flow.read_paused:  # the application has not read what was sent
-            self._start_timer(BODY_PAUSE_S)
-            return
         self._cancel_timer()
-        cycle = cast("Any", self.cycle)
-        started = cycle is not None and cycle.response_started and not cycle.response_complete
-        if not started and not self.transport.is_closing():
+        if not self.transport.is_closing():
             length = b"Content-Length: %d\r\n\r\n" % len(_TIMEOUT_BODY)
             self.transport.write(_TIMEOUT_RESPONSE + length + _TIMEOUT_BODY)
-        if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True
-            cycle.message_event.set()
         self.transport.close()
 
 
