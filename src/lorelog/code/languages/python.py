@@ -24,7 +24,6 @@ from lorelog.code.languages.python_scopes import (
     PythonScope,
     ScopeKind,
     add_hint,
-    as_target_hint,
     assignment_hint,
     expression_hint,
     hint_at,
@@ -448,16 +447,6 @@ class PythonVisitor:
         self._push([child for child in node.named_children if child != left], READ, scope)
         if left is not None:
             self._stack.append((left, WRITE, scope, None))
-
-    def visit_as_pattern(self, node: Node, mode: int, scope: PythonScope, statement: Node | None) -> None:
-        """Visit `with f() as x`, `except E as x` or `case p as x`."""
-        children = node.named_children
-        binder = scope.binder()
-        if binder.kind is ScopeKind.FUNCTION and children and children[-1].type == "as_pattern_target":
-            target = children[-1].named_child(0)
-            if target is not None and target.type == "identifier":
-                add_hint(binder, self._text(target), node.end_byte + 1, as_target_hint(children[0], self.source))
-        self._push(children, mode, scope)
 
     def visit_global_statement(self, node: Node, mode: int, scope: PythonScope, statement: Node | None) -> None:
         names = {self._text(child) for child in node.named_children}

@@ -7,8 +7,8 @@ inside a function are bound there too, but they are symbols or names of other fi
 The type of `x` in `x.close()` decides which method is meant. Annotations of parameters, attributes and module variables
 are in signatures, which the index stores. Those of local variables are only in the body, so hints are recorded during
 the walk and appended to the receiver of a use: `x=Foo` for a variable assigned from a call of `Foo`, `x:Foo` for one
-that is annotated, and `?=Foo` for a call itself. The last hint above the use counts. Loops, `isinstance` and assignments
-of other names have none: on 112 uses of methods they changed nothing.
+that is annotated, and `?=Foo` for a call itself. The last hint above the use counts. Loops, `with`, `isinstance` and
+assignments of other names have none: on 185 uses of methods they changed nothing.
 """
 
 from __future__ import annotations
@@ -125,14 +125,6 @@ def expression_hint(node: Node | None, source: SourceText) -> str:
     called = node.child_by_field_name("function") if node is not None and node.type == "call" else None
     name = plain_name(called, source)
     return f"={name}" if name else ""
-
-
-def as_target_hint(node: Node | None, source: SourceText) -> str:
-    """Return the hint for a name after `as`: the result of a call, or an exception class."""
-    name = plain_name(node, source)
-    if name:
-        return f":{name}" if name.rpartition(".")[2].lstrip("_")[:1].isupper() else ""
-    return expression_hint(node, source)
 
 
 def plain_name(node: Node | None, source: SourceText) -> str:
