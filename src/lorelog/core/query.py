@@ -256,6 +256,11 @@ class Hit(Serializable, Struct, frozen=True):
         """Who its text comes from: user, agent, tool, import or repository; empty if unknown."""
         return self.anchor.origin if self.anchor is not None else ""
 
+    @property
+    def shown_source(self) -> str:
+        """Its file below the project: the path of a checkout costs tokens and says nothing."""
+        return self.source.removeprefix(f"{self.project}/") if self.project else self.source
+
 
 class VectorCoverage(Serializable, Struct, frozen=True):
     """How much of the searched index has vectors of the current model."""

@@ -150,8 +150,8 @@ class SearchPipeline(Struct, frozen=True):
 
         hits = with_last_turns(reply.hits, find_last)
         if hits and reply.coverage.with_vectors and (later := self._find_later(query, hits[0], options)):
-            later = find_last(later) or later
-            hits = (hits[0], later, *(hit for hit in hits[1:] if hit.id != later.id))
+            later = find_last(later) or later  # first: of two rules, it is the one that holds
+            hits = (later, *(hit for hit in hits if hit.id != later.id))
         reply = replace(reply, hits=add_token_costs(hits, store))
         return pack_hits(reply, options.token_budget, store, cut, lists_files=lists_files)
 
@@ -162,6 +162,7 @@ class SearchPipeline(Struct, frozen=True):
             return None
         since = max(hit.date[:10], options.filters.since)
         turns = replace(options.filters, projects=(hit.project,), types=(TURN_TYPE,), since=since)
+        options = replace(options, min_relevance=0.0)  # it is shown because of the settlement, which has been found
         settled = self._find(without_anchors(hit.content), replace(options, k=_MAX_LATER, filters=turns))
         later = {
             other.anchor.session: other

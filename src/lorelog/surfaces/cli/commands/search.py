@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lorelog.core.errors import UsageError, plural
+from lorelog.light.quick_json import dumps
 from lorelog.surfaces.cli.client import call_command, print_note, print_reply
 from lorelog.surfaces.text import (
     RECORD_TIERS,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 ARGUMENTS = {
     "search": {
-        "--format {text,tsv}": "tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
+        "--format {text,markdown,jsonl,tsv}": "markdown: a section per hit; jsonl: its JSON on a line; tsv: id, path, line, confidence, date and "
+        "first line, separated by tabs",
         "--short": "print one short entry per memory, as plain text: for agents",
         "settings": "",
     }
@@ -57,7 +59,7 @@ def run_search(args: argparse.Namespace) -> int:
     Keyword and semantic matches are combined into one ranking. Each hit shows its location, whether it is a strong, likely or
     weak match, its date, type, tags and id, and a snippet with the matching words marked; a record shows its id and trust
     level. --explain shows scores, probabilities and full ids. With --token-budget the best set of hits that fits is shown, full
-    sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search').
+    sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search'), markdown and jsonl what memd prints.
 
     examples:
       lorelog search "why did we choose redis"
@@ -69,14 +71,19 @@ def run_search(args: argparse.Namespace) -> int:
       lorelog search "why did we choose redis" --short
       lorelog search redis -k 50 --format tsv
     """
-    if args.json and args.format == "tsv":
+    if args.json and args.format not in (None, "text"):
         raise UsageError("--json and --format exclude each other", hint="use one of them")
     limits = {"k": min(args.k, _MAX_K)} if args.k else {}
     return print_reply(args, call_command(args, one_per_memory=args.short, **limits), _show_search)
 
 
 def _show_search(reply: Json, args: argparse.Namespace) -> None:
-    if args.format == "tsv":
+    if args.format in ("markdown", "jsonl"):
+        for number, hit in enumerate(reply["hits"], 1):
+            print(_format_section(number, hit) if args.format == "markdown" else dumps(hit, ensure_ascii=False))
+        if reply["nothing_relevant"]:
+            print_note(reply["nothing_relevant"])
+    elif args.format == "tsv":
         for hit in reply["hits"]:
             cells = [hit["id"], hit["source"], hit["start_line"], hit["confidence"] or "", format_date(hit)]
             text = hit["packed"]["text"] if hit.get("packed") else hit["snippet"]
@@ -91,6 +98,18 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
     else:
         is_folded = not (args.explain or args.min_relevance is not None or reply["packing"])
         _show_in_full(reply, explain=args.explain, is_folded=is_folded)
+
+
+def _format_section(number: int, hit: Json) -> str:
+    """Return a hit as a section of Markdown: how to cite it, what to know about it, and its text without comments."""
+    cite = f"{short_path(hit['source'])}:{hit['start_line']}-{hit['end_line']}"
+    origin = format_origin((hit["anchor"] or {}).get("origin", "")) if hit["trust"]["tainted"] else ""
+    states = (format_lifecycle(hit.get("lifecycle")), format_freshness(hit.get("freshness")), format_repository(hit))
+    facts = (f"`{hit['id']}`", cite, format_date(hit), hit["confidence"], hit["trust"]["tier"], origin, *states)
+    known = "".join(f"- {one_line(fact)}\n" for fact in facts if fact)
+    text = hit["packed"]["text"] if hit.get("packed") else hit["content"]
+    heading = one_line(" > ".join(hit["heading_path"])) or cite
+    return f"## {number}. {heading}\n\n{known}\n{printable(without_comments(text)).strip()}\n"
 
 
 _LANES = ("hybrid", "lexical", "dense")
