@@ -6,10 +6,8 @@ code. So a parser gets limits of time and memory by the size of the file. Beyond
 withheld, as if the file ended there, and the tree so far is used. (The parser's own cancellation crashes in tree-sitter
 0.26.0.)
 
-Files that a grammar cannot parse are repaired; the repaired tree is used only if it has fewer errors. First, constructs that a grammar is known to fail on (macros, newer
-syntax) are blanked out by `LanguageHooks.repair`. Then, if next to nothing could be parsed, the file is split at the
-starts of its top-level definitions, and parts that cannot be parsed alone are replaced by stubs, so that one bad
-definition does not cost a thousand others. Byte offsets never change.
+Files that a grammar cannot parse are repaired; the repaired tree is used only if it has fewer errors. Constructs that a grammar is known to fail on (macros, newer
+syntax) are blanked out by `LanguageHooks.repair`. Byte offsets never change.
 
 Python needs its own way: inside brackets lines do not end, so a parser that meets `def f(` without its closing bracket
 reads the following definitions as arguments, and files are in this state whenever someone types. Definitions start at
@@ -58,7 +56,7 @@ def extract(source: bytes, language: str) -> FileExtract:
     # Loaded first: compiling the query of a large language takes a second that is not the file's.
     parser_language, query, hooks = load_grammar(language), load_query(language), load_hooks(language)
     parser = _BoundedParser(source)
-    root, text, left_out = parser.parse(parser_language).root_node, SourceText(source), 0
+    root, text = parser.parse(parser_language).root_node, SourceText(source)
     if language == "python":
         from lorelog.code.languages.python import extract_python
 
@@ -75,18 +73,18 @@ def extract(source: bytes, language: str) -> FileExtract:
         if root.has_error and not parser.is_exhausted:
 
             def reparse(data: bytes) -> Node | None:
-                """Parse another version of the file, or a part of it, within the time limit of the first parse."""
+                """Parse another version of the file within the time limit of the first parse."""
                 second = _BoundedParser(data, parser.end)
                 tree = second.parse(parser_language)
                 return None if second.is_exhausted else tree.root_node
 
-            root, left_out = repair_tree(root, source, hooks, reparse)
+            root = repair_tree(root, source, hooks, reparse)
         matches = run_query(query, root, text, hooks)
         imports = tuple(matches.imports)
         symbols, uses = assemble_symbols(
             matches, text, hooks, *read_tokens(root, text, hooks.comments, between=hooks.skipped_before_head)
         )
-    broken = left_out or (_first_error_line(root) if root.has_error or parser.is_exhausted else 0)
+    broken = _first_error_line(root) if root.has_error or parser.is_exhausted else 0
     return FileExtract(language, symbols, uses, imports, text.lines, broken)
 
 
@@ -184,8 +182,6 @@ def _first_error_line(root: Node) -> int:
     return stray.start_point[0] + 1
 
 
-_MAX_PARTS = 5_000
-_MIN_PARTS = 3
 _MAX_PIECES = 3000
 _MAX_BROKEN_PIECES = 50
 _STATEMENT_START = re.compile(
@@ -200,44 +196,11 @@ RangeParser = Callable[[list[ByteRange]], "Node"]
 """Parses some ranges of the file as if they were the whole file."""
 
 
-def repair_tree(
-    root: Node, source: bytes, hooks: LanguageHooks, parse: Callable[[bytes], Node | None]
-) -> tuple[Node, int]:
-    """Return the best tree of a file whose first tree has errors, and the first line that was left out for it, or 0.
-
-    `parse` returns None when the time limit is exceeded.
-    """
-    best, data = root, source
+def repair_tree(root: Node, source: bytes, hooks: LanguageHooks, parse: Callable[[bytes], Node | None]) -> Node:
+    """Return the best tree of a file whose first tree has errors. `parse` returns None when the time limit is exceeded."""
     repaired = hooks.repair(source)
-    if repaired != source and len(repaired) == len(source):
-        tree = parse(repaired)
-        if tree is not None and _error_bytes(tree) < _error_bytes(root):
-            best, data = tree, repaired
-    if hooks.part_starts is None or not best.is_error:
-        return best, 0
-    stubbed, lost, line = _stub_broken_parts(data, hooks.part_starts, hooks, parse)
-    tree = parse(stubbed) if lost else None
-    if tree is None or _error_bytes(tree) + lost >= _error_bytes(best):
-        return best, 0
-    return tree, line
-
-
-def _stub_broken_parts(
-    data: bytes, part_starts: re.Pattern[bytes], hooks: LanguageHooks, parse: Callable[[bytes], Node | None]
-) -> tuple[bytes, int, int]:
-    """Replace parts that cannot be parsed alone by stubs; return also the bytes this costs, and the first such line."""
-    starts = [match.start() for match in part_starts.finditer(data)]
-    if not _MIN_PARTS <= len(starts) <= _MAX_PARTS:
-        return data, 0, 0
-    parts, lost, first = [data[: starts[0]]], 0, 0
-    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
-        part = data[start:end]
-        tree = parse(part)
-        damage = _error_bytes(tree) if tree is not None else 0
-        parts.append(hooks.stub(part) if damage else part)
-        lost += damage
-        first = first or (damage and data.count(b"\n", 0, start) + 1)
-    return b"".join(parts), lost, first
+    tree = parse(repaired) if repaired != source and len(repaired) == len(source) else None
+    return tree if tree is not None and _error_bytes(tree) < _error_bytes(root) else root
 
 
 def blank_bytes(data: bytes) -> bytes:

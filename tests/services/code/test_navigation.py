@@ -15,7 +15,6 @@ from lorelog.core.errors import NotFound
 from lorelog.services.code import CodeScope
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
 from lorelog.services.code.receiver_types import (
-    element_annotation,
     parameter_types,
     return_type,
     type_names,
@@ -331,6 +330,5 @@ def test_any_text_is_accepted(text: str) -> None:
     parameter_types(text)
     return_type(text)
     type_names(text)
-    element_annotation(text)
     value_origin(text)
     assert len(variable_annotation(text, "Foo")) == 2

@@ -74,8 +74,6 @@ class LanguageHooks:
     """Node types of annotations, inside a definition or its modifiers, that precede its head."""
     doc_marks: tuple[str, ...] = ()
     """Prefixes of documentation comments; if empty, every comment documents the definition below."""
-    part_starts: re.Pattern[bytes] | None = None
-    """Matches the starts of top-level parts, for repair; None if files are never split."""
     has_tags: bool = False
     """Whether types have a separate namespace, and a parameter may be named like its type: `struct queue *queue`."""
     levels: Mapping[str, str] = {}
@@ -95,10 +93,6 @@ class LanguageHooks:
         Called only for a file with errors; the result is used if it has fewer.
         """
         return data
-
-    def stub(self, part: bytes) -> bytes:
-        """Reduce a part of a file that cannot be parsed to its head; the length stays the same."""
-        return part
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Adjust a definition before its containers are known; return None to drop it."""

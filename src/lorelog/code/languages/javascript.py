@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from tree_sitter import Node
 
-from lorelog.code.extract import blank_bytes
 from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, format_head
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
@@ -25,8 +24,6 @@ _VARIANCE = re.compile(rb"([<,]\s*)((?:(?:in|out|const)\s+){1,2})(?=[A-Za-z_$])"
 _SIGNATURES = re.compile(
     rb"((?:[\w$>)\]}\"']|\*/)[ \t]*(?:\r?\n[ \t]*//[^\n]*|\r?\n[ \t]*(?:/?\*[^\n]*)?)*\r?\n)([ \t]+)<(?=[\w$]+[\s,>])"
 )
-_HEAD = re.compile(rb"(?:export\s+)?(?:declare\s+)?(const|let|var|function|class|interface|type)\s+[\w$]+")
-_TAILS = {b"function": b"(){}", b"class": b"{}", b"interface": b"{}", b"type": b"=0"}
 _QUOTES = "\"'`"
 
 
@@ -36,26 +33,11 @@ class JavaScriptHooks(LanguageHooks):
     skipped_before_head = frozenset({"decorator"})
     annotation_nodes = frozenset({"decorator"})
     words = frozenset({"undefined", "arguments", "bigint"})
-    part_starts = re.compile(
-        rb"^(?:export|import|const|let|var|function|async|class|abstract|interface|type|enum|namespace|declare)\b",
-        re.MULTILINE,
-    )
 
     def repair(self, data: bytes) -> bytes:
         """Blank out variance (`<in out T>`), and end members before a line `<T>(…)`, which the grammar joins."""
         data = _VARIANCE.sub(lambda match: match[1] + b" " * len(match[2]), data)
         return _SIGNATURES.sub(lambda match: match[1] + match[2][:-1] + b";<", data)
-
-    def stub(self, part: bytes) -> bytes:
-        """Reduce a part to its head: `export const f: {…} = …` becomes `export const f`."""
-        head = _HEAD.match(part)
-        if head is None:
-            return blank_bytes(part)
-        tail, rest = _TAILS.get(head[1], b""), bytearray(blank_bytes(part[head.end() :]))
-        at = rest.find(b" " * len(tail))
-        if at >= 0:
-            rest[at : at + len(tail)] = tail
-        return head[0] + bytes(rest)
 
     def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
         """Drop false definitions, and extend single or exported declarations to the whole statement."""

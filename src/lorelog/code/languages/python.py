@@ -24,12 +24,9 @@ from lorelog.code.languages.python_scopes import (
     PythonScope,
     ScopeKind,
     add_hint,
-    as_target_hint,
     assignment_hint,
     expression_hint,
     hint_at,
-    loop_hints,
-    narrow_types,
     plain_name,
 )
 from lorelog.code.names import Tokens, read_tokens
@@ -321,8 +318,7 @@ class PythonVisitor:
         if not receiver and object_.type == "call" and self.source.data.startswith(b"super(", object_.start_byte):
             receiver = "super"
         elif not receiver:  # an expression
-            value = expression_hint(object_, self.source)
-            receiver = f"?{value}" if value.startswith("=") else "?"
+            receiver = f"?{expression_hint(object_, self.source)}"
         if mode == WRITE and statement is not None and object_.type == "identifier":
             owner = scope.class_of(receiver)
             if owner is not None:
@@ -398,8 +394,6 @@ class PythonVisitor:
                 visits.append((child, READ, inner))
                 continue
             target, *values = child.named_children
-            for name, hint in loop_hints(target, values[0] if values else None, self.source).items():
-                add_hint(inner, name, node.start_byte, hint)
             visits += [(target, BIND, inner), *((value, READ, outside) for value in values)]
             outside = inner
         self._queue(visits)
@@ -453,31 +447,6 @@ class PythonVisitor:
         self._push([child for child in node.named_children if child != left], READ, scope)
         if left is not None:
             self._stack.append((left, WRITE, scope, None))
-            if scope.kind is ScopeKind.FUNCTION:
-                for name, hint in loop_hints(left, node.child_by_field_name("right"), self.source).items():
-                    add_hint(scope, name, left.end_byte + 1, hint)
-
-    def visit_if_statement(self, node: Node, mode: int, scope: PythonScope, statement: Node | None) -> None:
-        """Visit `if`, `elif`, `while`, `assert` or `and`: a type check in front holds for the rest."""
-        children = node.named_children
-        condition, end = node, node.end_byte
-        if children and node.type != "boolean_operator":
-            body = node.child_by_field_name("consequence") or node.child_by_field_name("body")
-            condition, end = children[0], body.end_byte if body is not None else len(self.source.data)
-        narrow_types(scope.binder(), condition, end, self.source)
-        self._push(children, mode, scope, statement)
-
-    visit_elif_clause = visit_while_statement = visit_assert_statement = visit_boolean_operator = visit_if_statement
-
-    def visit_as_pattern(self, node: Node, mode: int, scope: PythonScope, statement: Node | None) -> None:
-        """Visit `with f() as x`, `except E as x` or `case p as x`."""
-        children = node.named_children
-        binder = scope.binder()
-        if binder.kind is ScopeKind.FUNCTION and children and children[-1].type == "as_pattern_target":
-            target = children[-1].named_child(0)
-            if target is not None and target.type == "identifier":
-                add_hint(binder, self._text(target), node.end_byte + 1, as_target_hint(children[0], self.source))
-        self._push(children, mode, scope)
 
     def visit_global_statement(self, node: Node, mode: int, scope: PythonScope, statement: Node | None) -> None:
         names = {self._text(child) for child in node.named_children}

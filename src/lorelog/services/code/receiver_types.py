@@ -41,11 +41,6 @@ _TRANSPARENT_WRAPPERS = frozenset(
     "Optional Annotated Final ClassVar Type type Required NotRequired ReadOnly Awaitable".split()
 )
 """Generic types whose members are those of their first argument."""
-_MAPPINGS = frozenset("dict Dict Mapping MutableMapping defaultdict DefaultDict OrderedDict".split())
-_COLLECTIONS = frozenset(
-    "list List tuple Tuple set Set frozenset FrozenSet deque Deque Sequence MutableSequence Iterable Iterator Collection"
-    " Container AbstractSet Generator AsyncIterable AsyncIterator AsyncGenerator".split()
-)
 _MAX_CUTS = 8
 """Parameters of a truncated signature that are left out before it counts as unreadable."""
 
@@ -102,19 +97,6 @@ def type_names(annotation: str) -> tuple[str, ...]:
         else:
             names.append(generic)
     return tuple(dict.fromkeys(filter(None, names)))
-
-
-@lru_cache(maxsize=20_000)
-def element_annotation(annotation: str, *, key: bool = False) -> str:
-    """Return the element type of a collection (`Foo` for `list[Foo]`), or the type of a mapping's values or keys."""
-    for part in _union_members(_expression(annotation)):
-        generic, arguments = _generic(part)
-        last = generic.rpartition(".")[2]
-        if last == "Optional" and arguments:
-            return element_annotation(ast.unparse(arguments[0]), key=key)
-        if arguments and (last in _MAPPINGS or last in _COLLECTIONS):
-            return ast.unparse(arguments[-1 if last in _MAPPINGS and not key else 0])
-    return ""
 
 
 @lru_cache(maxsize=20_000)
@@ -180,7 +162,6 @@ def _dotted(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-_MAPPING_VIEWS = ("values", "keys")
 _SELF_NAMES = frozenset({"self", "cls", "this", "Self", "static", "$this"})
 _SUPER_NAMES = frozenset({"super", "super()", "base", "parent"})
 _BUILTINS = frozenset(dir(builtins))
@@ -395,22 +376,14 @@ class TypeResolver:
         """Resolve the first name of a receiver, and a hint of `code.languages.python_scopes` about it."""
         if name in _SELF_NAMES or name in _SUPER_NAMES:
             return self._self_or_super(name, scope)
-        annotated: tuple[str, NameScope] | None
-        if mark == ":":
-            annotated = (value, scope)
-        elif mark == "*":
-            annotated = self._element_type(value, scope, depth - 1)
-        elif mark == "=":
+        if mark == "=":
             return self.call_result(value, scope, depth - 1)
-        elif mark == "~":
-            return self.resolve_receiver(value, scope, depth - 1)
-        else:
-            annotated = self._parameter(name, scope)
-            if annotated is None and name != "?":
-                matches = self.resolve_name(name, scope)
-                modules = self.modules(name, scope) if not matches else []
-                return ModuleReceiver(tuple(modules)) if modules else matches and self._types_of(matches, depth)
-        return self.resolve_type(*annotated, depth - 1) if annotated and annotated[0] else None
+        annotated = (value, scope) if mark else self._parameter(name, scope)
+        if annotated is not None or name == "?":
+            return self.resolve_type(*annotated, depth - 1) if annotated and annotated[0] else None
+        matches = self.resolve_name(name, scope)
+        modules = self.modules(name, scope) if not matches else []
+        return ModuleReceiver(tuple(modules)) if modules else matches and self._types_of(matches, depth)
 
     def _self_or_super(self, name: str, scope: NameScope) -> ResolvedDefinitions:
         classes = self.enclosing_class(scope)
@@ -502,38 +475,10 @@ class TypeResolver:
             definition.path, definition.language, around
         )
 
-    def _element_type(self, value: str, scope: NameScope, depth: int) -> tuple[str, NameScope] | None:
-        """Return the element annotation of a collection, and its scope. `=f` stands for the result of a call of `f`."""
-        name, is_call = value.removeprefix("="), value.startswith("=")
-        before, _, last = name.rpartition(".")
-        if is_call and before and last in _MAPPING_VIEWS:
-            name = before
-        annotated = self._annotation_of(name, scope, depth)
-        inner = element_annotation(annotated[0], key=is_call and last == "keys") if annotated else ""
-        return (inner, annotated[1]) if annotated and inner else None
-
-    def _annotation_of(self, name: str, scope: NameScope, depth: int) -> tuple[str, NameScope] | None:
-        before, _, last = name.rpartition(".")
-        parameter = self._parameter(last, scope) if not before else None
-        if depth <= 0 or parameter:
-            return parameter if depth > 0 else None
-        receiver = self.resolve_receiver(before, scope, depth - 1) if before else None
-        if isinstance(receiver, ModuleReceiver):
-            definitions = self.module_members(before, last, scope)
-        else:
-            definitions = self.member_definitions(receiver, last) if before else self.resolve_name(last, scope) or ()
-        if not definitions:
-            return None
-        annotation, value, around = self._annotation(definitions[0])
-        origin, other = value_origin(value)
-        if annotation or not origin:
-            return (annotation, around) if annotation else None
-        return self._annotation_of(other, around, depth - 1)
-
 
 def split_hint(receiver: str) -> tuple[str, str, str]:
     """Split a receiver into its name, the mark of a hint, and the hint; both are empty if there is none."""
-    end = next((position for position, char in enumerate(receiver) if char in "=:~*"), len(receiver))
+    end = next((position for position, char in enumerate(receiver) if char in "=:"), len(receiver))
     return receiver[:end], receiver[end : end + 1], receiver[end + 1 :]
 
 

@@ -1,19 +1,14 @@
 """Finds tasks and records by text.
 
-Hits on the record pages are joined with the ledger's tables, filtered exactly, and scored against whole tasks.
-
-Similar tasks have the same goal but for one name: that of a service, a dataset or a tool. The record that answers a query
-often does not repeat the name, but the task's start does. So a query is compared with the words of the whole task, and
-a word weighs more the fewer candidates contain it.
+Hits on the record pages are joined with the ledger's tables and filtered exactly. A query is compared with the words of
+whole tasks: if none has enough of them, lexical matches may be accidental, and count less.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from math import log
 from typing import TypeVar
 
 from msgspec import Struct
@@ -31,9 +26,6 @@ from lorelog.services.records.pages import meets_trust
 from lorelog.services.records.projection import decode_anchor_id, records_folder
 from lorelog.services.search.postprocess import growing_limits
 
-_MENTION_WEIGHT = 0.6
-"""Weight of a word that a task mentions, next to 1 for a topic: a task often mentions a sibling ("unlike the other
-service")."""
 _MAX_CACHED = 4096
 _STATUS_SYNONYMS = {
     "in_progress": "open unfinished ongoing progress",
@@ -43,20 +35,16 @@ _STATUS_SYNONYMS = {
     "cancelled": "cancelled abandoned",
 }
 """Common words for each status."""
+_STATUS_BONUS = 0.12
+"""Bonus of the status that the query names ("which one failed?"): decides between siblings, and no more."""
 OPEN_STATUS = "open"
 """Status filter for tasks that are not finished."""
 _FETCH_FACTOR = 2
 _MIN_FETCHED = 12
 _MAX_FETCHED = 10_000
 _WIDEN_FACTOR = 4
-_DISTINCTION_WEIGHT = 0.2
-"""Weight of the distinction score, relative to the best record's score."""
 _OWN_WORDS_SHARE = 0.55
 """Share of query words that one task must contain for lexical matches not to be accidental."""
-_STATUS_BONUS = 0.12
-"""Bonus of the status that the query names ("which one failed?"): decides between siblings, and no more."""
-_EXTRA_RECORD_WEIGHT = 0.05
-"""Weight of each further matching record of a task; up to three count."""
 _MAX_MATCHES = 3
 _PAGE_SIZE = 200
 _MAX_SNIPPET_CHARS = 240
@@ -93,20 +81,8 @@ class TaskHit(Struct, frozen=True):
 class TaskProfile(Struct, frozen=True):
     task: Task
     records: tuple[Record, ...]
-    topic_words: frozenset[str]
-    """Words of the goal, datasets, entities and tools."""
     words: frozenset[str]
-
-
-class TaskScores(Struct, frozen=True):
-    """How well a query fits each of the candidate tasks as a whole."""
-
-    distinction: Mapping[str, float]
-    """By task: its share, 0 to 1, of the query words that distinguish the candidates."""
-    named_statuses: frozenset[str]
-    """The statuses that the query names; empty if all candidates have the same status."""
-    chance: float
-    """How far lexical matches may be accidental, 0 to 1: more, the fewer query words the best task contains."""
+    """Words of its goal and its records, with the names of datasets, entities and tools."""
 
 
 @cache
@@ -114,36 +90,22 @@ def word_analyser() -> WordAnalyser:
     return WordAnalyser()
 
 
-def score_tasks(query: str, candidates: Sequence[TaskProfile]) -> TaskScores:
-    """Compare a query with the words of whole tasks.
+def chance_of(query: str, candidates: Sequence[TaskProfile]) -> float:
+    """Return how far lexical matches may be accidental, 0 to 1: more, the fewer query words the best task contains.
 
-    Words that no candidate contains count in the total. So a query in different words than the records is left to
-    semantic search.
+    So a query in different words than the records is left to semantic search.
     """
-    if not candidates:
-        return TaskScores({}, frozenset(), 0.0)
     terms = [term.text for term in word_analyser().query_terms(query)]
-    frequency = Counter(word for candidate in candidates for word in terms if word in candidate.words)
-    rarity = {word: log(1.0 + (len(candidates) - frequency[word] + 0.5) / (frequency[word] + 0.5)) for word in terms}
-    total = sum(rarity.values()) or 1.0
-    distinction = {
-        candidate.task.id: sum(
-            weight * (1.0 if word in candidate.topic_words else _MENTION_WEIGHT)
-            for word, weight in rarity.items()
-            if word in candidate.words
-        )
-        / total
-        for candidate in candidates
-    }
-    statuses = {candidate.task.status for candidate in candidates}
-    named = set[str]()
-    for status in statuses if len(statuses) > 1 else ():
-        words = word_analyser().words(f"{status.replace('_', ' ')} {_STATUS_SYNONYMS.get(status, '')}")
-        if not set(terms).isdisjoint(set(words) - {"in"}):
-            named.add(status)
-    contained = max(sum(word in candidate.words for word in terms) for candidate in candidates)
-    chance = max(0.0, 1.0 - contained / max(1, len(terms)) / _OWN_WORDS_SHARE)
-    return TaskScores(distinction, frozenset(named), chance)
+    contained = max((sum(word in candidate.words for word in terms) for candidate in candidates), default=0)
+    return max(0.0, 1.0 - contained / max(1, len(terms)) / _OWN_WORDS_SHARE) if candidates else 0.0
+
+
+def named_statuses(query: str, statuses: Collection[str]) -> set[str]:
+    """Return the statuses that a query names; none if there is only one."""
+    words = word_analyser().words
+    terms = {term.text for term in word_analyser().query_terms(query)} - {"in"}
+    texts = {status: f"{status.replace('_', ' ')} {_STATUS_SYNONYMS.get(status, '')}" for status in statuses}
+    return {status for status, text in texts.items() if len(texts) > 1 and not terms.isdisjoint(words(text))}
 
 
 def find_tasks(
@@ -252,15 +214,13 @@ class _RecordSearcher:
         by_task = group_by(admitted, lambda record: record.task)
         profiles = [profile for profile in self._load_profiles(by_task) if self._matches_filter(profile)]
         self._has_left_out |= len(profiles) < len(by_task)
-        scores = score_tasks(self._filter.query, profiles)
-        self.is_by_chance = scores.chance > 0.0
+        chance = chance_of(self._filter.query, profiles)
+        self.is_by_chance = chance > 0.0
+        named = named_statuses(self._filter.query, {profile.task.status for profile in profiles})
         ranked = list[TaskHit]()
         for task in (profile.task for profile in profiles):
-            matches = _rank_matches([_make_match(record, hits, scores.chance) for record in by_task[task.id]])
-            bonus = _DISTINCTION_WEIGHT * scores.distinction[task.id]
-            bonus += _STATUS_BONUS if task.status in scores.named_statuses else 0.0
-            further = _EXTRA_RECORD_WEIGHT * sum(match.score for match in matches[1 : _MAX_MATCHES + 1])
-            score = matches[0].score + further + bonus
+            matches = _rank_matches([_make_match(record, hits, chance) for record in by_task[task.id]])
+            score = matches[0].score + (_STATUS_BONUS if task.status in named else 0.0)
             ranked.append(TaskHit(task, tuple(matches[:_MAX_MATCHES]), score, matches[0].relevance))
         return sorted(ranked, key=lambda hit: -hit.score)
 
@@ -268,18 +228,13 @@ class _RecordSearcher:
         """Return the records that pass the filter, best first. Hits are by record."""
         admitted = self._admitted(hits)
         profiles = {profile.task.id: profile for profile in self._load_profiles(record.task for record in admitted)}
-        scores = score_tasks(self._filter.query, list(profiles.values()))
+        chance = chance_of(self._filter.query, list(profiles.values()))
         if self._filter.parent_task:
             parents = {id_: profile.task.parent for id_, profile in profiles.items()}
             of_parent = [record for record in admitted if parents.get(record.task) == self._filter.parent_task]
             self._has_left_out |= len(of_parent) < len(admitted)
             admitted = of_parent
-        matches = list[RecordHit]()
-        for record in admitted:
-            match = _make_match(record, hits, scores.chance)
-            bonus = _DISTINCTION_WEIGHT * scores.distinction.get(record.task, 0.0)
-            matches.append(replace(match, score=match.score + bonus))
-        return _rank_matches(matches)
+        return _rank_matches([_make_match(record, hits, chance) for record in admitted])
 
     def newest_tasks(self) -> Iterator[TaskHit]:
         """Yield the tasks that pass the filter, last changed first."""
@@ -332,19 +287,14 @@ class _RecordSearcher:
             if (tenant, task) not in _profiles:
                 if len(_profiles) >= _MAX_CACHED:
                     _profiles.clear()
-                words, records = word_analyser().words, self._tables.where("task", task.id)
-                topic, mentioned = set(words(task.goal)), set[str]()
+                records = tuple(self._tables.where("task", task.id))
+                texts = [task.goal, *map(search_text, records)]
                 for record in records:
-                    names = (
-                        *record_scope.ref_names(record, "dataset_refs"),
-                        *record_scope.ref_names(record, "entity_refs"),
-                    )
-                    texts = map(record.text, ("tool_name", "challenge_id", "goal"))
-                    topic.update(words(" ".join((*names, *texts))))
-                    mentioned.update(words(search_text(record)))
-                _profiles[tenant, task] = TaskProfile(
-                    task, tuple(records), frozenset(topic), frozenset(topic | mentioned)
-                )
+                    texts += record_scope.ref_names(record, "dataset_refs")
+                    texts += record_scope.ref_names(record, "entity_refs")
+                    texts += map(record.text, ("tool_name", "challenge_id", "goal"))
+                words = frozenset(word for text in texts for word in word_analyser().words(text))
+                _profiles[tenant, task] = TaskProfile(task, records, words)
             profiles.append(_profiles[tenant, task])
         return profiles
 
