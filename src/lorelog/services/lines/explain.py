@@ -27,20 +27,18 @@ from lorelog.light.delivery_files import shorten_line
 from lorelog.light.session_start import parse_note
 from lorelog.light.shell_command import command_variants, is_test_run, split_command
 from lorelog.services.lines.attribution import (
-    CLOCK_SLACK_S,
     MAX_FILE_BYTES,
     LineAuthor,
     LineSources,
     SessionClaim,
     find_author,
     find_claims,
-    is_same_file,
 )
 from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter, format_moment
 
 _MAX_TEXT_CHARS, _MAX_LINE_CHARS, _MAX_SAID, _MAX_TESTS, _MAX_DECISIONS = 400, 200, 5, 3, 5
 _MAX_CALLS, _SEARCHED = 2_000, 20
-_DAYS_AFTER = 1
+_HINT_S, _DAYS_AFTER = 3 * 86_400, 1
 """Days after a turn within which its tests and what was said belong to it."""
 _DECISION_TYPES = ("decision", "correction", "preference")
 
@@ -142,7 +140,7 @@ def explain_line(place: str, directory: str, sources: ReasonSources, now_s: floa
     file, number, symbol = _locate(place, directory, sources.lines.root)
     author = find_author(str(file), number, sources.lines, now_s)
     claims = find_claims(author.commit) if author.commit and not author.is_bots else []
-    author, evidence = _weigh(author, claims, sources)
+    author, evidence = _weigh(author, claims, now_s)
     edit = author.edit
     named = (symbol.rpartition(".")[2], file.name) if symbol else (file.name,)
     return LineReason(
@@ -206,9 +204,7 @@ def file_symbols(file: Path) -> Sequence[Symbol]:
     return () if not language or decoded.refusal else extract(decoded.source, language).symbols
 
 
-def _weigh(
-    author: LineAuthor, claims: Sequence[SessionClaim], sources: ReasonSources
-) -> tuple[LineAuthor, list[Evidence]]:
+def _weigh(author: LineAuthor, claims: Sequence[SessionClaim], now_s: float) -> tuple[LineAuthor, list[Evidence]]:
     """Return the author with what a note adds, and the evidence, the strongest first."""
     evidence = []
     if author.edit:
@@ -220,11 +216,12 @@ def _weigh(
         strength = "line" if claim.is_of_line else "commit" if claim.sessions else "hint"
         evidence.append(Evidence("note" if claim.is_of_line else "trailer", strength, said))
         if claim.is_of_line and author.edit is None:
-            edit = next((edit for session in claim.sessions if (edit := _edit_of(session, author, sources))), None)
+            edit = next((edit for edit in author.edits if edit.session in claim.sessions), None)
             author = replace(author, edit=edit, unknown="") if edit else author
-    if author.hint and author.edit is None:
-        at = format_moment(author.hint.at)
-        evidence.append(Evidence("time", "hint", f"session {author.hint.session} edited this file on {at}"))
+    last, made = next(iter(author.edits), None), author.commit.authored if author.commit else now_s
+    if last and author.edit is None and made - last.at / 1000 < _HINT_S:  # only time and file speak for it
+        said = f"session {last.session} edited this file on {format_moment(last.at)}"
+        evidence.append(Evidence("time", "hint", said))
     of_commit = next((claim.sessions for claim in claims if claim.sessions), ())
     if author.edit is None and of_commit:
         author = replace(author, unknown=f"{author.unknown}; the repository names {_sessions(of_commit)}")
@@ -233,15 +230,6 @@ def _weigh(
 
 def _sessions(sessions: Sequence[str]) -> str:
     return f"session{'s' * (len(sessions) > 1)} {', '.join(sessions)}"
-
-
-def _edit_of(session: str, author: LineAuthor, sources: ReasonSources) -> TracedEdit | None:
-    """Return the last edit of a captured session in the line's file before its commit."""
-    if author.commit is None:
-        return None
-    path, until = author.commit.path, (author.commit.authored + CLOCK_SLACK_S) * 1000
-    edits = sources.lines.tables.edits(Path(path).name, sources.lines.projects, until)
-    return next((edit for edit in edits if edit.session == session and is_same_file(edit.file, path)), None)
 
 
 def _session(edit: TracedEdit, sources: ReasonSources) -> LineSession:

@@ -17,13 +17,11 @@ from lorelog.code.source import decode_source
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import NO_LIFECYCLE_STATE, UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.serializable import Serializable
-from lorelog.retrieval.cache import ProcessCache
 from lorelog.services.freshness.mentions import Mention, MentionKind, find_mentions
 from lorelog.services.lines.attribution import MAX_FILE_BYTES, is_same_file
 from lorelog.services.lines.explain import LineStatement, file_symbols, make_statement
 
 _MAX_MEMORIES = 100
-_MENTIONS: ProcessCache[tuple[Mention, ...]] = ProcessCache(8_192)
 
 
 class FileMemory(LineStatement, frozen=True, kw_only=True):
@@ -68,7 +66,7 @@ def find_memories(file: Path, sources: MemorySources) -> tuple[FileMemory, ...]:
     symbols = [(f".{symbol.qualified_name}", symbol.name_line) for symbol in file_symbols(file)]
     found: list[tuple[StoredChunk, tuple[str, ...], tuple[int, ...]]] = []
     for stored in sources.memories:
-        mentions = _MENTIONS.of_text(stored.chunk.text, find_mentions)
+        mentions = find_mentions(stored.chunk.text)
         named = list(_named(mentions, path, words))
         is_elsewhere = "" not in named and any(mention.kind is MentionKind.PATH for mention in mentions)
         if named:
