@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from lorelog.core.code_reply import CodeReply
 from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
@@ -312,7 +311,5 @@ class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     """Only with a token budget; `hits` are then those that fit."""
     explained: bool = False
     """True if the JSON of each hit has the parts of its score."""
-    code: CodeReply | None = None
-    """What the code says to a question that is about it; None for any other."""
     nothing_relevant: str = ""
-    """`NOTHING_RELEVANT` if there is no hit, or all are weak; then surfaces show them folded. Empty if the code answers."""
+    """`NOTHING_RELEVANT` if there is no hit, or all are weak; then surfaces show them folded."""

@@ -56,7 +56,9 @@ def check_diff(engine: Engine, request: ChangeRequest, call: RequestContext) -> 
         raise UsageError("give commits, a patch, or --staged: one of them", hint="lorelog check --diff main..HEAD")
     if request.patch is not None and not call.names_files:
         raise UsageError("only the shell and Python can name a file to read", hint="name commits with diff")
-    patch = request.text or (request.patch and read_patch(resolve_path(request.patch, call.directory)))
+    patch = request.text or None
+    if request.patch:
+        patch = read_patch(resolve_path(request.patch, call.directory))
     git = Git(tree_root(engine, call))
     change = read_change(git, request.diff, patch)
     made = git.run_text("log", "-1", "--format=%cI", change.head) if change.head else ""

@@ -114,7 +114,7 @@ class OutlineRequest(CodeRequest, frozen=True):
 
 
 class _NameRequest(CodeRequest, frozen=True):
-    query: Annotated[SymbolName, about("Part of a name, its initials, or a misspelling of it.")]
+    query: Annotated[SymbolName, about("Part of a name, or a misspelling of it.")]
 
 
 class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
@@ -274,7 +274,7 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
 
 @OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeReply:
-    """Find symbols by part of their name, its initials, or a misspelling of it."""
+    """Find symbols by part of their name, or a misspelling of it."""
     query = SymbolQuery(
         request.query, kind=SymbolKind(request.kind) if request.kind else None, language=request.language
     )
