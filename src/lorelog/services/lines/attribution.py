@@ -45,7 +45,7 @@ _AGENTS = ("claude", "codex", "copilot", "gemini", "cursor", "qwen", "opencode",
 _MAX_SESSIONS, _MAX_TRAILERS = 8, 50
 
 
-class LineSources(Struct, frozen=True):
+class LineSources(Struct, frozen=True, kw_only=True):
     """What a line's writer is looked up in."""
 
     tables: TraceTables

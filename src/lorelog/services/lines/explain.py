@@ -122,10 +122,9 @@ class LineReason(Serializable, Struct, frozen=True, kw_only=True):
     """Why no session is named."""
 
 
-class ReasonSources(Struct, frozen=True):
+class ReasonSources(LineSources, frozen=True, kw_only=True):
     """Where an answer's parts come from."""
 
-    lines: LineSources
     search: Callable[[str, int, tuple[str, ...]], Sequence[Hit]]
     """Searches memories of some types."""
     of_session: Callable[[Filters, str], Sequence[StoredChunk]]
@@ -137,8 +136,8 @@ class ReasonSources(Struct, frozen=True):
 
 def explain_line(place: str, directory: str, sources: ReasonSources, now_s: float) -> LineReason:
     """Return why a line exists. `place` is FILE:LINE or FILE:SYMBOL. Raise NotFound or UsageError."""
-    file, number, symbol = _locate(place, directory, sources.lines.root)
-    author = find_author(str(file), number, sources.lines, now_s)
+    file, number, symbol = _locate(place, directory, sources.root)
+    author = find_author(str(file), number, sources, now_s)
     claims = find_claims(author.commit) if author.commit and not author.is_bots else []
     author, evidence = _weigh(author, claims, now_s)
     edit = author.edit
@@ -170,7 +169,7 @@ def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
     if not colon or not name or not where:
         raise UsageError(f"{place!r} does not name a line", hint="write FILE:LINE or FILE:SYMBOL")
     file = locate_file(name, directory, root)
-    symbols = file_symbols(file)
+    symbols = read_source(file)[1]
     if where.isdecimal() and len(where) < 9:
         number = int(where)
         around = [symbol for symbol in symbols if symbol.span.start_line <= number <= symbol.span.end_line]
@@ -194,14 +193,14 @@ def locate_file(name: str, directory: str, root: str) -> Path:
     return file
 
 
-def file_symbols(file: Path) -> Sequence[Symbol]:
-    """Return the definitions of a file in the order of their lines; none of a large or binary one."""
-    if file.stat().st_size > MAX_FILE_BYTES:
-        return ()
-    data = file.read_bytes()
+def read_source(file: Path) -> tuple[str, Sequence[Symbol]]:
+    """Return the text of a file, and its definitions in the order of their lines; nothing of a large or binary one."""
+    data = b"" if file.stat().st_size > MAX_FILE_BYTES else file.read_bytes()
     language = detect_language(file.name, data[:DETECTION_BYTES]) or ""
     decoded = decode_source(data, language)
-    return () if not language or decoded.refusal else extract(decoded.source, language).symbols
+    if not data or decoded.refusal:
+        return "", ()
+    return decoded.source.decode("utf-8", "replace"), extract(decoded.source, language).symbols if language else ()
 
 
 def _weigh(author: LineAuthor, claims: Sequence[SessionClaim], now_s: float) -> tuple[LineAuthor, list[Evidence]]:
@@ -252,7 +251,7 @@ def _session(edit: TracedEdit, sources: ReasonSources) -> LineSession:
 def _said(edit: TracedEdit, sources: ReasonSources) -> tuple[LineStatement, ...]:
     """Return what the user said in the session until the day after the line was written."""
     last = (datetime.fromtimestamp(edit.at / 1000, UTC) + timedelta(days=_DAYS_AFTER)).date().isoformat()
-    filters = Filters(projects=sources.lines.projects, until=last, types=STATEMENT_KINDS)
+    filters = Filters(projects=sources.projects, until=last, types=STATEMENT_KINDS)
     found = sources.of_session(filters, edit.session)[:_MAX_SAID]
     return tuple(make_statement(stored.id, stored.chunk, sources.state_of(stored)) for stored in reversed(found))
 
@@ -262,7 +261,7 @@ def _tests(edit: TracedEdit, sources: ReasonSources) -> tuple[LineTest, ...]:
     until = edit.at + _DAYS_AFTER * 86_400_000
     filter_ = TraceFilter(source=TURN, session=edit.session, since=edit.at, until=until, limit=_MAX_CALLS)
     runs: dict[str, LineTest] = {}
-    for call in sources.lines.tables.calls(filter_)[0]:
+    for call in sources.tables.calls(filter_)[0]:
         if call.command and any(is_test_run(command_variants(words)) for words in split_command(call.command) if words):
             test = LineTest(shorten_line(call.command, _MAX_LINE_CHARS), not call.failed, format_moment(call.at))
             runs.setdefault(call.command, test)
