@@ -251,16 +251,16 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
     session is named, and `unknown` says why. Commits of bots are never attributed.
     """
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.lines.attribution import LineSources
     from lorelog.services.lines.explain import ReasonSources, explain_line
 
     def search(query: str, k: int, types: tuple[str, ...]) -> Sequence[Hit]:
         options = replace(engine.defaults.search, k=k, token_budget=0, min_relevance=0.0, filters=Filters(types=types))
         return engine.search(query, options, all_projects=request.all_projects).hits
 
-    projects = engine.log_projects(all_projects=request.all_projects)
     sources = ReasonSources(
-        lines=LineSources(engine.traces().tables(), projects, tree_root(engine, call)),
+        tables=engine.traces().tables(),
+        projects=engine.log_projects(all_projects=request.all_projects),
+        root=tree_root(engine, call),
         search=search,
         of_session=lambda filters, session: engine.store.recent(filters, 20, session=session),
         get=lambda memory: engine.memories().get(memory).memory,
@@ -291,20 +291,22 @@ def file_memories(engine: Engine, request: MemoriesRequest, call: RequestContext
     """List the memories that name a file or something in it, with their freshness."""
     from lorelog.core.options import ListOptions
     from lorelog.services.lines.explain import locate_file
-    from lorelog.services.lines.memories import MemorySources, find_memories
+    from lorelog.services.lines.memories import find_memories
     from lorelog.services.standing.memories import MAX_STANDING, is_unfiled
 
     lifecycle = engine.lifecycle_index()
     found = engine.store.authored_chunks(engine.scoped(Filters(), all_projects=False), MAX_STANDING)
     shown = (each for each in found if not (lifecycle.is_record(each) or is_unfiled(each)))
-    sources = MemorySources(
-        root=tree_root(engine, call),
-        memories=[each for each in shown if not lifecycle.hides(each, ListOptions())],
+    root = tree_root(engine, call)
+    file = locate_file(os.fspath(request.path), call.directory, root)
+    memories = find_memories(
+        file,
+        root,
+        [each for each in shown if not lifecycle.hides(each, ListOptions())],
         verdicts=engine.memories().check_all,
         with_origin=lambda stored: engine.ownership().with_shown_anchor(stored, engine.store),
     )
-    file = locate_file(os.fspath(request.path), call.directory, sources.root)
-    return FileMemories(path=os.path.relpath(file, sources.root), memories=find_memories(file, sources))
+    return FileMemories(path=os.path.relpath(file, root), memories=memories)
 
 
 def tree_root(engine: Engine, call: RequestContext) -> str:

@@ -166,7 +166,7 @@ def test_what_is_not_standing_any_more_is_not_told(repository: Changed) -> None:
 
 
 def test_lines_that_were_reverted_once_are_told(repository: Changed) -> None:
-    """A change that adds the lines that a revert took back is told the commit; other lines of the file are not."""
+    """A change that adds the lines that a revert took back is told the commit, unless that is a squashed series; other lines are not told."""
     repository.swap(
         "src/pricing.py",
         "    return round(subtotal",
@@ -185,6 +185,15 @@ def test_lines_that_were_reverted_once_are_told(repository: Changed) -> None:
     assert (finding["kind"], finding["text"]) == ("revert", "commit message: \"Revert 'discounts'\"")
     assert finding["why"] == "adds 2 lines again that this commit had taken back"
     assert finding["id"] == repository.git("rev-parse", "HEAD")
+    repository.git(
+        "commit",
+        "-q",
+        "--amend",
+        "--only",
+        "-m",
+        "prices (#5)\n\n* fix\n\n* Revert x\n\nThis reverts commit 0123456789.",
+    )
+    assert repository.check(staged=True)["findings"] == []
     repository.commit("discounts again")
     repository.git("revert", "--no-edit", "HEAD")
     repository.git("mv", "src/pricing.py", "src/prices.py")

@@ -60,7 +60,7 @@ def test_forget_removes_the_digests(history: History) -> None:
 
 
 def test_the_shell_tells_a_line_from_an_error(history: History, capsys: pytest.CaptureFixture[str]) -> None:
-    """`lorelog why` explains a line of an existing file by its number or symbol, and takes all else as an error's text."""
+    """`lorelog why` explains a line by its number or symbol, names a file that is not there, and takes all else as an error's text."""
     for place in ("cart.py:2", "cart.py:total_price"):
         assert main(["why", place]) == 0
         shown = capsys.readouterr().out
@@ -69,5 +69,7 @@ def test_the_shell_tells_a_line_from_an_error(history: History, capsys: pytest.C
         )
     assert main(["why", "other.py:1"]) == 0
     assert "unknown  no captured session wrote this line" in capsys.readouterr().out
-    assert main(["why", "gone.py:3"]) == 0
+    assert main(["why", "gone.py:3"]) == 1
+    assert "there is no file gone.py" in capsys.readouterr().err
+    assert main(["why", "KeyError: id"]) == 0
     assert "Not seen before." in capsys.readouterr().out

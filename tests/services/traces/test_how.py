@@ -11,9 +11,10 @@ import pytest
 from tests.services.lines.history import History
 
 from lorelog.core.errors import ModelUnavailable
-from lorelog.core.options import TraceOptions
+from lorelog.core.options import EmbedOptions, TraceOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder
 from lorelog.language.analyser import WordAnalyser
+from lorelog.models.embed.builtin import BuiltinEmbedder
 from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.services.traces.how import HowReply, PurposeMatcher, find_commands
 from lorelog.services.traces.remedies import command_form
@@ -86,6 +87,16 @@ def test_an_unknown_purpose_has_no_answer(embedder: Embedder | None) -> None:
     assert ask("run the tests", embedder=embedder).unknown == "no captured session ran a command here"
     if embedder is None:
         assert "such a purpose" in ask("bake a cake", ran("make test", "Run the tests")).unknown
+
+
+def test_one_word_in_common_is_no_answer() -> None:
+    """A command that shares one word of many with the question is not told; other words for the same thing are understood."""
+    embedder = BuiltinEmbedder(EmbedOptions())
+    matcher = PurposeMatcher(WordAnalyser().words, embedder, f"{embedder.provider}/{embedder.model}")
+    runs = [ran("git status", "Show working tree status"), ran("bun run test", "Run tests to verify all pass")]
+
+    assert "such a purpose" in find_commands("Check ark-ui tree-view exports", runs, matcher, 3).unknown
+    assert commands(find_commands("execute the unit tests", runs, matcher, 3)) == ["bun run test"]
 
 
 class _Broken(FakeEmbedder):

@@ -431,13 +431,15 @@ def _find_reverts(change: Change, git: Git) -> Iterator[Finding]:
         "--name-only",
         "--grep=^This reverts commit [0-9a-f]\\{7,40\\}",
         f"-n{_MAX_LOGGED}",
-        "--format=%x01%H%x00%cs%x00%s%x00",
+        "--format=%x01%H%x00%cs%x00%s%x00%b%x00",
     )
     logged = git.run_text("log", *words, change.base, timeout_s=_REVERTS_S) if names and change.base else ""
     if logged is None:
         change.notes.append("earlier reverts were not looked for: Git did not answer in time")
     entries = [entry.split("\0") for entry in (logged or "").split("\x01")[1:]]
-    reverted = [entry[:3] for entry in entries if not names.isdisjoint(entry[3].splitlines())]
+    # A squashed series may quote a revert in its middle, and is none.
+    own = (entry for entry in entries if "revert" in entry[2].lower() or entry[3].startswith("This reverts"))
+    reverted = [entry[:3] for entry in own if not names.isdisjoint(entry[4].splitlines())]
     added = {_key(line) for file in change.files for line in file.added}
     removed = {_key(line) for file in change.files for line in file.removed}
     for commit, day, subject in reverted[:_MAX_REVERTS]:

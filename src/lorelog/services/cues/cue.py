@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -49,6 +50,9 @@ class CueKind(StrEnum):
     DAY = "day"
 
 
+_KINDS = frozenset(CueKind)
+
+
 class Cue(Struct, frozen=True):
     """When a memory is delivered."""
 
@@ -59,12 +63,13 @@ class Cue(Struct, frozen=True):
         return f"{self.kind.value}={self.value}"
 
 
+@lru_cache(maxsize=8_192)
 def parse_cue(text: str) -> Cue:
     """Return the cue of a text. Raise UsageError that says what is wrong with it."""
     kind, separator, value = text.partition("=")
-    kinds = ", ".join(CueKind)
-    if not separator or kind.strip() not in set(CueKind):
-        raise UsageError(f"{_shorten(text)} is not a cue", hint=f"write KIND=VALUE; the kinds are {kinds}")
+    if not separator or kind.strip() not in _KINDS:
+        hint = f"write KIND=VALUE; the kinds are {', '.join(CueKind)}"
+        raise UsageError(f"{_shorten(text)} is not a cue", hint=hint)
     value = " ".join(value.split())
     if not value:
         raise UsageError(f"the cue {_shorten(text)} has no value", hint="such as path=src/db/** or command=npm *")

@@ -55,6 +55,7 @@ MAX_MENTIONS = 40
 MAX_TEXT_CHARS = 100_000
 """Limit for one text. The rest is ignored; chunks are far shorter."""
 
+_MENTIONS: ProcessCache[tuple[Mention, ...]] = ProcessCache(8_192)
 # All patterns take linear time for any input: a memory may come from anyone.
 _LINES = r"(?::(\d{1,6})(?:[-–:](\d{1,6}))?|#L(\d{1,6})(?:-L?(\d{1,6}))?)?"
 _NAME = r"[A-Za-z_$][\w$]*"
@@ -102,6 +103,10 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
     """Return the mentions of a text without duplicates, in text order."""
+    return _MENTIONS.of_text(text, _find_mentions)
+
+
+def _find_mentions(text: str) -> tuple[Mention, ...]:
     candidates = sorted(_candidates(text), key=lambda candidate: candidate[0])
     return tuple(dict.fromkeys(mention for _, mention in candidates))[:MAX_MENTIONS]
 

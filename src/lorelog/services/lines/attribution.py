@@ -29,7 +29,7 @@ MAX_FILE_BYTES = 2 << 20
 _MAX_LINE_CHARS = 2_000
 """Of a line that a person or an agent writes; longer ones are minified or generated."""
 _BLAME_S = 4.0
-CLOCK_SLACK_S = 120
+_CLOCK_SLACK_S = 120
 _NEAR = 3
 """Lines before and after a line that are compared with those of an edit."""
 _MIN_NEAR = 2
@@ -37,7 +37,6 @@ _MIN_NEAR = 2
 _MIN_LETTERS, _MIN_WORDS, _MIN_LONG = 16, 3, 24
 """A line with so many letters and digits, in so many words or in all, is distinctive."""
 _BOTS = ("dependabot", "renovate", "github-actions", "greenkeeper", "snyk", "pre-commit-ci")
-_HINT_S = 3 * 86_400
 _SESSION_ID = re.compile(r"[\w.:@-]{4,100}")
 _HEX = frozenset("0123456789abcdef")
 _CHECKPOINT_REFS = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
@@ -46,7 +45,7 @@ _AGENTS = ("claude", "codex", "copilot", "gemini", "cursor", "qwen", "opencode",
 _MAX_SESSIONS, _MAX_TRAILERS = 8, 50
 
 
-class LineSources(Struct, frozen=True):
+class LineSources(Struct, frozen=True, kw_only=True):
     """What a line's writer is looked up in."""
 
     tables: TraceTables
@@ -68,8 +67,8 @@ class LineAuthor(Struct, frozen=True, kw_only=True):
     """The edit that wrote it."""
     near: int = 0
     """Lines around it that the same edit wrote."""
-    hint: TracedEdit | None = None
-    """The last edit of the file in the days before the commit: only time and file speak for it."""
+    edits: Sequence[TracedEdit] = ()
+    """The edits of the file before the commit, newest first."""
     unknown: str = ""
     """Why no session is named."""
 
@@ -98,7 +97,7 @@ def _attribute(author: LineAuthor, lines: Sequence[str], sources: LineSources, n
     blamed = author.commit
     path = blamed.path if blamed else author.path
     # A commit that was amended has lines from after its author's date, but a rebase looks the same: those stay unknown.
-    until = (blamed.authored if blamed else now_s) + CLOCK_SLACK_S
+    until = (blamed.authored if blamed else now_s) + _CLOCK_SLACK_S
     edits = [
         edit
         for edit in sources.tables.edits(Path(path).name, sources.projects, int(until * 1000))
@@ -115,8 +114,7 @@ def _attribute(author: LineAuthor, lines: Sequence[str], sources: LineSources, n
     if found:
         support, edit = max(found, key=lambda pair: (pair[0], pair[1].at))
         return replace(author, edit=edit, near=support)
-    hint = edits[0] if edits and until - edits[0].at / 1000 < _HINT_S else None
-    return replace(author, hint=hint, unknown="no captured session wrote this line")
+    return replace(author, edits=edits, unknown="no captured session wrote this line")
 
 
 def _committed(author: LineAuthor, lines: Sequence[str]) -> tuple[Sequence[str], int]:

@@ -27,20 +27,18 @@ from lorelog.light.delivery_files import shorten_line
 from lorelog.light.session_start import parse_note
 from lorelog.light.shell_command import command_variants, is_test_run, split_command
 from lorelog.services.lines.attribution import (
-    CLOCK_SLACK_S,
     MAX_FILE_BYTES,
     LineAuthor,
     LineSources,
     SessionClaim,
     find_author,
     find_claims,
-    is_same_file,
 )
 from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter, format_moment
 
 _MAX_TEXT_CHARS, _MAX_LINE_CHARS, _MAX_SAID, _MAX_TESTS, _MAX_DECISIONS = 400, 200, 5, 3, 5
 _MAX_CALLS, _SEARCHED = 2_000, 20
-_DAYS_AFTER = 1
+_HINT_S, _DAYS_AFTER = 3 * 86_400, 1
 """Days after a turn within which its tests and what was said belong to it."""
 _DECISION_TYPES = ("decision", "correction", "preference")
 
@@ -124,10 +122,9 @@ class LineReason(Serializable, Struct, frozen=True, kw_only=True):
     """Why no session is named."""
 
 
-class ReasonSources(Struct, frozen=True):
+class ReasonSources(LineSources, frozen=True, kw_only=True):
     """Where an answer's parts come from."""
 
-    lines: LineSources
     search: Callable[[str, int, tuple[str, ...]], Sequence[Hit]]
     """Searches memories of some types."""
     of_session: Callable[[Filters, str], Sequence[StoredChunk]]
@@ -139,10 +136,10 @@ class ReasonSources(Struct, frozen=True):
 
 def explain_line(place: str, directory: str, sources: ReasonSources, now_s: float) -> LineReason:
     """Return why a line exists. `place` is FILE:LINE or FILE:SYMBOL. Raise NotFound or UsageError."""
-    file, number, symbol = _locate(place, directory, sources.lines.root)
-    author = find_author(str(file), number, sources.lines, now_s)
+    file, number, symbol = _locate(place, directory, sources.root)
+    author = find_author(str(file), number, sources, now_s)
     claims = find_claims(author.commit) if author.commit and not author.is_bots else []
-    author, evidence = _weigh(author, claims, sources)
+    author, evidence = _weigh(author, claims, now_s)
     edit = author.edit
     named = (symbol.rpartition(".")[2], file.name) if symbol else (file.name,)
     return LineReason(
@@ -172,7 +169,7 @@ def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
     if not colon or not name or not where:
         raise UsageError(f"{place!r} does not name a line", hint="write FILE:LINE or FILE:SYMBOL")
     file = locate_file(name, directory, root)
-    symbols = file_symbols(file)
+    symbols = read_source(file)[1]
     if where.isdecimal() and len(where) < 9:
         number = int(where)
         around = [symbol for symbol in symbols if symbol.span.start_line <= number <= symbol.span.end_line]
@@ -196,19 +193,17 @@ def locate_file(name: str, directory: str, root: str) -> Path:
     return file
 
 
-def file_symbols(file: Path) -> Sequence[Symbol]:
-    """Return the definitions of a file in the order of their lines; none of a large or binary one."""
-    if file.stat().st_size > MAX_FILE_BYTES:
-        return ()
-    data = file.read_bytes()
+def read_source(file: Path) -> tuple[str, Sequence[Symbol]]:
+    """Return the text of a file, and its definitions in the order of their lines; nothing of a large or binary one."""
+    data = b"" if file.stat().st_size > MAX_FILE_BYTES else file.read_bytes()
     language = detect_language(file.name, data[:DETECTION_BYTES]) or ""
     decoded = decode_source(data, language)
-    return () if not language or decoded.refusal else extract(decoded.source, language).symbols
+    if not data or decoded.refusal:
+        return "", ()
+    return decoded.source.decode("utf-8", "replace"), extract(decoded.source, language).symbols if language else ()
 
 
-def _weigh(
-    author: LineAuthor, claims: Sequence[SessionClaim], sources: ReasonSources
-) -> tuple[LineAuthor, list[Evidence]]:
+def _weigh(author: LineAuthor, claims: Sequence[SessionClaim], now_s: float) -> tuple[LineAuthor, list[Evidence]]:
     """Return the author with what a note adds, and the evidence, the strongest first."""
     evidence = []
     if author.edit:
@@ -220,11 +215,12 @@ def _weigh(
         strength = "line" if claim.is_of_line else "commit" if claim.sessions else "hint"
         evidence.append(Evidence("note" if claim.is_of_line else "trailer", strength, said))
         if claim.is_of_line and author.edit is None:
-            edit = next((edit for session in claim.sessions if (edit := _edit_of(session, author, sources))), None)
+            edit = next((edit for edit in author.edits if edit.session in claim.sessions), None)
             author = replace(author, edit=edit, unknown="") if edit else author
-    if author.hint and author.edit is None:
-        at = format_moment(author.hint.at)
-        evidence.append(Evidence("time", "hint", f"session {author.hint.session} edited this file on {at}"))
+    last, made = next(iter(author.edits), None), author.commit.authored if author.commit else now_s
+    if last and author.edit is None and made - last.at / 1000 < _HINT_S:  # only time and file speak for it
+        said = f"session {last.session} edited this file on {format_moment(last.at)}"
+        evidence.append(Evidence("time", "hint", said))
     of_commit = next((claim.sessions for claim in claims if claim.sessions), ())
     if author.edit is None and of_commit:
         author = replace(author, unknown=f"{author.unknown}; the repository names {_sessions(of_commit)}")
@@ -233,15 +229,6 @@ def _weigh(
 
 def _sessions(sessions: Sequence[str]) -> str:
     return f"session{'s' * (len(sessions) > 1)} {', '.join(sessions)}"
-
-
-def _edit_of(session: str, author: LineAuthor, sources: ReasonSources) -> TracedEdit | None:
-    """Return the last edit of a captured session in the line's file before its commit."""
-    if author.commit is None:
-        return None
-    path, until = author.commit.path, (author.commit.authored + CLOCK_SLACK_S) * 1000
-    edits = sources.lines.tables.edits(Path(path).name, sources.lines.projects, until)
-    return next((edit for edit in edits if edit.session == session and is_same_file(edit.file, path)), None)
 
 
 def _session(edit: TracedEdit, sources: ReasonSources) -> LineSession:
@@ -264,7 +251,7 @@ def _session(edit: TracedEdit, sources: ReasonSources) -> LineSession:
 def _said(edit: TracedEdit, sources: ReasonSources) -> tuple[LineStatement, ...]:
     """Return what the user said in the session until the day after the line was written."""
     last = (datetime.fromtimestamp(edit.at / 1000, UTC) + timedelta(days=_DAYS_AFTER)).date().isoformat()
-    filters = Filters(projects=sources.lines.projects, until=last, types=STATEMENT_KINDS)
+    filters = Filters(projects=sources.projects, until=last, types=STATEMENT_KINDS)
     found = sources.of_session(filters, edit.session)[:_MAX_SAID]
     return tuple(make_statement(stored.id, stored.chunk, sources.state_of(stored)) for stored in reversed(found))
 
@@ -274,7 +261,7 @@ def _tests(edit: TracedEdit, sources: ReasonSources) -> tuple[LineTest, ...]:
     until = edit.at + _DAYS_AFTER * 86_400_000
     filter_ = TraceFilter(source=TURN, session=edit.session, since=edit.at, until=until, limit=_MAX_CALLS)
     runs: dict[str, LineTest] = {}
-    for call in sources.lines.tables.calls(filter_)[0]:
+    for call in sources.tables.calls(filter_)[0]:
         if call.command and any(is_test_run(command_variants(words)) for words in split_command(call.command) if words):
             test = LineTest(shorten_line(call.command, _MAX_LINE_CHARS), not call.failed, format_moment(call.at))
             runs.setdefault(call.command, test)

@@ -13,17 +13,14 @@ from pathlib import Path
 from msgspec import Struct, convert
 from msgspec.structs import asdict
 
-from lorelog.code.source import decode_source
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import NO_LIFECYCLE_STATE, UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.serializable import Serializable
-from lorelog.retrieval.cache import ProcessCache
 from lorelog.services.freshness.mentions import Mention, MentionKind, find_mentions
-from lorelog.services.lines.attribution import MAX_FILE_BYTES, is_same_file
-from lorelog.services.lines.explain import LineStatement, file_symbols, make_statement
+from lorelog.services.lines.attribution import is_same_file
+from lorelog.services.lines.explain import LineStatement, make_statement, read_source
 
 _MAX_MEMORIES = 100
-_MENTIONS: ProcessCache[tuple[Mention, ...]] = ProcessCache(8_192)
 
 
 class FileMemory(LineStatement, frozen=True, kw_only=True):
@@ -46,29 +43,22 @@ class FileMemories(Serializable, Struct, frozen=True, kw_only=True):
     """Those about definitions and the file first, then the newest first."""
 
 
-class MemorySources(Struct, frozen=True):
-    """Where the answer's parts come from."""
-
-    root: str
-    memories: Sequence[StoredChunk]
-    """The memories that are shown, newest first."""
-    verdicts: Callable[[Sequence[StoredChunk]], Mapping[str, FreshnessVerdict]]
-    with_origin: Callable[[StoredChunk], StoredChunk]
-
-
-def find_memories(file: Path, sources: MemorySources) -> tuple[FileMemory, ...]:
-    """Return the memories that name a file or something in it; none of a binary, generated or huge file."""
-    if file.stat().st_size > MAX_FILE_BYTES:
-        return ()
-    decoded = decode_source(file.read_bytes(), "")
-    if decoded.refusal:
-        return ()
-    path = file.relative_to(Path(sources.root).resolve()).as_posix()
-    words = {*re.findall(r"[A-Za-z_$][\w$]*", decoded.source.decode("utf-8", "replace")), *re.findall(r"\w+", path)}
-    symbols = [(f".{symbol.qualified_name}", symbol.name_line) for symbol in file_symbols(file)]
+def find_memories(
+    file: Path,
+    root: str,
+    memories: Sequence[StoredChunk],
+    *,
+    verdicts: Callable[[Sequence[StoredChunk]], Mapping[str, FreshnessVerdict]],
+    with_origin: Callable[[StoredChunk], StoredChunk],
+) -> tuple[FileMemory, ...]:
+    """Return those of the memories that name a file or something in it; none of a binary, generated or huge file."""
+    text, defined = read_source(file)
+    path = file.relative_to(Path(root).resolve()).as_posix()
+    words = {*re.findall(r"[A-Za-z_$][\w$]*", text), *re.findall(r"\w+", path)}
+    symbols = [(f".{symbol.qualified_name}", symbol.name_line) for symbol in defined]
     found: list[tuple[StoredChunk, tuple[str, ...], tuple[int, ...]]] = []
-    for stored in sources.memories:
-        mentions = _MENTIONS.of_text(stored.chunk.text, find_mentions)
+    for stored in memories if text else ():
+        mentions = find_mentions(stored.chunk.text)
         named = list(_named(mentions, path, words))
         is_elsewhere = "" not in named and any(mention.kind is MentionKind.PATH for mention in mentions)
         if named:
@@ -77,14 +67,13 @@ def find_memories(file: Path, sources: MemorySources) -> tuple[FileMemory, ...]:
             lines |= {1} if "" in named else set()
             found.append((stored, tuple(name.rpartition(".")[2] for name in named if name), tuple(sorted(lines))))
     found = sorted(found, key=lambda each: not each[2])[:_MAX_MEMORIES]
-    verdicts = sources.verdicts([stored for stored, _, _ in found])
-    memories = []
+    of_found, shown = verdicts([stored for stored, _, _ in found]), []
     for stored, names, places in found:
-        verdict, chunk = verdicts.get(stored.id, UNCHECKED_VERDICT), sources.with_origin(stored).chunk
+        verdict, chunk = of_found.get(stored.id, UNCHECKED_VERDICT), with_origin(stored).chunk
         statement = make_statement(stored.id, chunk, NO_LIFECYCLE_STATE, verdict)
         place = {"source": chunk.source, "source_line": chunk.start_line}
-        memories.append(convert({**asdict(statement), **place, "names": names, "lines": places}, FileMemory))
-    return tuple(memories)
+        shown.append(convert({**asdict(statement), **place, "names": names, "lines": places}, FileMemory))
+    return tuple(shown)
 
 
 def _named(mentions: Sequence[Mention], path: str, words: set[str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -262,7 +263,7 @@ def check_rules(
     rules: Sequence[StandingRule], calls: Iterable[PastCall], today: date
 ) -> list[tuple[RuleBalance, list[ReplayHit]]]:
     """Compare all rules with all calls in one pass; return the balance of each rule, and its calls, oldest first."""
-    checks = [list(_checks_of(rule)) for rule in rules]
+    checks = [_cached_checks(rule) for rule in rules]
     by_program: dict[str, list[tuple[int, _Check, dict[str, Any]]]] = {}
     """Checks by the program that a call must run; with an empty name those for any call."""
     for number, check in ((number, check) for number, some in enumerate(checks) for check in some):
@@ -311,6 +312,11 @@ def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], rece
     )
 
 
+@lru_cache(4096)
+def _cached_checks(rule: StandingRule) -> tuple[_Check, ...]:
+    return tuple(_checks_of(rule))
+
+
 def _checks_of(rule: StandingRule) -> Iterator[_Check]:
     """Yield the checks of a rule.
 
@@ -331,7 +337,8 @@ def _checks_of(rule: StandingRule) -> Iterator[_Check]:
         yield from found if any(check[0] != APPLIES for check in found) else ()
         return
     chosen, replaced = find_choices(rule.text)
-    values = {kind: [cue.value for cue in read_cues(rule.cues) if cue.kind is kind] for kind in CueKind}
+    cues = read_cues(rule.cues)
+    values = {kind: [cue.value for cue in cues if cue.kind is kind] for kind in CueKind}
     forbids = rule.is_prohibition
     for command in values[CueKind.COMMAND]:
         yield BROKEN if forbids or command in replaced else APPLIES, command_candidate(command)[0], ""

@@ -33,6 +33,9 @@ _SHARPNESS, _MAX_BEHIND = 20.0, 0.15
 """A text with a cosine of x less than the nearest one counts exp(-20 x), and one further behind not at all."""
 _MIN_HEIGHT = 4.2
 """Deviations above the cosine of the question with any text (`relevance.EncoderCalibration`) that the nearest text must reach."""
+_SURE_HEIGHT, _MIN_SHARED = 6.2, 0.25
+"""Below that height a command's text also needs this share of the question's words, weighted by rarity: `git status` has the tree of
+"tree-view exports", and nothing else."""
 _MIN_SHARE = 0.05
 """A command with less weight than this share of the best one's is no answer."""
 _MIN_COVERAGE = 0.5
@@ -99,17 +102,19 @@ def find_commands(purpose: str, actions: Sequence[TracedAction], matcher: Purpos
     weights, notes = _weigh(purpose, by_text, matcher)
     votes: dict[str, float] = defaultdict(float)
     meant: dict[str, list[TracedAction]] = defaultdict(list)
-    for text, weight in weights.items():
+    shared: set[str] = set()
+    for text, (weight, is_shared) in weights.items():
         passed = [(form, run) for form, run in by_text[text] if not run.failed]
         for form, _ in {(form, run.session) for form, run in passed}:
             votes[form] += weight
         for form, run in passed:
             meant[form].append(run)
+        shared |= {form for form, _ in passed if is_shared}
     for form in votes:
         votes[form] *= sum(not run.failed for run in by_form[form]) / len(by_form[form])
     least = _MIN_SHARE * max(votes.values(), default=0.0)
     best = sorted((form for form in votes if votes[form] >= least), key=lambda form: -votes[form])[:limit]
-    found = [_known(by_form[form], meant[form]) for form in best]
+    found = [_known(by_form[form], meant[form]) for form in best if form in shared]
     return HowReply(
         purpose=purpose,
         commands=tuple(sorted(found, key=lambda known: known.passed_at, reverse=True)),
@@ -128,8 +133,11 @@ def _text(run: TracedAction, form: str) -> str:
 
 def _weigh(
     purpose: str, by_text: Mapping[str, Sequence[tuple[str, TracedAction]]], matcher: PurposeMatcher
-) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the texts that are close to a purpose, with their weights, and notes; none if the nearest one is too far."""
+) -> tuple[dict[str, tuple[float, bool]], tuple[str, ...]]:
+    """Return the texts close to a purpose, each with its weight and whether it has enough of the purpose's words, and notes.
+
+    There are none if the nearest one is too far.
+    """
     shares = _word_shares(purpose, by_text, matcher.words)
     candidates = sorted(by_text, key=lambda text: (-shares[text], -by_text[text][-1][1].at))[:_CANDIDATES]
     notes: tuple[str, ...] = ()
@@ -141,15 +149,17 @@ def _weigh(
             notes = (f"compared by words only: {error.message}",)
         else:
             known, best = calibration_of(matcher.model), max(cosines.values())
-            if known.is_measured and best < known.mean_cosine(query) + _MIN_HEIGHT * known.spread:
+            height = (best - known.mean_cosine(query)) / known.spread if known.is_measured else _SURE_HEIGHT
+            if height < _MIN_HEIGHT:
                 return {}, ()
+            least = 0.0 if height >= _SURE_HEIGHT else _MIN_SHARED
             nearest = sorted(candidates, key=lambda text: -cosines[text])[:_NEAREST]
-            near = {text: best - cosines[text] for text in nearest}
-            return {text: exp(-_SHARPNESS * behind) for text, behind in near.items() if behind <= _MAX_BEHIND}, ()
+            near = {text: best - cosines[text] for text in nearest if best - cosines[text] <= _MAX_BEHIND}
+            return {text: (exp(-_SHARPNESS * behind), shares[text] >= least) for text, behind in near.items()}, ()
     best = shares[candidates[0]]
     if best < _MIN_COVERAGE:
         return {}, notes
-    return {text: shares[text] / best for text in candidates[:_NEAREST] if shares[text] >= best / 2}, notes
+    return {text: (shares[text] / best, True) for text in candidates[:_NEAREST] if shares[text] >= best / 2}, notes
 
 
 def _word_shares(purpose: str, texts: Iterable[str], words: Callable[[str], list[str]]) -> dict[str, float]:

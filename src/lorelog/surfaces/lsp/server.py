@@ -41,35 +41,25 @@ _HEAD_LINES = 2
 """Of a reason: place and text of the line, which the editor shows."""
 
 
-class Lookups:
-    """One thread that asks the daemon."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._thread = ThreadPoolExecutor(1)
-
-    def start(self, op: str, arguments: Mapping[str, Any], directory: str) -> Future[Mapping[str, Any]]:
-        return self._thread.submit(self._call, op, arguments, directory)
-
-    def stop(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def ask(self, op: str, arguments: Mapping[str, Any], directory: str) -> Mapping[str, Any]:
-        return await asyncio.wrap_future(self.start(op, arguments, directory))
-
-
 class Server(LanguageServer):
     """The open files, and what is being looked up about them."""
 
-    def __init__(self, hovers: Lookups, others: Lookups) -> None:
+    def __init__(self, calls: Sequence[Call]) -> None:
         super().__init__("lorelog", VERSION, text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental)
-        self.hovers, self.others = hovers, others
+        self.calls, self.threads = calls, [ThreadPoolExecutor(1) for _ in calls]
         self.files: dict[str, OpenFile] = {}
         self.may_write = False
         self.due: set[tuple[str, str]] = set()
         self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.hovered: tuple[object, Future[Mapping[str, Any]]] = (None, Future())
         """The line that was asked about last, and its answer."""
+
+    def start(self, which: int, op: str, arguments: Mapping[str, Any], directory: str) -> Future[Mapping[str, Any]]:
+        """Ask the daemon in a thread: 0 is for hovers, 1 for the rest."""
+        return self.threads[which].submit(self.calls[which], op, arguments, directory)
+
+    async def ask(self, op: str, arguments: Mapping[str, Any], directory: str) -> Mapping[str, Any]:
+        return await asyncio.wrap_future(self.start(1, op, arguments, directory))
 
     def supports(self, *path: str) -> bool:
         value: Any = self.client_capabilities
@@ -102,7 +92,7 @@ class Server(LanguageServer):
     async def read_memories(self, uri: str) -> None:
         if (file := self.files.get(uri)) is None:
             return
-        reply = await self.others.ask("code.memories", {"path": file.path}, file.root)
+        reply = await self.ask("code.memories", {"path": file.path}, file.root)
         file.memories = reply["memories"]
         if self.supports("workspace", "code_lens", "refresh_support"):
             self.workspace_code_lens_refresh(None)
@@ -112,7 +102,7 @@ class Server(LanguageServer):
             return
         self.current(uri)
         patch, lines = file.patch(), file.lines
-        found = (await self.others.ask("code.check", {"text": patch}, file.root))["findings"] if patch else ()
+        found = (await self.ask("code.check", {"text": patch}, file.root))["findings"] if patch else ()
         found = [_diagnostic(finding, lines[finding["line"] - 1]) for finding in found if finding["line"] <= len(lines)]
         if uri in self.files:
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
@@ -126,7 +116,7 @@ class Server(LanguageServer):
         if key not in reasons:
             if self.hovered[0] != (file.path, key) or self.hovered[1].done():
                 self.hovered[1].cancel()  # if it still waits: a newer one is of more interest
-                found = self.hovers.start("code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
+                found = self.start(0, "code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
                 found.add_done_callback(lambda done: _keep(done, key, reasons))
                 self.hovered = (file.path, key), found
             await asyncio.wait([asyncio.wrap_future(self.hovered[1])], timeout=_HOVER_WAIT_S)
@@ -146,7 +136,7 @@ class Server(LanguageServer):
         try:
             if not self.may_write:
                 raise UsageError("this editor's settings let lorelog read only", hint='set "write": true')
-            return await self.others.ask(op, arguments, root)
+            return await self.ask(op, arguments, root)
         except LorelogError as error:
             self.tell(f"lorelog: {error.message}{f' ({error.hint})' if error.hint else ''}")
             return None
@@ -245,9 +235,9 @@ async def workspace_symbol(ls: Server, params: lsp.WorkspaceSymbolParams) -> lis
     if not root:
         return []
     if query := params.query.strip():
-        found = (await ls.others.ask("memory.search", {"query": query, "k": _MAX_SYMBOLS}, root))["hits"]
+        found = (await ls.ask("memory.search", {"query": query, "k": _MAX_SYMBOLS}, root))["hits"]
     else:
-        found = (await ls.others.ask("memory.list", {"limit": _MAX_SYMBOLS}, root))["memories"]
+        found = (await ls.ask("memory.list", {"limit": _MAX_SYMBOLS}, root))["memories"]
     return list(_symbols(found))
 
 
@@ -293,7 +283,7 @@ _FEATURES: Mapping[str, Callable[..., Any]] = {
 
 def make_server(calls: Sequence[Call]) -> Server:
     """Return a server that asks by one call for hovers, and by another for the rest."""
-    server = Server(*map(Lookups, calls))
+    server = Server(calls)
     for name, answer in _FEATURES.items():
         server.feature(name)(answer)
     commands: Mapping[str, Callable[..., Any]] = {_OPEN: open_memory, _REMEMBER: remember, _OUTDATED: outdated}
@@ -352,5 +342,5 @@ def serve(calls: Sequence[Call], sink: int) -> None:
     server = make_server(calls)
     with os.fdopen(sink, "wb") as output:
         server.start_io(stdout=output)
-    for lookups in (server.hovers, server.others):
-        lookups.stop()
+    for thread in server.threads:
+        thread.shutdown(wait=False, cancel_futures=True)

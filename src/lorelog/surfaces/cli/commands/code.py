@@ -266,12 +266,9 @@ def run_why(args: argparse.Namespace) -> int:
     if not text.strip():
         raise UsageError("the error text is empty", hint="lorelog why \"KeyError: 'id'\"")
     name, colon, where = text.rpartition(":")
-    if (
-        colon
-        and len(text) < _MAX_PLACE_CHARS
-        and (where.isdecimal() or where.replace(".", "").isidentifier())
-        and os.path.isfile(name)
-    ):
+    is_line = where.isdecimal() and os.path.splitext(name)[1][1:].isalpha() and not any(map(str.isspace, text))
+    is_symbol = where.replace(".", "").isidentifier() or where.isdecimal()
+    if colon and len(text) < _MAX_PLACE_CHARS and (is_line or (is_symbol and os.path.isfile(name))):
         scope = {"place": text, "all_projects": args.all_projects}
         return print_reply(args, call_operation(args, "code.why", scope), show_code_why)
     return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
