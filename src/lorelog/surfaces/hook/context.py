@@ -23,6 +23,7 @@ from lorelog.light.delivery_files import (
     is_agents_note,
     is_users_word,
     late_answer,
+    quote_label,
     read_standing,
     read_start,
     shorten_line,
@@ -247,9 +248,8 @@ def _format_hit(hit: dict[str, Any], max_bytes: int) -> str:
     words = {name: clean_line(str(hit.get(name) or "")) for name in ("text", "date", "source", "id")}
     origin = foreign_origin_label(str(hit.get("origin") or ""))
     stale = _format_freshness(hit.get("freshness"))
-    start = (
-        f"- {words['date']} {words['source']} (id {words['id']}){origin and f', {origin}'}{stale and f', {stale}'}: "
-    )
+    start = quote_label(words["date"], words["source"], words["id"])
+    start += f"{origin and f', {origin}'}{stale and f', {stale}'}: "
     length = len(words["text"])
     while length:
         line = start + dumps(shorten_line(words["text"], length), ensure_ascii=False)

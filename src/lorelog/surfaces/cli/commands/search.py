@@ -59,8 +59,7 @@ def run_search(args: argparse.Namespace) -> int:
     Keyword and semantic matches are combined into one ranking. Each hit shows its location, whether it is a strong, likely or
     weak match, its date, type, tags and id, and a snippet with the matching words marked; a record shows its id and trust
     level. --explain shows scores, probabilities and full ids. With --token-budget the best set of hits that fits is shown, full
-    sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search'), markdown and jsonl what memd prints. Questions about code ("who calls parse_config", "where is Engine
-    defined", "what imports requests") are also answered from the code index, if 'lorelog code index' has built one.
+    sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search'), markdown and jsonl what memd prints.
 
     examples:
       lorelog search "why did we choose redis"
@@ -69,7 +68,6 @@ def run_search(args: argparse.Namespace) -> int:
       lorelog search "deploy steps" --all-projects -k 10 --explain
       lorelog search "how do deploys work" -k 20 --token-budget 2000
       lorelog search "which cache did we decide on" --trust verified
-      lorelog search who calls parse_config
       lorelog search "why did we choose redis" --short
       lorelog search redis -k 50 --format tsv
     """
@@ -96,10 +94,6 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
         if reply["nothing_relevant"]:
             print_note(reply["nothing_relevant"])
     elif args.short and not reply["packing"]:
-        if reply["code"]:
-            from lorelog.surfaces.cli.commands.code import show_code_answer
-
-            show_code_answer(reply["code"])
         print(printable(render_short_hits(reply, "lorelog show", short_path)))
     else:
         is_folded = not (args.explain or args.min_relevance is not None or reply["packing"])
@@ -125,11 +119,7 @@ _MIN_SHOWN_VALUE = 0.00005
 
 def _show_in_full(reply: Json, *, explain: bool, is_folded: bool) -> None:
     hits, packing = reply["hits"], reply["packing"]
-    if reply["code"]:
-        from lorelog.surfaces.cli.commands.code import show_code_answer
-
-        show_code_answer(reply["code"])
-    elif not hits and not (packing and packing["dropped"]):
+    if not hits and not (packing and packing["dropped"]):
         print("Nothing found.")
     mark_undated(hits)
     records, ids = _record_ids(hits), shorten_ids((hit["id"] for hit in hits), _MIN_ID_CHARS)
