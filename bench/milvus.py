@@ -181,13 +181,14 @@ def bytes_below(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start `milvus-lite server` for a folder and return it with its address."""
+def start_server(folder: Path, port: int = 0) -> tuple[subprocess.Popen[bytes], str]:
+    """Start `milvus-lite server` for a folder, at a port or a free one, and return it with its address."""
     import socket
 
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    if not port:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
     command = [str(Path(sys.executable).with_name("milvus-lite")), "server", "--data-dir", str(folder)]
     server = subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -182,6 +182,25 @@ def test_options_of_a_command_go_before_settings(otters: OtterProject) -> None:
     assert "team_default_" in state.read_text("utf-8")
 
 
+@pytest.mark.slow
+def test_a_move_to_milvus_can_be_tried_and_taken_back(otters: OtterProject) -> None:
+    """A command's own address and collection push the index there, every row arrives, and the embedded index answers as before."""
+    otters.shell("index", "notes")
+    before = [hit["id"] for hit in otters.search().json["hits"]]
+
+    tried = otters.search("--milvus-uri", "lite.db", "--collection", "trial")
+    assert {hit["id"] for hit in tried.json["hits"]} == set(before)
+    otters.monkeypatch.setenv("LORELOG_STORE_COLLECTION", "trial")
+    otters.monkeypatch.setenv("LORELOG_STORE_URI", "lite.db")
+    assert "all of them" in otters.shell("doctor", "--store").out
+    otters.monkeypatch.delenv("LORELOG_STORE_URI")
+    assert "Deleted the rows of this index" in otters.shell("store", "leave", "--at", "lite.db").out
+    otters.monkeypatch.delenv("LORELOG_STORE_COLLECTION")
+
+    assert [hit["id"] for hit in otters.search().json["hits"]] == before
+    assert "all of them beside the catalog" in otters.shell("doctor", "--store").out
+
+
 def test_a_token_budget_goes_before_the_setting(otters: OtterProject) -> None:
     """--token-budget has the last word over the setting, and 0 packs nothing."""
     otters.monkeypatch.setenv("LORELOG_SEARCH_TOKEN_BUDGET", "300")

@@ -7,18 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from lorelog.core.atomic_file import Writing
+from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
-from lorelog.core.paths import join_path
+from lorelog.core.paths import join_path, leads_out
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import FilePath, OperationRequest, Since, about, parse_past_day
 from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_backup
 from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
+from lorelog.services.places.root_selection import IndexTargets
 
 OPERATIONS = OperationFamily()
-ExportFormat = Literal["markdown", "jsonl", "omf", "ledger"]
+ExportFormat = Literal["markdown", "jsonl", "omf", "ledger", "rules"]
 
 
 class BackupFileRequest(OperationRequest, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class ExportRequest(OperationRequest, frozen=True):
         ExportFormat,
         about(
             "markdown: memories; jsonl, omf: memories and records, as JSON Lines or Open Memory Format; ledger: records, "
-            "as in the ledger."
+            "as in the ledger; rules: your standing rules of this project, added to `.lorelog/rules.md`."
         ),
     ] = "markdown"
     all_projects: Annotated[bool, about("Export the memories of all projects, and global ones.")] = False
@@ -153,7 +154,7 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
         options={"out": "--output"},
         helps={
             "out": "file to write, or an existing directory; never overwritten",
-            "format": "markdown, jsonl, omf, ledger",
+            "format": "markdown, jsonl, omf, ledger, rules",
         },
     ),
     errors=(StoreUnwritable,),
@@ -165,6 +166,8 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     from lorelog.services.records.projection import records_folder
 
     form = request.format
+    if form == "rules":
+        return _export_rules(engine, request)
     if request.since and form not in {"markdown", "jsonl"}:
         raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
     scope, service = engine.records(), engine.memories()
@@ -193,6 +196,34 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
     text = "".join(pieces)
     path = "" if request.out is None else _write_export(_resolve_path(request.out, call), request, text)
     return ExportReply(path=path, format=form, memories=len(memories), records=len(records), text="" if path else text)
+
+
+def _export_rules(engine: Engine, request: ExportRequest) -> ExportReply:
+    """Add the user's rules of this project to the file of the team's rules, which Git may have from then on."""
+    from lorelog.light.delivery_files import RULE_TYPES
+    from lorelog.services.places.workspace import GITIGNORE_TEXT, SHARED_RULES_TEXT, create_project_folder
+    from lorelog.services.standing.rules import add_team_rules
+
+    if request.out is not None or request.since or request.all_projects or request.with_global:
+        raise UsageError("rules go to .lorelog/rules.md of this project", hint="leave out the other options")
+    place = engine.place
+    project, file = place.project.id, place.team_rules
+    rules = [rule for rule in engine.standing_rules() if rule.is_users and rule.project == project]
+    create_project_folder(project)
+    if leads_out(file, project):
+        raise StoreUnwritable(f"{file} is a link out of the project", hint="replace it with a file")
+    text, added = add_team_rules(
+        file.read_text("utf-8") if file.exists() else "",
+        [rule for rule in rules if rule.type in RULE_TYPES],
+        engine.redact,
+    )
+    with Writing(file, hint="make the project writable"):
+        write_atomic(file, text.encode("utf-8", "replace"))
+        ignore = file.with_name(".gitignore")
+        if ignore.exists() and ignore.read_text("utf-8") == GITIGNORE_TEXT:
+            write_atomic(ignore, (GITIGNORE_TEXT + SHARED_RULES_TEXT).encode())
+    engine.maintenance().index(IndexTargets((str(file),), project))
+    return ExportReply(path=str(file), format="rules", memories=added, records=0, text="")
 
 
 def _write_export(path: Path, request: ExportRequest, text: str) -> str:

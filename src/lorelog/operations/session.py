@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, to_builtins
 from msgspec.structs import replace
 
-from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import join_path
@@ -25,6 +25,7 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import (
     Day,
     EmptyRequest,
+    FilePath,
     OperationRequest,
     PathText,
     ScopedRequest,
@@ -35,11 +36,12 @@ from lorelog.operations.requests import (
     parse_past_day,
 )
 from lorelog.services.install.status import HostStatus, host_status
-from lorelog.services.sessions.handoff import Handoff, make_handoff, render_handoff, write_pending
+from lorelog.services.sessions.handoff import Handoff, make_handoff, quote_handoff, render_handoff, write_pending
 from lorelog.services.sessions.recall import RecalledMemory
 from lorelog.services.sessions.timeline import TimelineSession, build_timeline, deliveries_between
 
 OPERATIONS = OperationFamily()
+_MAX_HANDOFF_BYTES = 100_000
 _PAUSES = {"pause": OFF, "resume": ON}
 _HOST = f"The agent: {', '.join(HOSTS)}."
 
@@ -172,6 +174,9 @@ class HandoffRequest(OperationRequest, frozen=True):
     inject: Annotated[
         bool, about("Also show it at the start of the next session of that host in this project, once, until tomorrow.")
     ] = False
+    take: Annotated[
+        FilePath | None, about("A handoff that another person wrote to a file: take it over, as a quotation.")
+    ] = None
 
 
 class HandoffReply(Handoff, frozen=True, kw_only=True):
@@ -307,7 +312,11 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
 
 
 @OPERATIONS.declare(
-    "session.handoff", ShellCommand("handoff", metavars={"to": "HOST"}), errors=(NotFound,), writes=True, once=True
+    "session.handoff",
+    ShellCommand("handoff", metavars={"to": "HOST", "take": "FILE"}),
+    errors=(NotFound,),
+    writes=True,
+    once=True,
 )
 def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> HandoffReply:
     """Return what the next agent needs of a session: goal, state, decisions, files, open questions, failing command.
@@ -324,9 +333,11 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
             f"--inject does not reach {request.to!r}",
             hint=f"it reaches {', '.join(HOSTS)}; without --inject, the text is printed to be pasted",
         )
-    place = engine.place
+    place, today = engine.place, datetime.now().astimezone().date()
+    if request.take is not None:
+        handoff, text = _take_over(engine, request, call)
+        return _hand_on(engine, request, handoff, text)
     deletions = str(place.tenant_folder / "tombstones.jsonl")
-    today = datetime.now().astimezone().date()
     files = DeliveryFiles(str(place.tenant_folder), place.project.id)
     journals = RecentJournals(place.project.id, (str(place.journals),), today.isoformat(), deletions, files.own)
     tasks = [line.removeprefix("- [ ] ") for line in render_open_tasks(deletions, place.project.id)]
@@ -336,8 +347,30 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
         raise UsageError(
             f"the session {handoff.session} was not captured on this machine", hint="read it, and paste it yourself"
         )
+    return _hand_on(engine, request, handoff, text)
+
+
+def _take_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> tuple[Handoff, str]:
+    """Return a handoff from a file. What is in it is not taken apart: all of it is somebody else's text."""
+    from lorelog.ingest.transcripts.json_files import open_regular_file
+
+    call.check("approve" if request.inject else "maintain", "take over another person's handoff")
+    path = join_path(call.directory, str(request.take))
+    try:
+        with open_regular_file(path) as file:
+            text = file.read(_MAX_HANDOFF_BYTES).decode("utf-8", "replace")
+    except (NotFound, SourceError) as error:
+        raise NotFound(error.message, hint="name the file that the other person sent") from None
+    return Handoff(), engine.redact(quote_handoff(text))
+
+
+def _hand_on(engine: Engine, request: HandoffRequest, handoff: Handoff, text: str) -> HandoffReply:
+    """Return the reply; with `inject`, the text waits for the next session."""
+    from lorelog.light.delivery_files import DeliveryFiles
+
     until = ""
     if request.inject:
-        until = (today + timedelta(days=1)).isoformat()
-        write_pending(Path(files.handoff), handoff, text, to=to, until=until)
+        until = (datetime.now().astimezone().date() + timedelta(days=1)).isoformat()
+        file = DeliveryFiles(str(engine.place.tenant_folder), engine.place.project.id).handoff
+        write_pending(Path(file), handoff, text, to=resolve_host(request.to), until=until)
     return HandoffReply(**to_builtins(handoff), text=text, until=until)

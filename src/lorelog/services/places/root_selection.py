@@ -137,7 +137,7 @@ class WatchScope(Struct, frozen=True):
 
 
 def find_journal_roots(workspace: Workspace) -> tuple[Root, ...]:
-    """Return the folders of journals, as roots with real paths. One that leads out of its project is left out."""
+    """Return the folders of journals and the team's rules, as roots with real paths. One that leads out of its project is left out."""
     return tuple(
         Root(os.path.realpath(path), project)
         for path, within, project in _journal_folders(workspace)
@@ -154,6 +154,7 @@ def find_outside_links(workspace: Workspace) -> dict[str, str]:
 def _journal_folders(workspace: Workspace) -> Iterator[tuple[str, str, str]]:
     """Yield each folder of journals: its path, the directory that must contain it, and its project."""
     yield str(workspace.journals), workspace.project.id, workspace.project.id
+    yield str(workspace.team_rules), workspace.project.id, workspace.project.id
     yield str(workspace.global_journals), str(workspace.home), GLOBAL_PROJECT
 
 
@@ -190,7 +191,7 @@ def select_project_roots(workspace: Workspace, registered: Sequence[Root]) -> tu
     for path in workspace.configured_roots:
         roots.setdefault(path, Root(path, _choose_project(path, None, workspace, None)))
     for root in find_journal_roots(workspace):
-        if os.path.isdir(root.path):
+        if os.path.exists(root.path):
             roots.setdefault(root.path, root)
     if workspace.claude is not None:
         chosen = [root for root in roots.values() if not root.origin]
@@ -208,7 +209,8 @@ def _is_covered(path: str, roots: Sequence[Root]) -> bool:
 def list_awaited_paths(workspace: Workspace) -> tuple[str, ...]:
     """Return the paths at which further roots of this project may appear."""
     discovered = () if workspace.claude is None else list_auto_memory_paths(workspace.project, workspace.claude)
-    return (*workspace.configured_roots, str(workspace.journals), str(workspace.global_journals), *discovered)
+    journals = (path for path, _, _ in _journal_folders(workspace))
+    return (*workspace.configured_roots, *journals, *discovered)
 
 
 def real_path(path: str) -> str:

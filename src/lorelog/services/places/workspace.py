@@ -247,6 +247,10 @@ def create_project_folder(directory: str) -> str:
     return folder
 
 
+TEAM_RULES = f"{FOLDER}/rules.md"
+"""Standing rules of a team, in the project: reviewed and merged like code."""
+SHARED_RULES_TEXT = "!.gitignore\n!rules.md\n"
+"""Follows the lines that keep a project's folder out of commits, so that its rules, and these lines, can be committed."""
 JOURNALS = Path(".lorelog") / "memory"
 """Journals of the default tenant, where other tools that read journals expect them."""
 MEMSEARCH_FOLDER = ".memsearch/memory"
@@ -314,6 +318,11 @@ class Workspace(Struct, frozen=True):
         """
         own = JOURNALS if self.tenant == DEFAULT_TENANT else Path(TENANTS) / self.tenant / "memory"
         return Path(self.project.id) / own
+
+    @property
+    def team_rules(self) -> Path:
+        """The file of the team's rules; there is none until somebody exports some."""
+        return Path(self.project.id) / TEAM_RULES
 
     @property
     def global_journals(self) -> Path:

@@ -20,7 +20,8 @@ from lorelog.core.record import FOREIGN_ORIGINS, UNTRUSTED_ORIGINS
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import STANDING_TYPES
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.standing.memories import may_stand, read_words
+from lorelog.services.places.workspace import TEAM_RULES
+from lorelog.services.standing.memories import may_stand, plain_text, read_words
 from lorelog.services.standing.ownership import Ownership
 
 RULE, SUMMARY, IMPORT = "rule", "summary", "import"
@@ -78,7 +79,15 @@ class Inbox(Struct, frozen=True, kw_only=True):
         since = (today - timedelta(days=MAX_AGE_DAYS)).isoformat()
         memories = self.store.authored_chunks(Filters(projects=projects, since=since), MAX_SCANNED)
         changed = [stored for memory in self.edited for stored in self.store.find(memory)]
-        found = {stored.key: stored for stored in (*filter(self._may_wait, memories), *changed)}
+        team = [
+            stored
+            for stored in self.ownership.team_rules(self.store)  # however old: everybody is asked once
+            if self._may_wait(stored) and (projects is None or stored.project in projects)
+        ]
+        found = {stored.key: stored for stored in (*filter(self._may_wait, memories), *changed, *team)}
+        for stored in team:  # by words, because everybody who exports a rule has an id of their own for it
+            if self.ownership.repeats_own(plain_text(read_words(stored.chunk)[0])):
+                del found[stored.key]
         return [item for item in map(self.item_of, found.values()) if item is not None]
 
     def _may_wait(self, stored: StoredChunk) -> bool:
@@ -93,7 +102,8 @@ class Inbox(Struct, frozen=True, kw_only=True):
         shown, chunk = self.ownership.with_shown_anchor(stored, self.store), stored.chunk
         before = self.edited.get(chunk.memory, "")
         words, about = read_words(chunk)
-        words = words.strip().removeprefix("- " if about else "")
+        words = words.strip().removeprefix("- " if about or "\n" not in words.strip() else "")
+        about = "it stands in the team's rules" if chunk.source.endswith(f"/{TEAM_RULES}") else about
         kind = RULE if before else _kind_of(shown.chunk)
         if not chunk.memory or stored.machine or chunk.piece or not kind or not words:
             return None

@@ -47,10 +47,11 @@ from lorelog.light.delivery_files import (
     read_own_entries,
     read_standing,
     read_tail,
+    text_key,
 )
 from lorelog.light.prompt_match import stands_in
 from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredText, authored_digests
-from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Workspace
+from lorelog.services.places.workspace import MEMSEARCH_FOLDER, TEAM_RULES, Workspace
 
 HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 OwnClaim = bool | tuple[str, str]
@@ -64,7 +65,7 @@ _ALL = "all"
 _MAX_JOURNALS_SCANNED = 1_000
 """Newest journals of a folder that are searched for own entries."""
 _MAX_ID_CHARS = 200
-_WRITERS_FILE, _UNCOMMITTED = "writers.json", "Not Committed Yet"
+_WRITERS_FILE, _UNCOMMITTED, _TEAM = "writers.json", "Not Committed Yet", "the team"
 _MAX_BLAMED = 20
 """Memories whose writers Git is asked about at once."""
 
@@ -151,6 +152,15 @@ class Ownership:
 
         return stands if phrases else None
 
+    def repeats_own(self, text: str) -> bool:
+        """Return True if a standing memory of the user has these words."""
+        files = DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id).standing
+        return text_key(text) in {text_key(memory["text"]) for memory in filter(is_users_word, read_standing(files))}
+
+    def team_rules(self, store: Store) -> list[StoredChunk]:
+        """Return the team's rules as they are indexed."""
+        return store.chunks_of(os.path.realpath(self._workspace.team_rules))
+
     def _is_foreign(self, chunk: Chunk | Hit, identity: str, store: Store, find: FindChunks) -> bool:
         """Return True if a chunk is part of a journal and not the user's own. Other documents are not memories."""
         has_id = bool(chunk.anchor and chunk.anchor.memory)
@@ -189,12 +199,16 @@ def known_writers(folder: Path, names: Mapping[str, str] = MappingProxyType({}))
 
 
 def find_writers(folder: Path, memories: Iterable[StoredChunk]) -> dict[str, str]:
-    """Return the known writers, with those of foreign memories whose lines Git knows: all who committed a line of one."""
+    """Return the known writers, with those of foreign memories whose lines Git knows: all who committed a line of one.
+
+    What stands in the file of the team's rules was merged by the team, whoever committed it.
+    """
     from lorelog.code.git import Git
 
     known, names = known_writers(folder), dict[str, str]()
     unknown = [stored for stored in memories if stored.project and stored.chunk.memory not in known]
-    for stored in unknown[:_MAX_BLAMED]:
+    names |= {each.chunk.memory: _TEAM for each in unknown if each.chunk.source.endswith(f"/{TEAM_RULES}")}
+    for stored in [stored for stored in unknown if stored.chunk.memory not in names][:_MAX_BLAMED]:
         lines = f"-L{stored.chunk.start_line},{stored.chunk.end_line}"
         words = ("blame", "--line-porcelain", "--no-textconv", lines, "--", stored.chunk.source)
         output = (Git(stored.project).run(*words) or b"").decode("utf-8", "replace")

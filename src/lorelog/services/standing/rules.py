@@ -20,13 +20,14 @@ from datetime import date, timedelta
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from lorelog.core.atomic_file import write_atomic
+from lorelog.core.document import short_hash
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
 from lorelog.light.cue_table import call_events
@@ -40,6 +41,7 @@ from lorelog.light.delivery_files import (
     project_key,
     read_standing,
     read_start,
+    text_key,
 )
 from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.shell_command import with_verb, word_set
@@ -56,6 +58,9 @@ from lorelog.services.guards.guard_log import (
 from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.standing.memories import StandingMemory
+
+if TYPE_CHECKING:
+    from lorelog.ingest.redaction.redact import RedactText
 
 DECISION = "decision"
 BROKEN, FOLLOWED, APPLIES = "broken", "followed", "is about"
@@ -175,6 +180,27 @@ def read_standing_rules(workspace: Workspace) -> StandingRules:
     shown.sort(key=lambda memory: not memory.is_users)
     decisions = tuple(memory for memory in shown if memory.type == DECISION)
     return StandingRules(tuple(memory for memory in shown if memory.type in RULE_TYPES), decisions)
+
+
+_TEAM_HEAD = """\
+# Rules of this project
+
+Written by `lorelog rules export`, reviewed and merged like code. lorelog shows them as the team's, quoted, until you adopt them (`lorelog review`).
+"""
+
+
+def add_team_rules(text: str, rules: Sequence[StandingRule], clean: RedactText) -> tuple[str, int]:
+    """Return the text of the team's file with the rules that it does not have yet, and their number. What others wrote stays.
+
+    The id of an entry is made of its words: whoever rewords one in the file asks everybody again.
+    """
+    entries: list[str] = []
+    for rule in reversed(rules):
+        words = clean(rule.text)
+        anchor = f"<!-- memory:rule-{short_hash(text_key(words))} type:{rule.type} -->"
+        if anchor not in text and anchor not in "".join(entries):
+            entries.append(f"\n## {rule.since[:10]}\n{anchor}\n- {words}\n")
+    return (text or _TEAM_HEAD) + "".join(entries), len(entries)
 
 
 def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> list[GuardProposal]:

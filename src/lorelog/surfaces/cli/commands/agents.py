@@ -171,12 +171,15 @@ def show_handoff(reply: Json, args: argparse.Namespace) -> None:
     """Print what the next agent needs of a session: goal, state, decisions, files, open questions, failing command.
 
     It is made from the notes of captured turns, without a model, so a session of one host can go on in another. Paste it into the
-    next agent; or --inject shows it, once, at the start of the next session of that host in this project, until tomorrow.
+    next agent; or --inject shows it, once, at the start of the next session of that host in this project, until tomorrow. For another
+    person, send the text as a file: --take reads it, and --inject shows it as a quotation.
 
     examples:
       lorelog handoff --to codex
       lorelog handoff --to claude --inject
       lorelog handoff --session 46d503e3 | pbcopy
+      lorelog handoff > handoff.md                  for a colleague, who types
+      lorelog handoff --take handoff.md --inject
     """
     print(reply["text"], end="")
     if reply["until"]:
@@ -360,12 +363,22 @@ def run_rules(args: argparse.Namespace) -> int:
     A rule of yours that is broken again and again is proposed as a guard, and one that nobody broke for 90 days for being shown only
     when a call is about it: 'lorelog review' asks you.
 
+    'rules export' adds your rules of this project to .lorelog/rules.md, for a team: commit it, and each person is asked once whether to adopt them.
+
     examples:
       lorelog rules
+      lorelog rules export
       lorelog rules AGENTS.md:112
       lorelog rules 65fcbf6e -n 100
     """
+    if args.id == "export":
+        return print_reply(args, call_operation(args, "memory.export", {"format": "rules"}), _show_exported_rules)
     return print_reply(args, call_with_progress(args), show_rules)
+
+
+def _show_exported_rules(reply: Json, args: argparse.Namespace) -> None:
+    print(f"Added {plural(reply['memories'], 'rule')} to {short_path(reply['path'])}.")
+    print_note("it is for everybody who has the repository: review it, then git add .lorelog")
 
 
 def run_guard_test(args: argparse.Namespace) -> int:
