@@ -12,7 +12,7 @@ contents may have the forms that Anthropic's and OpenAI's interfaces, Amp and Go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lorelog.ingest.transcripts.claude import REMINDER
 from lorelog.ingest.transcripts.json_files import (
@@ -36,10 +36,10 @@ from lorelog.ingest.transcripts.turns import (
 )
 
 _CALL_TYPES = frozenset({"toolCall", "tool_use", "toolUse", "toolRequest"})
-_RESULT_TYPES = frozenset({"tool_result", "toolResponse"})
 _FAILURES = frozenset({"error", "cancelled", "rejected-by-user"})
 _HEADERS = frozenset({"session", "session_start"})
 _RESULT_ROLES = frozenset({"toolResult", "tool_result", "tool"})
+_RESULT_TYPES = _RESULT_ROLES | {"toolResponse"}
 COMPRESSED_NOTE = "a compressed message could not be read"
 _MAX_ROW_BYTES = 4 * 1024 * 1024
 """Maximum size of a compressed row in OpenClaw."""
@@ -95,7 +95,9 @@ class OpenClawReader(OneTurnReader):
         if role == "user":
             text = REMINDER.sub("", text).strip()
             results = [block for block in blocks if object_type(block) in _RESULT_TYPES]
-            self._take_results(results)
+            if self._turn is not None:
+                for block in results:
+                    _add_result(self._turn, block)
             if not text and not any(object_type(block) == "image" for block in blocks):
                 self._stats.skipped += not results
                 return
@@ -105,17 +107,6 @@ class OpenClawReader(OneTurnReader):
         if self._turn is not None:
             self._turn.add_alias(record.get("id"))
             _add_message(self._turn, message, text)
-
-    def _take_results(self, results: Sequence[JsonObject]) -> None:
-        """Add the results in a user's message to the turn that it follows."""
-        if (turn := self._turn) is None:
-            return
-        for block in results:
-            result = as_object(block.get("run") or block.get("toolResult"))
-            failed = result.get("status") in _FAILURES or as_object(result.get("value")).get("isError")
-            content = result.get("value") or result.get("result") or result.get("error") or block.get("content")
-            call = block.get("tool_use_id") or block.get("toolUseID") or block.get("id")
-            turn.add_result(call, content, failed=bool(failed or block.get("is_error")))
 
     def _take_other(self, kind: str, record: JsonObject) -> None:
         if kind in _HEADERS:
@@ -141,15 +132,25 @@ def _add_message(turn: TurnBuilder, message: JsonObject, text: str) -> None:
             if object_type(block) in _CALL_TYPES:
                 made = as_object(as_object(block.get("toolCall")).get("value")) or block
                 turn.add_call(block.get("id"), made.get("name"), made.get("arguments", made.get("input")))
+            elif object_type(block) in _RESULT_TYPES:
+                _add_result(turn, block)
         for call in content_blocks(message.get("tool_calls")):
-            made = as_object(call.get("function"))
-            turn.add_call(call.get("id"), made.get("name"), made.get("arguments"))
+            function = as_object(call.get("function"))
+            turn.add_call(call.get("id"), function.get("name"), function.get("arguments"))
     elif role in _RESULT_ROLES:
-        identity = (
-            message.get("toolCallId") or message.get("tool_use_id") or message.get("tool_call_id") or message.get("id")
-        )
-        failed = bool(message.get("isError"))
-        turn.add_result(identity, message.get("content"), failed=failed, details=message.get("details"))
+        _add_result(turn, message)
+
+
+def _add_result(turn: TurnBuilder, result: JsonObject) -> None:
+    """Add a result, a message or a part of one. Without an id it belongs to the call before it."""
+    inner = as_object(result.get("run") or result.get("toolResult"))
+    failed = inner.get("status") in _FAILURES or as_object(inner.get("value")).get("isError")
+    whole = result.get("content", result.get("text", result.get("output")))
+    content = inner.get("value") or inner.get("result") or inner.get("error") or whole
+    names = (to_text(result.get(name)) for name in ("toolCallId", "tool_use_id", "tool_call_id", "toolUseID", "id"))
+    call = next(filter(None, names), "") or next(reversed(turn.calls), "")
+    failed = bool(failed or result.get("isError") or result.get("is_error"))
+    turn.add_result(call, content, failed=failed, details=result.get("details"))
 
 
 def _heads(database: SessionDatabase) -> Iterator[JsonObject]:
