@@ -30,8 +30,10 @@ from lorelog.config.schema import SETTINGS, Setting  # noqa: E402
 from lorelog.config.settings import format_toml  # noqa: E402
 from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
 from lorelog.core.policy import RIGHTS, Caller  # noqa: E402
+from lorelog.hosts import HOSTS, host_data_folder  # noqa: E402
 from lorelog.operations.catalogue import all_operations, describe_all  # noqa: E402
 from lorelog.operations.operation import Json  # noqa: E402
+from lorelog.services.sessions.agents import all_agents  # noqa: E402
 from lorelog.stores.embedded.connection import open_writer  # noqa: E402
 from lorelog.surfaces.cli.commands import COMMANDS, OPTIONS_FILE  # noqa: E402
 from lorelog.surfaces.cli.parser import command_parser  # noqa: E402
@@ -169,6 +171,25 @@ def render_schema() -> str:
     return "\n".join(["```sql", *pragmas, *statements, "```"])
 
 
+def render_agents() -> str:
+    """Render the agents whose sessions are read: where those lie, what there is of each format, and how its reader was verified."""
+    lines = ["| agent | name | sessions | what is read | verified with |", "|---|---|---|---|---|"]
+    for name, agent in all_agents().items():
+        folder = f"{host_data_folder(name, {})}/".replace(str(Path.home()), "~") if name in HOSTS else ""
+        places = ", ".join(f"`{folder}{pattern.replace('editors/', '<editor>/User/')}`" for pattern in agent.files)
+        lines.append(_cells((agent.title, f"`{name}`", places, agent.form, agent.verified or _UNVERIFIED)))
+    return "\n".join(lines)
+
+
+def render_agent_names() -> str:
+    """Render the agents whose sessions are read, and how their readers were verified."""
+    rows = [
+        (agent.title, f"`lorelog backfill {name}`", agent.verified or _UNVERIFIED)
+        for name, agent in all_agents().items()
+    ]
+    return "\n".join(["| agent | alone | verified with |", "|---|---|---|", *map(_cells, rows)])
+
+
 def render_operations() -> str:
     """Render every operation: description, parameters, errors, and where it is available."""
     return "\n\n".join(block for described in describe_all() for block in _operation(described))
@@ -226,6 +247,7 @@ def render_policy() -> str:
 
 _MAX_LISTED = 12
 
+_UNVERIFIED = "nothing: by its documentation"
 PARTS = (
     Part("docs/configuration.md", "settings", render_settings),
     Part("docs/cli.md", "commands", render_commands),
@@ -233,6 +255,8 @@ PARTS = (
     Part("docs/operations.md", "operations", render_operations),
     Part("docs/security.md", "policy", render_policy),
     Part("docs/store.md", "schema", render_schema),
+    Part("docs/import.md", "agents", render_agent_names),
+    Part("docs/transcripts.md", "agents", render_agents),
 )
 
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.ingest.transcripts.agent_sessions import AGENT_SESSIONS, AT_S, FIRST, SECOND, cline_task
 from tests.ingest.transcripts.conversations import (
     claude_turn,
     codex,
@@ -173,6 +174,61 @@ def test_only_turns_since_a_day_are_captured(hosts: Path, project: Path, shell: 
     assert shell("backfill", "claude", "--since", "2026-05-01", "--json").json["turns"] == 1
     assert "much later" in journal(project)
     assert shell("backfill", "claude", "--since", "soon").status == 2
+
+
+@pytest.mark.parametrize("agent", AGENT_SESSIONS)
+def test_sessions_of_agents_without_hooks_are_captured(
+    agent: str, project: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found is shown first, then captured once; what lies in the project may have come with it, and is nobody's own word."""
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    path = AGENT_SESSIONS[agent](Path.home(), project)
+    os.utime(path, (AT_S, AT_S))
+
+    dry = shell("backfill", "--dry-run")
+    done = shell("backfill", "--json").json
+
+    (found,) = done["agents"]
+    assert (found["host"], found["sessions"], found["since"]) == (agent, 1, "2026-03-05")
+    assert dry.out.splitlines()[1].startswith(f"{found['title']} ")
+    assert ("read by its documentation" in dry.out) is not found["verified"]
+    assert (done["turns"], done["statements"], done["problems"]) == (2, 1, [])
+    text = journal(project)
+    assert FIRST in text
+    assert SECOND in text
+    is_in_project = path.is_relative_to(project)
+    assert ("origin:import" in text) is is_in_project
+    path.write_bytes(b"?" * path.stat().st_size)
+    os.utime(path, (AT_S, AT_S))
+    again = shell("backfill", "--json").json  # without reading: only the size and time are looked at
+    assert (again["found"], again["turns"], again["skipped"]) == (1, 0, 2)
+
+
+def test_a_session_that_another_agent_keeps_too_is_read_once(
+    hosts: Path, project: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of Claude Code that SpecStory has as well is read where Claude Code keeps it, also by a later backfill of SpecStory."""
+    path = AGENT_SESSIONS["specstory"](hosts, project)
+    path.write_text(
+        path.read_text().replace(
+            "Cursor IDE Session 5e12d300-1f90-4409-b098-1f5da9ca345d", "Claude Code Session c0claude"
+        )
+    )
+    lines = claude_turn(f"{ID}7", FIRST, "done", cwd=str(project), sessionId="c0claude")
+    write_lines(hosts / "claude" / "projects" / project.name / "c0claude.jsonl", lines)
+
+    assert [agent["host"] for agent in shell("backfill", "claude", "specstory", "--json").json["agents"]] == ["claude"]
+    assert shell("backfill", "specstory", "--json").json["found"] == 0
+
+
+def test_what_a_reader_left_out_is_said(project: Path, shell: Shell) -> None:
+    """Messages of a kind that the reader does not know are named, with the agent; an unknown agent is an error."""
+    path = AGENT_SESSIONS["cline"](Path.home(), project)
+    cline_task(path, {"ts": AT_S * 1000, "type": "say", "say": "hologram", "text": "?"})
+
+    assert "Cline: left out: messages of the kind hologram" in shell("backfill", "cline").err
+    assert shell("backfill", "emacs").status == 2
 
 
 def test_flush_drains_here_and_says_what_it_did(shell: Shell, tmp_path: Path, home: Path) -> None:

@@ -263,6 +263,8 @@ class CaptureReply(Serializable, Struct, frozen=True):
     notes: tuple[str, ...] = ()
     statements: int = 0
     """Entries written for the user's own words: corrections, preferences, decisions and plans."""
+    left_out: tuple[str, ...] = ()
+    """For a backfill: what the reader of the transcript did not understand."""
 
 
 class HostCaptures(Serializable, Struct, frozen=True):

@@ -34,7 +34,8 @@ from lorelog.core.session import TranscriptReply
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.sessions import transcripts
-from lorelog.services.sessions.transcripts import SeenTranscripts, TranscriptSources, find_host_sessions, locate_anchor
+from lorelog.services.sessions.agents import SeenTranscripts, find_host_sessions
+from lorelog.services.sessions.transcripts import TranscriptSources, locate_anchor
 
 
 def read_transcript(

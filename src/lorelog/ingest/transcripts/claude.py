@@ -108,7 +108,7 @@ class ClaudeReader:
             current.interrupted = True
             text = text[stopped.end() :]  # words may follow in the same line
         images = sum(object_type(block) in {"image", "document"} for block in blocks)
-        request = _user_text(text) + "\n[image]" * images
+        request = user_text(text) + "\n[image]" * images
         if request.strip():
             yield from self._begin(record, request)
         elif current:
@@ -224,7 +224,7 @@ def _tagged(text: str, tag: str) -> str:
     return inside.strip() if opened and closed else ""
 
 
-def _user_text(text: str) -> str:
+def user_text(text: str) -> str:
     """Return the part of a user line that the user wrote; empty if the program inserted it."""
     text = REMINDER.sub("", text).strip()
     if text.startswith(("<command-name>", "<command-message>")) and (command := _tagged(text, "command-name")):

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from threading import Lock
 from typing import IO
 
@@ -20,19 +21,20 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.transcripts import claude, codex, copilot, gemini, openclaw, opencode
+from lorelog.ingest.transcripts import agent_formats, claude, codex, copilot, gemini, openclaw, opencode
+from lorelog.ingest.transcripts.agent_formats import ReadRecords
 from lorelog.ingest.transcripts.json_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
     SQLITE_MAGIC,
+    DatabaseFormat,
     is_compressed,
-    open_database,
     open_regular_file,
+    open_sessions,
     parse_object,
     read_file_head,
     read_members,
     read_records,
-    table_columns,
 )
 from lorelog.ingest.transcripts.turns import (
     JsonObject,
@@ -49,26 +51,11 @@ from lorelog.ingest.transcripts.turns import (
     to_text,
 )
 
-SUPPORTED_FORMATS = (
-    "supported formats: Claude Code (.jsonl), Codex rollouts (.jsonl), OpenCode (opencode.db, exported .json),"
-    " OpenClaw (.jsonl, openclaw-agent.sqlite), Gemini CLI (.jsonl, .json), Qwen Code (.jsonl), Copilot CLI (events.jsonl)"
-)
+SUPPORTED_FORMATS = "'lorelog docs transcripts' lists the agents whose sessions are read, and their files"
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
-_JSON_DOCUMENT_HEAD = re.compile(rb'\A\s*\{(?:\s*"(info|messages)"\s*:\s*[{\["]|\s*\n\s*"(sessionId)"\s*:)')
-"""The first member of a document. A session of Gemini CLI in lines begins like a document, but on one line."""
-_DOCUMENT_ARRAYS = frozenset({"messages"})
 _NewReader = Callable[[TranscriptStats], TurnReader]
-_LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] = (
-    ("qwen", gemini.is_qwen, gemini.QwenReader),  # its lines look like those of Claude Code
-    ("claude", claude.is_claude, claude.ClaudeReader),
-    ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
-    ("gemini", gemini.is_gemini, gemini.GeminiReader),
-    ("copilot", copilot.is_copilot, copilot.CopilotReader),
-    ("codex", codex.is_codex, codex.CodexReader),
-    # A session without messages has only its first line.
-    ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),
-)
+_DATABASES = (openclaw.DATABASE, opencode.DATABASE, *agent_formats.DATABASES)
 
 
 class ConversationHead(Struct, frozen=True, kw_only=True):
@@ -84,6 +71,18 @@ class ConversationHead(Struct, frozen=True, kw_only=True):
     """True for a conversation of a subagent."""
 
 
+_LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] = (
+    ("qwen", gemini.is_qwen, gemini.QwenReader),  # its lines look like those of Claude Code
+    ("claude", claude.is_claude, claude.ClaudeReader),
+    ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
+    ("gemini", gemini.is_gemini, gemini.GeminiReader),
+    ("copilot", copilot.is_copilot, copilot.CopilotReader),
+    ("codex", codex.is_codex, codex.CodexReader),
+    # A session without messages has only its first line.
+    ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),
+)
+
+
 class Conversation(Struct, frozen=True, kw_only=True):
     """A conversation that can be read any number of times."""
 
@@ -96,6 +95,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     note: str = ""
     new_reader: _NewReader | None = None
     """Makes a reader of the records; only for files of lines."""
+    records: ReadRecords | None = None
+    """Reads the records of a file whose format is translated."""
 
     @property
     def address(self) -> str:
@@ -115,10 +116,10 @@ def open_conversation(path: str, session: str = "", turn: str = "") -> Conversat
     head = read_file_head(path)
     if head.startswith(SQLITE_MAGIC):
         return _open_database(path, session, turn)
-    if document := _JSON_DOCUMENT_HEAD.match(head):
-        host = "gemini" if document[2] else "opencode"
-        read = partial(_read_document, path, host)
-        return Conversation(path=path, host=host, format="json", session=session, read=read)
+    for agent, form, beginning, records, reader in _WHOLE_FILES:
+        if re.match(rb"(?:\xef\xbb\xbf)?\s*" + beginning, head, re.DOTALL):
+            read = partial(_read_whole, path, records, reader)
+            return Conversation(path=path, host=agent, format=form, session=session, read=read, records=records)
     host, new_reader = _detect_line_format(path, is_empty=not head.strip())
 
     def read_lines(stats: TranscriptStats) -> Iterator[TurnBuilder]:
@@ -146,45 +147,57 @@ def _detect_line_format(path: str, *, is_empty: bool) -> tuple[str, _NewReader]:
 
 
 def _open_database(path: str, session: str, turn: str) -> Conversation:
-    with open_database(path) as connection:
-        columns = table_columns(connection)
-        if {"session_id", "seq", "event_json"} <= columns.get("transcript_events", frozenset()):
-            host = "openclaw"
-            newest, count = openclaw.newest_session(connection)
-        elif opencode.is_opencode(columns):
-            host = "opencode"
-            session = session or (opencode.find_session(connection, columns, turn) if turn else "")
-            newest, count = opencode.newest_session(connection, columns)
-        else:
+    count = 1
+    with open_sessions(path) as database:
+        form = next((form for form in _DATABASES if form.matches(database.columns)), None)
+        if form is None:
             raise SourceError(
                 f"{printable_path(path)} is a database without a transcript in a known format", hint=SUPPORTED_FORMATS
             )
-        if not newest:
-            raise NotFound(f"{printable_path(path)} does not contain a conversation yet")
-    note = (
-        "" if session or count == 1 else f"showing the newest of {count} sessions; select another one with FILE#SESSION"
-    )
-    selected = session or newest
-    read = partial(_read_database, path, host, selected)
-    return Conversation(path=path, host=host, format="sqlite", session=selected, read=read, note=note)
+        if not session and form.select:
+            session, count = form.select(database, turn)
+        elif not session:
+            heads = list(form.heads(database))
+            newest = max(heads, key=lambda head: head["changed"], default={})
+            session, count = to_text(newest.get("id")), len(heads)
+    if not session:
+        raise NotFound(f"{printable_path(path)} does not contain a conversation yet")
+    note = "" if count == 1 else f"showing the newest of {count} sessions; select another one with FILE#SESSION"
+    read = partial(_read_database, path, form, session)
+    return Conversation(path=path, host=form.agent, format="sqlite", session=session, read=read, note=note)
 
 
-def _read_database(path: str, host: str, session: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    with open_database(path) as connection:
-        if host == "openclaw":
-            yield from openclaw.read_rows(connection, session, stats)
-        else:
-            yield from opencode.read_rows(connection, table_columns(connection), session, stats)
+def _read_database(path: str, form: DatabaseFormat, session: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
+    stats.session = session
+    with open_sessions(path) as database:
+        yield from read_turns(form.reader(stats), form.records(database, session, stats))
 
 
-def _read_document(path: str, host: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    members = read_members(path, _DOCUMENT_ARRAYS, stats)
-    if host == "opencode":
-        return opencode.read_export(members, stats)
-    messages = (as_object(value) if name == "messages" else {name: value} for name, value in members)
-    return read_turns(gemini.GeminiReader(stats), messages)
+def _read_whole(path: str, records: ReadRecords, reader: _NewReader, stats: TranscriptStats) -> Iterator[TurnBuilder]:
+    return read_turns(reader(stats), _with_time(path, records(path, stats)))
 
 
+def _with_time(path: str, records: Iterator[JsonObject]) -> Iterator[JsonObject]:
+    """Yield the records; a translated session without a time has that of its file's last change."""
+    for header in islice(records, 1):
+        is_timed = object_type(header) != "session" or header.get("timestamp")
+        yield header if is_timed else {**header, "timestamp": Path(path).stat().st_mtime}
+    yield from records
+
+
+def _read_document(path: str, stats: TranscriptStats) -> Iterator[JsonObject]:
+    """Yield the members of a document, and the elements of `messages` as they are."""
+    for name, value in read_members(path, frozenset({"messages"}), stats):
+        yield as_object(value) if name == "messages" else {name: value}
+
+
+_WHOLE_FILES: tuple[tuple[str, str, bytes, ReadRecords, _NewReader], ...] = (
+    ("opencode", "json", rb'\{\s*"(?:info|messages)"\s*:\s*[{\["]', _read_document, opencode.OpencodeReader),
+    # In lines it begins like a document, but on one line.
+    ("gemini", "json", rb'\{\s*\n\s*"sessionId"\s*:', _read_document, gemini.GeminiReader),
+    *((*form, openclaw.OpenClawReader) for form in agent_formats.FILES),
+)
+"""Formats of files that are no lines: the agent, the format, how such a file begins, its records, and their reader."""
 _MAX_KEPT_TURNS = 32
 """Finished turns that a tail keeps after they were released: an event may refer to one of the last."""
 _KNOWN_BYTES = 1024
@@ -339,30 +352,29 @@ _MAX_HEAD_LINES = 200
 
 def read_conversation_head(conversation: Conversation) -> ConversationHead:
     """Read a conversation's metadata; only the session id if it cannot be read."""
+    default = ConversationHead(session=conversation.session)
     try:
         if conversation.format == "sqlite":
-            return _database_head(conversation)
-        if conversation.format == "json":
-            return _document_head(conversation.path)
-        return _lines_head(conversation, read_records(conversation.path, TranscriptStats(), _MAX_HEAD_LINES))
+            heads = (head for head, _ in list_database_heads(conversation.path))
+            return next((head for head in heads if head.session == conversation.session), default)
+        if conversation.records:
+            records = _with_time(conversation.path, conversation.records(conversation.path, TranscriptStats()))
+        else:
+            records = read_records(conversation.path, TranscriptStats(), _MAX_HEAD_LINES)
+        read_head = _HEADS.get(conversation.host, _session_head)
+        return read_head(conversation.path, islice(records, _MAX_HEAD_LINES))
     except (LorelogError, sqlite3.Error):
-        return ConversationHead(session=conversation.session)
+        return default
 
 
-def _lines_head(conversation: Conversation, lines: Iterable[JsonObject]) -> ConversationHead:
-    host, records = conversation.host, list(lines)
-    if host in {"claude", "qwen"}:
-        return _claude_head(records)
-    if host == "gemini":
-        return _gemini_head(conversation.path, records)
-    if host == "codex":
-        return _codex_head(records)
-    if host == "openclaw":
-        return _make_head(_find_type(records, "session", "session_start"))
-    if host == "copilot":
-        start = as_object(_find_type(records, "session.start").get("data"))
-        return _make_head({**as_object(start.get("context")), "id": start.get("sessionId")})
-    return ConversationHead(session=conversation.session)
+def list_database_heads(path: str) -> Iterator[tuple[ConversationHead, float]]:
+    """Yield the metadata of each session in a database, oldest first, and when it was changed, in seconds since 1970."""
+    with open_sessions(path) as database:
+        for form in _DATABASES:
+            if form.matches(database.columns):
+                for head in form.heads(database):
+                    yield _make_head(head, is_sidechain=bool(head.get("sidechain"))), head.get("changed") or 0.0
+                return
 
 
 def _find_type(records: Iterable[JsonObject], *types: str) -> JsonObject:
@@ -386,8 +398,18 @@ def _make_head(meta: JsonObject, *, is_sidechain: bool = False) -> ConversationH
     )
 
 
-def _claude_head(records: list[JsonObject]) -> ConversationHead:
+def _session_head(_path: str, records: Iterable[JsonObject]) -> ConversationHead:
+    return _make_head(_find_type(records, "session", "session_start"))
+
+
+def _copilot_head(_path: str, records: Iterable[JsonObject]) -> ConversationHead:
+    start = as_object(_find_type(records, "session.start").get("data"))
+    return _make_head({**as_object(start.get("context")), "id": start.get("sessionId")})
+
+
+def _claude_head(_path: str, lines: Iterable[JsonObject]) -> ConversationHead:
     """Read the metadata without a start time: a fork repeats its parent's lines with their times."""
+    records = list(lines)
     first = next((record for record in records if record.get("cwd")), {})
     session = next((record["sessionId"] for record in records if isinstance(record.get("sessionId"), str)), "")
     messages = [record for record in records if object_type(record) in {"user", "assistant"}]
@@ -397,42 +419,30 @@ def _claude_head(records: list[JsonObject]) -> ConversationHead:
     return _make_head(meta, is_sidechain=is_sidechain)
 
 
-def _codex_head(records: list[JsonObject]) -> ConversationHead:
+def _codex_head(_path: str, records: Iterable[JsonObject]) -> ConversationHead:
     meta = as_object(_find_type(records, "session_meta").get("payload"))
     branch = as_object(meta.get("git")).get("branch")
     return _make_head({**meta, "branch": branch}, is_sidechain="subagent" in as_object(meta.get("source")))
 
 
-def _gemini_head(path: str, records: list[JsonObject]) -> ConversationHead:
-    """Read the metadata without a start time: a resumed session has a new one."""
-    first = next((record for record in records if "projectHash" in record), {})
-    meta = {"id": first.get("sessionId"), "cwd": gemini.find_project_directory(path, records)}
-    return _make_head(meta, is_sidechain=first.get("kind") == "subagent")
+def _gemini_head(path: str, lines: Iterable[JsonObject]) -> ConversationHead:
+    """Read the metadata without a start time: a resumed session has a new one. A document has each member in a record."""
+    records = list(lines)
+    session, kind = (next((record[name] for record in records if name in record), "") for name in ("sessionId", "kind"))
+    meta = {"id": session, "cwd": gemini.find_project_directory(path, records)}
+    return _make_head(meta, is_sidechain=kind == "subagent")
 
 
-def _document_head(path: str) -> ConversationHead:
-    document: JsonObject = {}
-    for name, value in read_members(path, _DOCUMENT_ARRAYS, TranscriptStats()):
-        if name == "info":
-            info = as_object(value)
-            return _make_head(info, is_sidechain=bool(info.get("parentID")))
-        if name in {"sessionId", "projectHash"}:
-            document[name] = value
-        if len(document) == 2:
-            return _gemini_head(path, [document])
-    return ConversationHead()
+def _document_head(_path: str, records: Iterable[JsonObject]) -> ConversationHead:
+    info = as_object(next(iter(records), {}).get("info"))
+    return _make_head(info, is_sidechain=bool(info.get("parentID")))
 
 
-def _database_head(conversation: Conversation) -> ConversationHead:
-    session = (conversation.session,)
-    with open_database(conversation.path) as connection:
-        if conversation.host == "openclaw":
-            first = "SELECT event_json FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT 1"
-            record = next((parse_object(row, TranscriptStats()) for (row,) in connection.execute(first, session)), None)
-            return _make_head(record if record and object_type(record) in {"session", "session_start"} else {})
-        columns = table_columns(connection).get("session", frozenset())
-        names = [name for name in ("directory", "time_created", "parent_id") if name in columns]
-        query = f"SELECT {', '.join(['id', *names])} FROM session WHERE id = ?"  # noqa: S608
-        row = connection.execute(query, session).fetchone()
-    meta = dict(zip(("id", *names), row, strict=True)) if row else {"id": conversation.session}
-    return _make_head(meta, is_sidechain=bool(meta.get("parent_id")))
+_HEADS = {
+    "claude": _claude_head,
+    "qwen": _claude_head,
+    "gemini": _gemini_head,
+    "codex": _codex_head,
+    "copilot": _copilot_head,
+    "opencode": _document_head,
+}

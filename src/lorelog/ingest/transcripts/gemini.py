@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lorelog.core.ids import sha256
-from lorelog.ingest.transcripts.json_files import parse_object
+from lorelog.ingest.transcripts.json_files import read_side_file, read_side_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
@@ -44,7 +44,6 @@ _SHELL_FRAME = re.compile(
     re.MULTILINE,
 )
 """What is written around the output of a command."""
-_MAX_ROOT_BYTES = 1_000_000
 
 
 def is_gemini(record: JsonObject) -> bool:
@@ -136,17 +135,9 @@ def find_project_directory(path: str, records: Iterable[JsonObject]) -> str:
     """Return the directory of a session; empty if none that Gemini CLI knows of has the hash in the session."""
     expected = next((to_text(record["projectHash"]) for record in records if record.get("projectHash")), "")
     folder = Path(path).parent.parent
-    known = parse_object(_read_text(folder.parent.parent / "projects.json") or "{}", TranscriptStats()) or {}
-    candidates = [_read_text(folder / ".project_root").strip(), *as_object(known.get("projects"))]
+    known = read_side_object(folder.parent.parent / "projects.json")
+    candidates = [read_side_file(folder / ".project_root").strip(), *as_object(known.get("projects"))]
     return next((folder for folder in candidates if folder and sha256(folder.encode()).hexdigest() == expected), "")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.read(_MAX_ROOT_BYTES)
-    except (OSError, ValueError):
-        return ""
 
 
 _QWEN_TYPES = frozenset({"user", "assistant", "tool_result", "system"})

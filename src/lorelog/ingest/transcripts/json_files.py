@@ -28,25 +28,30 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from lorelog.core.errors import NotFound, SourceError
 from lorelog.core.sqlite_file import connect
 from lorelog.ingest.files import os_error_text, printable_path
-from lorelog.ingest.transcripts.turns import JsonObject, TranscriptStats
+from lorelog.ingest.transcripts.turns import JsonObject, TranscriptStats, TurnReader
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Transcripts contain images as text of several megabytes; a longer line is skipped."""
 MAX_INFLATED_BYTES = 2 * 1024 * 1024 * 1024
 """A small compressed file may expand to far more than any conversation; reading stops here."""
+MAX_HELD_BYTES = 256 * 1024 * 1024
+"""A session that cannot be read piece by piece is read up to this size."""
 MAX_HEAD_BYTES = 65_536
-_SKIP_BYTES = 1024 * 1024
+_MAX_SIDE_FILE_BYTES = _SKIP_BYTES = 1024 * 1024
 _HEAD_READ_BYTES = 4096
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+TableColumns = Mapping[str, frozenset[str]]
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZSTD_PACKAGE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 """A part of Python since 3.14, a dependency before."""
@@ -119,6 +124,35 @@ def read_records(path: str, stats: TranscriptStats, limit: int | None = None) ->
                 yield record
 
 
+def read_lines(path: str, stats: TranscriptStats) -> Iterator[str]:
+    """Yield the lines of a text file, up to the size that a reader may hold in memory."""
+    with open_stream(path) as stream:
+        for line in _bounded_lines(stream, stats, MAX_HELD_BYTES):
+            yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def read_array(path: str, stats: TranscriptStats) -> Iterator[JsonObject]:
+    """Yield the objects of a file that is an array; its other elements are counted."""
+    with open_stream(path) as stream:
+        for element in read_elements(stream, stats):
+            if isinstance(element, dict):
+                yield element
+            else:
+                stats.skipped += 1
+
+
+def read_side_file(path: Path) -> str:
+    """Return the beginning of a small file beside a transcript; empty if it cannot be read."""
+    with suppress(NotFound, SourceError, OSError), open_regular_file(str(path)) as file:
+        return file.read(_MAX_SIDE_FILE_BYTES).decode("utf-8", "replace")
+    return ""
+
+
+def read_side_object(path: Path) -> JsonObject:
+    """Return the object of a small file beside a transcript; empty if it is not one."""
+    return parse_object(read_side_file(path) or "{}", TranscriptStats()) or {}
+
+
 def parse_object(line: object, stats: TranscriptStats) -> JsonObject | None:
     """Parse a line, or a value of a database; return None, and count it, if it is not a JSON object."""
     try:
@@ -132,7 +166,7 @@ def parse_object(line: object, stats: TranscriptStats) -> JsonObject | None:
     return record
 
 
-def _bounded_lines(stream: IO[bytes], stats: TranscriptStats) -> Iterator[bytes]:
+def _bounded_lines(stream: IO[bytes], stats: TranscriptStats, limit: int = MAX_INFLATED_BYTES) -> Iterator[bytes]:
     """Yield lines; count and skip one that is too long, and the damaged end of an archive."""
     first, taken = True, 0
     try:
@@ -142,13 +176,13 @@ def _bounded_lines(stream: IO[bytes], stats: TranscriptStats) -> Iterator[bytes]
                 stats.broken += 1
                 while (rest := stream.readline(_SKIP_BYTES)) and not rest.endswith(b"\n"):
                     taken += len(rest)
-                    if taken > MAX_INFLATED_BYTES:
+                    if taken > limit:
                         return
                 continue
             yield line.removeprefix(BYTE_ORDER_MARK) if first else line
             first = False
-            if taken > MAX_INFLATED_BYTES:
-                stats.note(f"reading stopped after {MAX_INFLATED_BYTES:,} bytes")
+            if taken > limit:
+                stats.note(f"reading stopped after {limit:,} bytes")
                 return
     except (EOFError, zlib.error, gzip.BadGzipFile):
         stats.broken += 1
@@ -303,6 +337,34 @@ MAX_COPY_BYTES = 1024 * 1024 * 1024
 _BUSY_TIMEOUT_S = 2.0
 
 
+class SessionDatabase(Struct, frozen=True):
+    """An open database with sessions."""
+
+    path: str
+    connection: sqlite3.Connection
+    columns: TableColumns
+
+
+class DatabaseFormat(Struct, frozen=True):
+    """How the sessions in the database of an agent are listed and read."""
+
+    agent: str
+    matches: Callable[[TableColumns], bool]
+    heads: Callable[[SessionDatabase], Iterable[JsonObject]]
+    """The headers of its sessions, oldest first, with `changed` in seconds, and `sidechain` if they are a subagent's."""
+    records: Callable[[SessionDatabase, str, TranscriptStats], Iterator[JsonObject]]
+    reader: Callable[[TranscriptStats], TurnReader]
+    select: Callable[[SessionDatabase, str], tuple[str, int]] | None = None
+    """Returns the session of a turn or else the newest one, and the number of sessions to choose from."""
+
+
+@contextmanager
+def open_sessions(path: str) -> Iterator[SessionDatabase]:
+    """Open a database for reading, and list its columns. Raise SourceError if SQLite cannot read it."""
+    with open_database(path) as connection:
+        yield SessionDatabase(path, connection, table_columns(connection))
+
+
 @contextmanager
 def open_database(path: str) -> Iterator[sqlite3.Connection]:
     """Open a database for reading. Raise SourceError if SQLite cannot read it."""
@@ -327,7 +389,7 @@ def open_database(path: str) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
-def table_columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+def table_columns(connection: sqlite3.Connection) -> TableColumns:
     columns: dict[str, frozenset[str]] = {}
     query = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')"
     for table, column in connection.execute(query):

@@ -5,15 +5,23 @@ messages of their own with the role `toolResult`.
 
 Factory Droid's lines have the same form, in `sessions/<folder>/<id>.jsonl`. Its first line is `{type: "session_start", id, cwd}`, tool
 results are blocks of a user's message, and what it tells the model itself is a user's message of `<system-reminder>` blocks.
+
+Sessions of other agents (`agent_formats`) become such records, too: a header of `session_record`, then messages of `message_record`. So their
+contents may have the forms that Anthropic's and OpenAI's interfaces, Amp and Goose have for calls and results.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lorelog.ingest.transcripts.claude import REMINDER
-from lorelog.ingest.transcripts.json_files import bounded_column, decompress_zstd, parse_object
+from lorelog.ingest.transcripts.json_files import (
+    DatabaseFormat,
+    SessionDatabase,
+    bounded_column,
+    decompress_zstd,
+    parse_object,
+)
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
@@ -24,13 +32,14 @@ from lorelog.ingest.transcripts.turns import (
     content_blocks,
     message_text,
     object_type,
-    read_turns,
     to_text,
 )
 
-_CALL_TYPES = frozenset({"toolCall", "tool_use", "toolUse"})
+_CALL_TYPES = frozenset({"toolCall", "tool_use", "toolUse", "toolRequest"})
+_FAILURES = frozenset({"error", "cancelled", "rejected-by-user"})
 _HEADERS = frozenset({"session", "session_start"})
 _RESULT_ROLES = frozenset({"toolResult", "tool_result", "tool"})
+_RESULT_TYPES = _RESULT_ROLES | {"toolResponse"}
 COMPRESSED_NOTE = "a compressed message could not be read"
 _MAX_ROW_BYTES = 4 * 1024 * 1024
 """Maximum size of a compressed row in OpenClaw."""
@@ -46,8 +55,32 @@ def is_session_header(record: JsonObject) -> bool:
     return object_type(record) == "session" and "version" in record
 
 
+def session_record(session: object, directory: object, time: object, **more: object) -> JsonObject:
+    """Return the header of a translated session; `more` may have `parentSession` and `changed`, the time of its last change."""
+    return {"type": "session", "id": session, "cwd": directory, "timestamp": time, **more}
+
+
+def message_record(
+    role: object, content: object, time: object = None, identity: object = "", **more: object
+) -> JsonObject:
+    """Return a message; `more` are other fields of it, such as `stopReason`."""
+    return {"type": "message", "id": identity, "timestamp": time, "message": {"role": role, "content": content, **more}}
+
+
+def call_block(call: object, name: object, arguments: object) -> JsonObject:
+    """Return a tool call, a part of an assistant's message."""
+    return {"type": "tool_use", "id": call, "name": name, "input": arguments}
+
+
+def result_record(call: object, content: object, *, failed: bool = False) -> JsonObject:
+    """Return a message with the result of a tool call."""
+    return message_record("toolResult", content, toolCallId=call, isError=failed)
+
+
 class OpenClawReader(OneTurnReader):
-    """Makes turns of lines or rows."""
+    """Makes turns of lines or rows. A message without a time has that of the one before it."""
+
+    _time: object = None
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         if not is_openclaw(record):
@@ -61,28 +94,24 @@ class OpenClawReader(OneTurnReader):
         )
         if role == "user":
             text = REMINDER.sub("", text).strip()
-            if not text.strip() and not any(object_type(block) == "image" for block in blocks):
-                self._take_results([block for block in blocks if object_type(block) == "tool_result"])
+            results = [block for block in blocks if object_type(block) in _RESULT_TYPES]
+            if self._turn is not None:
+                for block in results:
+                    _add_result(self._turn, block)
+            if not text and not any(object_type(block) == "image" for block in blocks):
+                self._stats.skipped += not results
                 return
         if role == "user" or self._turn is None:
-            time = record.get("timestamp") or message.get("timestamp")
-            yield from self._begin(record.get("id"), time, (text or "[image]") if role == "user" else "")
+            self._time = record.get("timestamp") or message.get("timestamp") or self._time
+            yield from self._begin(record.get("id"), self._time, (text or "[image]") if role == "user" else "")
         if self._turn is not None:
             self._turn.add_alias(record.get("id"))
             _add_message(self._turn, message, text)
 
-    def _take_results(self, results: Sequence[JsonObject]) -> None:
-        """Add Droid's tool results to the turn. A user's message without a text is nothing else."""
-        if self._turn is None or not results:
-            self._stats.skipped += 1
-            return
-        for block in results:
-            failed = bool(block.get("is_error"))
-            self._turn.add_result(block.get("tool_use_id"), block.get("content"), failed=failed)
-
     def _take_other(self, kind: str, record: JsonObject) -> None:
         if kind in _HEADERS:
             self._stats.session = to_text(record.get("id")) or self._stats.session
+            self._time = record.get("timestamp")
         elif kind == "custom" and self._turn:
             self._turn.add_alias(as_object(record.get("data")).get("runId"))  # older versions write it at the end
         elif kind == "compaction":
@@ -101,36 +130,55 @@ def _add_message(turn: TurnBuilder, message: JsonObject, text: str) -> None:
         turn.failed = message.get("stopReason") == "error"
         for block in content_blocks(message.get("content")):
             if object_type(block) in _CALL_TYPES:
-                turn.add_call(block.get("id"), block.get("name"), block.get("arguments", block.get("input")))
-            elif object_type(block) in _RESULT_ROLES:
-                # Without an id it belongs to the call before it.
-                call = block.get("toolCallId") or block.get("tool_use_id") or next(reversed(turn.calls), "")
-                result = block.get("content", block.get("text", block.get("output")))
-                turn.add_result(call, result, failed=bool(block.get("isError") or block.get("is_error")))
+                made = as_object(as_object(block.get("toolCall")).get("value")) or block
+                turn.add_call(block.get("id"), made.get("name"), made.get("arguments", made.get("input")))
+            elif object_type(block) in _RESULT_TYPES:
+                _add_result(turn, block)
+        for call in content_blocks(message.get("tool_calls")):
+            function = as_object(call.get("function"))
+            turn.add_call(call.get("id"), function.get("name"), function.get("arguments"))
     elif role in _RESULT_ROLES:
-        call = message.get("toolCallId") or message.get("tool_use_id") or message.get("id")
-        failed = bool(message.get("isError"))
-        turn.add_result(call, message.get("content"), failed=failed, details=message.get("details"))
+        _add_result(turn, message)
 
 
-def newest_session(connection: sqlite3.Connection) -> tuple[str, int]:
+def _add_result(turn: TurnBuilder, result: JsonObject) -> None:
+    """Add a result, a message or a part of one. Without an id it belongs to the call before it."""
+    inner = as_object(result.get("run") or result.get("toolResult"))
+    failed = inner.get("status") in _FAILURES or as_object(inner.get("value")).get("isError")
+    whole = result.get("content", result.get("text", result.get("output")))
+    content = inner.get("value") or inner.get("result") or inner.get("error") or whole
+    names = (to_text(result.get(name)) for name in ("toolCallId", "tool_use_id", "tool_call_id", "toolUseID", "id"))
+    call = next(filter(None, names), "") or next(reversed(turn.calls), "")
+    failed = bool(failed or result.get("isError") or result.get("is_error"))
+    turn.add_result(call, content, failed=failed, details=result.get("details"))
+
+
+def _heads(database: SessionDatabase) -> Iterator[JsonObject]:
+    query = (
+        "SELECT session_id, (SELECT event_json FROM transcript_events e WHERE e.session_id = t.session_id ORDER BY seq LIMIT 1)"
+        " FROM transcript_events t GROUP BY session_id ORDER BY min(rowid)"
+    )
+    for session, first in database.connection.execute(query):
+        record = parse_object(first or "{}", TranscriptStats()) or {}
+        yield {**(record if object_type(record) in _HEADERS else {}), "id": session}
+
+
+def _select(database: SessionDatabase, _turn: str) -> tuple[str, int]:
     """Return the session that was written last, and the number of sessions."""
-    (count,) = connection.execute("SELECT count(DISTINCT session_id) FROM transcript_events").fetchone()
-    row = connection.execute("SELECT session_id FROM transcript_events ORDER BY rowid DESC LIMIT 1").fetchone()
+    (count,) = database.connection.execute("SELECT count(DISTINCT session_id) FROM transcript_events").fetchone()
+    row = database.connection.execute("SELECT session_id FROM transcript_events ORDER BY rowid DESC LIMIT 1").fetchone()
     return (str(row[0]) if row else "", int(count))
 
 
-def read_rows(connection: sqlite3.Connection, session: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    """Yield the turns of a session in a database. Newer versions compress long messages."""
-    stats.session = session
-    columns = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('transcript_events')")}
-    packed = "event_zstd" if "event_zstd" in columns else "NULL"
-    rows = connection.execute(
+def _records(database: SessionDatabase, session: str, stats: TranscriptStats) -> Iterator[JsonObject]:
+    """Yield the records of a session in a database. Newer versions compress long messages."""
+    packed = "event_zstd" if "event_zstd" in database.columns["transcript_events"] else "NULL"
+    rows = database.connection.execute(
         f"SELECT {bounded_column('event_json')}, {packed}, event_json IS NULL FROM transcript_events WHERE session_id = ? ORDER BY seq",  # noqa: S608
         (session,),
     )
     records = (_unpack(packed, stats) if is_packed else parse_object(row, stats) for row, packed, is_packed in rows)
-    return read_turns(OpenClawReader(stats), filter(None, records))
+    yield from filter(None, records)
 
 
 def _unpack(packed: object, stats: TranscriptStats) -> JsonObject | None:
@@ -140,3 +188,10 @@ def _unpack(packed: object, stats: TranscriptStats) -> JsonObject | None:
         stats.skipped += 1
         return None
     return parse_object(text, stats)
+
+
+DATABASE = DatabaseFormat(
+    "openclaw",
+    lambda tables: {"session_id", "seq", "event_json"} <= tables.get("transcript_events", frozenset()),
+    *(_heads, _records, OpenClawReader, _select),
+)

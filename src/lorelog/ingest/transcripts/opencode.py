@@ -10,10 +10,15 @@ belong to subagents.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from lorelog.ingest.transcripts.json_files import bounded_column, parse_object
+from lorelog.ingest.transcripts.json_files import (
+    DatabaseFormat,
+    SessionDatabase,
+    TableColumns,
+    bounded_column,
+    parse_object,
+)
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
@@ -27,32 +32,23 @@ from lorelog.ingest.transcripts.turns import (
     to_text,
 )
 
-TableColumns = Mapping[str, frozenset[str]]
 _SESSION_TABLES = ("session", "session_v2")
 
 
-def is_opencode(tables: TableColumns) -> bool:
-    """Return True if a database has the tables of OpenCode."""
-    return "session" in tables and ("message" in tables or "session_message" in tables)
+def _heads(database: SessionDatabase) -> Iterator[JsonObject]:
+    columns = database.columns["session"]
+    names = ("id", *(name for name in ("directory", "time_created", "parent_id", "time_updated") if name in columns))
+    order = "time_created" if "time_created" in columns else "rowid"
+    for row in database.connection.execute(f"SELECT {', '.join(names)} FROM session ORDER BY {order}"):  # noqa: S608
+        head = dict(zip(names, row, strict=True))
+        yield {**head, "changed": (head.get("time_updated") or 0) / 1000, "sidechain": bool(head.get("parent_id"))}
 
 
-def read_export(members: Iterator[tuple[str, Any]], stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    state = _OpencodeReader(stats)
-    for name, value in members:
-        if name == "info":
-            info = as_object(value)
-            stats.session = to_text(info.get("id"))
-            state.is_side = bool(info.get("parentID"))
-        elif name == "messages" and isinstance(value, dict):
-            info = as_object(value.get("info"))
-            yield from state.take(info, content_blocks(value.get("parts")))
-        else:
-            stats.skipped += 1
-    yield from state.flush()
-
-
-def newest_session(connection: sqlite3.Connection, tables: TableColumns) -> tuple[str, int]:
-    """Return the main session with the newest message, and the number of sessions."""
+def _select(database: SessionDatabase, turn: str) -> tuple[str, int]:
+    """Return the session of a message, or else the main session with the newest message, and the number of sessions."""
+    connection, tables = database.connection, database.columns
+    if turn and (session := _find_session(connection, tables, turn)):
+        return session, 1
     table = _messages_table(connection, tables)
     count = int(connection.execute(f"SELECT count(DISTINCT session_id) FROM {table}").fetchone()[0])  # noqa: S608
     row = connection.execute(
@@ -62,7 +58,7 @@ def newest_session(connection: sqlite3.Connection, tables: TableColumns) -> tupl
     return (str(row[0]) if row else "", count)
 
 
-def find_session(connection: sqlite3.Connection, tables: TableColumns, message: str) -> str:
+def _find_session(connection: sqlite3.Connection, tables: TableColumns, message: str) -> str:
     for table in ("message", "session_message"):
         if {"id", "session_id"} <= tables.get(table, frozenset()):
             query = f"SELECT session_id FROM {table} WHERE id = ? LIMIT 1"  # noqa: S608
@@ -71,18 +67,14 @@ def find_session(connection: sqlite3.Connection, tables: TableColumns, message: 
     return ""
 
 
-def read_rows(
-    connection: sqlite3.Connection, tables: TableColumns, session: str, stats: TranscriptStats
-) -> Iterator[TurnBuilder]:
-    stats.session = session
-    state = _OpencodeReader(stats)
-    children = connection.execute(f"SELECT ? IN ({_children(tables)})", (session,))
-    state.is_side = bool(children.fetchone()[0])
+def _records(database: SessionDatabase, session: str, stats: TranscriptStats) -> Iterator[JsonObject]:
+    """Yield the messages of a session in the form that an export has."""
+    connection, tables = database.connection, database.columns
+    (is_side,) = connection.execute(f"SELECT ? IN ({_children(tables)})", (session,)).fetchone()
+    yield {"info": {"id": session, "parentID": is_side}}
     is_v2 = _messages_table(connection, tables, session) == "session_message"
     messages = _read_v2(connection, tables, session, stats) if is_v2 else _read_v1(connection, session, stats)
-    for info, parts in messages:
-        yield from state.take(info, parts)
-    yield from state.flush()
+    yield from ({"info": info, "parts": parts} for info, parts in messages)
 
 
 def _read_v1(
@@ -142,10 +134,13 @@ def _read_v2(
         yield info, [*([{"type": "text", "text": text}] if text else []), *content_blocks(message.get("content"))]
 
 
-class _OpencodeReader(OneTurnReader):
+class OpencodeReader(OneTurnReader):
+    """Makes turns of messages, `{info, parts}`. The first record is about the session."""
+
     is_side = False
 
-    def take(self, info: JsonObject, parts: Iterable[JsonObject]) -> Iterator[TurnBuilder]:
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
+        info, parts = as_object(record.get("info")), content_blocks(record.get("parts"))
         role = info.get("role")
         time = as_object(info.get("time")).get("created")
         if role == "user":
@@ -170,6 +165,9 @@ class _OpencodeReader(OneTurnReader):
             self._turn.pending = "created" in clock and "completed" not in clock
             for part in parts:
                 self._add_part(self._turn, part)
+        elif "parts" not in record and info:
+            self._stats.session = to_text(info.get("id"))
+            self.is_side = bool(info.get("parentID"))
         else:
             self._stats.skipped += 1
 
@@ -200,3 +198,10 @@ class _OpencodeReader(OneTurnReader):
             turn.add_result(call, state.get("error") if failed else output, failed=failed, details=details)
         else:
             self._stats.skipped += 1
+
+
+DATABASE = DatabaseFormat(
+    "opencode",
+    lambda tables: "session" in tables and ("message" in tables or "session_message" in tables),
+    *(_heads, _records, OpencodeReader, _select),
+)

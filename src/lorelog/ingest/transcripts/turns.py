@@ -46,6 +46,7 @@ _MAX_STATEMENTS = 200
 _MAX_FINDINGS = 20
 _MAX_ID_CHARS = 200
 _MAX_NAME_CHARS = 100
+_MAX_NOTES = 20
 _DESCRIPTIVE_ARGUMENTS = (
     *("command", "cmd", "file_path", "filePath", "pattern", "query", "path", "url", "description", "prompt", "skill"),
 )
@@ -54,6 +55,7 @@ _MIN_MILLISECONDS = 100_000_000_000
 """Larger numbers are milliseconds since 1970, smaller ones seconds; as seconds this is the year 5138."""
 _PLAN_APPROVAL = "implement the plan"
 """The request that Codex sends when the user approves a plan."""
+LEFT_OUT = "left out: "
 COMPACTED_NOTE = "the conversation was compacted; the original messages are shown"
 
 JsonObject = dict[str, Any]
@@ -70,7 +72,13 @@ class TranscriptStats(Struct):
 
     def note(self, text: str) -> None:
         """Count a remark."""
-        self.notes[text] = self.notes.get(text, 0) + 1
+        if text in self.notes or len(self.notes) < _MAX_NOTES:
+            self.notes[text] = self.notes.get(text, 0) + 1
+
+    def leave_out(self, what: str) -> None:
+        """Count a record that a reader does not understand, and say what it was."""
+        self.skipped += 1
+        self.note(f"{LEFT_OUT}{what[:_MAX_NAME_CHARS]}")
 
 
 class ParsedTurn(Struct, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ from lorelog.ingest.transcripts.conversation import (
 )
 from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
-from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
+from lorelog.ingest.transcripts.turns import LEFT_OUT, ParsedTurn, TranscriptStats
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import prompted_memories
 from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, PauseNotes
@@ -63,6 +63,7 @@ from lorelog.services.memories.journal import (
 from lorelog.services.memory_state.tombstones import memory_key
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
+from lorelog.services.sessions.agents import all_agents
 from lorelog.services.sessions.capture_db import (
     DONE,
     EMPTY,
@@ -243,13 +244,17 @@ class _SessionCapture:
         self._event, self._context, self._captures, self._start = event, context, captures, start
         self._backfill = backfill
         self._is_dry = backfill is not None and backfill.dry_run
-        vouched = context.is_vouched and (backfill is not None or captures.knows(event.host, event.session))
+        # A file in the project may have come with the repository.
+        agent = all_agents().get(event.host) if backfill is not None else None
+        is_own = backfill is not None and not (agent and agent.is_in_project)
+        vouched = context.is_vouched and (is_own or captures.knows(event.host, event.session))
         self._origins = ("agent", "user") if vouched else ("import", "import")
         """Of the notes of turns, and of the user's statements."""
         self._age = (context.now() - event.at).total_seconds()
         self._zone = None if backfill is not None else timezone(timedelta(minutes=event.offset))
         self._notes: list[str] = []
         self._is_late = False
+        self._stats = TranscriptStats()
         self._tail: TranscriptTail | None = None
         self._clean: RedactText = self._redact
         self._done: Sequence[ParsedTurn] = ()
@@ -296,7 +301,9 @@ class _SessionCapture:
 
     def _reply(self, captured: Sequence[CapturedTurn]) -> CaptureReply:
         statements = sum(not draft.is_note for draft in self._written)
-        return CaptureReply(tuple(captured), statements=statements)
+        left_out = [note for note in self._stats.notes if note.startswith(LEFT_OUT)]
+        left_out += [f"{LEFT_OUT}malformed records"] if self._stats.broken else []
+        return CaptureReply(tuple(captured), statements=statements, left_out=tuple(left_out))
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -349,7 +356,7 @@ class _SessionCapture:
         if self._tail is None:
             conversation = open_conversation(path, session)
             head = read_conversation_head(conversation)
-            whole = [] if head.is_sidechain else conversation.turns(TranscriptStats())
+            whole = [] if head.is_sidechain else conversation.turns(self._stats)
             return conversation, head, [turn for turn in whole if not turn.turn.sidechain], 0
         head = self._tail.head()
         turns, earlier = ([], 0) if head.is_sidechain else self._tail.turns()

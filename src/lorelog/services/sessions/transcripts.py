@@ -5,9 +5,6 @@ somebody's notes and may name any file. Secrets are redacted in what is shown.
 
 A conversation is read from its beginning, record by record, and only the turns to be shown are kept: the size of a transcript costs
 time, not memory. Long texts are truncated; a note in the reply then states the limits.
-
-`find_host_sessions` lists the conversations that a host keeps on this machine, for backfilling. It skips unreadable files: capturing them reports
-the reason.
 """
 
 from __future__ import annotations
@@ -17,9 +14,8 @@ import json
 import os
 import re
 import stat
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -27,23 +23,19 @@ from itertools import accumulate
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core import VERSION
-from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import Anchor
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.core.memory import ExpandReply
 from lorelog.core.paths import join_path
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
-from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.redaction.redact import RedactText, known_value_redactor, redact
-from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
-from lorelog.ingest.transcripts.json_files import open_database, open_regular_file, table_columns
+from lorelog.ingest.transcripts.conversation import Conversation, open_conversation
+from lorelog.ingest.transcripts.json_files import open_regular_file
 from lorelog.ingest.transcripts.turn_note import turn_redactor
 from lorelog.ingest.transcripts.turns import (
     MAX_INPUT_CHARS,
@@ -56,7 +48,6 @@ from lorelog.ingest.transcripts.turns import (
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import expand
 from lorelog.services.memories.transcript_access import TranscriptAccess
-from lorelog.services.sessions.capture_db import OPEN_TURN_S
 
 _OPENCLAW = "openclaw-session"
 _DATABASE = Path("agent") / "openclaw-agent.sqlite"
@@ -425,129 +416,3 @@ def _format_notes(conversation: Conversation, stats: TranscriptStats, turns: tup
 def _turn_texts(turn: TranscriptTurn) -> list[str]:
     tools = [text for tool in turn.tools for text in (tool.name, tool.input, tool.result)]
     return [turn.id, turn.time, turn.user, turn.assistant, *tools]
-
-
-# -- conversations of a host -------------------------------------------------------------------------------------------
-
-
-class HostSession(Struct, frozen=True, kw_only=True):
-    """A conversation kept by a host."""
-
-    host: str
-    session: str
-    transcript: str
-    directory: str
-    branch: str = ""
-    agent: str = ""
-    changed: float = 0.0
-    """Modification time of its file, or of its row in a database; seconds since 1970."""
-
-
-_HOST_FILES = {host: (files,) for host, files in TRANSCRIPT_FILES.items()} | {
-    "codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*")
-}
-_HOST_DATABASES = {"opencode": ("opencode*.db",), "openclaw": ("agents/*/agent/openclaw-agent.sqlite",)}
-"""Conversations below a host's folder; Codex has more of them than `TRANSCRIPT_FILES` names for a running session."""
-
-
-class SeenTranscript(Struct):
-    """What backfills know of the file of a conversation."""
-
-    stamp: str
-    """Its size, time and number, and the version that read it."""
-    session: HostSession | None = None
-    """None if it is not a main conversation."""
-    captured: dict[str, tuple[str, int]] = {}
-    """By database of captures: from which day on all turns are captured, and the number of turns."""
-
-
-class SeenTranscripts:
-    """Derived file that spares a backfill from reading transcripts that have not changed."""
-
-    def __init__(self, home: Path) -> None:
-        self._path = home / "cache" / ".transcripts.json"
-        self.files: dict[str, SeenTranscript] = {}
-        with suppress(OSError, msgspec.DecodeError):
-            self.files = msgspec.json.decode(self._path.read_bytes(), type=dict[str, SeenTranscript])
-
-    def session(self, path: Path, read: Callable[[], HostSession | None]) -> HostSession | None:
-        """Return the main conversation of a file, which is read if it has changed."""
-        status = path.stat()
-        stamp = f"{VERSION} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
-        known = self.files.get(str(path))
-        if known is not None and known.stamp == stamp:
-            return known.session
-        session = read()
-        if session is None or session.directory:  # a directory may be recorded elsewhere, later
-            self.files[str(path)] = SeenTranscript(stamp, session)
-        return session
-
-    def turns(self, session: HostSession, captures: str, since: str) -> int | None:
-        """Return the number of turns if all since a day are in a database of captures, else None."""
-        known = self.files.get(session.transcript)
-        first, turns = known.captured.get(captures, ("~", 0)) if known else ("~", 0)
-        return turns if first <= since else None
-
-    def add(self, session: HostSession, captures: str, since: str, turns: int) -> None:
-        """Note that all turns since a day were captured. A turn of the last day may go on, and a database is not a file of one session."""
-        known = self.files.get(session.transcript)
-        if captures and known is not None and session.changed < time.time() - OPEN_TURN_S:
-            known.captured[captures] = (since, turns)
-
-    def save(self) -> None:
-        """Save what is known of files that still exist."""
-        self.files = {path: known for path, known in self.files.items() if Path(path).exists()}
-        write_atomic(self._path, msgspec.json.encode(self.files), durable=False)
-
-
-def find_host_sessions(host: str, environment: Mapping[str, str], seen: SeenTranscripts) -> Iterator[HostSession]:
-    """Yield the main conversations of a host, without those of subagents. A conversation comes before its forks."""
-    base = Path(host_data_folder(host, environment))
-    for pattern in (*_HOST_FILES.get(host, ()), *_HOST_DATABASES.get(host, ())):
-        files = [path for path in base.glob(pattern) if path.is_file() and not path.name.startswith(".")]
-        for path in sorted(files, key=lambda path: (_modified_at(path), path)):
-            if pattern in _HOST_DATABASES.get(host, ()):
-                reads = [partial(_read_session, host, path, *row) for row in _database_rows(host, str(path))]
-            else:
-                reads = [partial(seen.session, path, partial(_read_session, host, path))]
-            for read in reads:
-                with suppress(LorelogError, OSError):
-                    if (found := read()) is not None:
-                        yield found
-
-
-def _read_session(host: str, path: Path, session: str = "", changed: float = 0.0) -> HostSession | None:
-    """Read the head of a conversation; None if it is not a main one of the host."""
-    conversation = open_conversation(str(path), session)
-    head = read_conversation_head(conversation)
-    if conversation.host != host or head.is_sidechain:
-        return None
-    return HostSession(
-        host=host,
-        session=head.session or conversation.session or path.name.partition(".jsonl")[0],
-        transcript=conversation.path,
-        directory=head.directory,
-        branch=head.branch,
-        agent=path.parent.parent.name if host == "openclaw" else "",
-        changed=changed or _modified_at(path),
-    )
-
-
-def _database_rows(host: str, path: str) -> list[tuple[str, float]]:
-    with suppress(LorelogError), open_database(path) as connection:
-        if host == "openclaw":
-            query = "SELECT session_id, 0 FROM transcript_events GROUP BY session_id ORDER BY min(rowid)"
-        else:
-            columns = table_columns(connection).get("session", frozenset())
-            clock = "time_updated" if "time_updated" in columns else "0"
-            order = "time_created" if "time_created" in columns else "rowid"
-            query = f"SELECT id, {clock} FROM session WHERE parent_id IS NULL ORDER BY {order}"  # noqa: S608
-        return [(str(session), (changed or 0) / 1000) for session, changed in connection.execute(query)]
-    return []
-
-
-def _modified_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

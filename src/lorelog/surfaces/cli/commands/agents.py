@@ -7,9 +7,8 @@ from functools import lru_cache
 
 from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, plural
 from lorelog.core.paths import is_below, tenant_folder
-from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import find_address
-from lorelog.surfaces.cli.arguments import expand_path, parse_host, request_of
+from lorelog.surfaces.cli.arguments import expand_path, request_of
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_command,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.operations.operation import Json
-    from lorelog.services.sessions.transcripts import HostSession, SeenTranscripts
+    from lorelog.services.sessions.agents import HostSession, SeenTranscripts
 
 ARGUMENTS = {
     "deliveries": {
@@ -59,7 +58,7 @@ ARGUMENTS = {
     },
     "guard add": {"--block": "block the call instead of warning"},
     "backfill": {
-        "hosts HOST*": "claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
+        "hosts AGENT*": "agents whose sessions to read, such as claude or aider (default: all that have sessions)",
         "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
         "--all-projects": "capture the sessions of every project, each to its own journals",
         "--dry-run": "show what would be captured, and write nothing",
@@ -483,9 +482,9 @@ def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
 def run_backfill(args: argparse.Namespace) -> int:
     """Make memories of sessions from before lorelog was installed, or that its hooks missed.
 
-    Reads the conversations that agents' hosts keep on this machine, and adds turns that are in no journal yet to the journal of their
-    day. Without HOST, every host that has sessions is read. Running it again writes nothing twice. Only sessions of the current
-    project are read, unless --all-projects is given. No model is called.
+    Reads the conversations that agents keep on this machine, and adds turns that are in no journal yet to the journal of their
+    day. Without AGENT, every agent that has sessions is read; 'lorelog docs transcripts' lists them. What was found is shown first. Running
+    it again writes nothing twice. Only sessions of the current project are read, unless --all-projects is given. No model is called.
 
     examples:
       lorelog backfill --dry-run             show what would be captured
@@ -493,26 +492,28 @@ def run_backfill(args: argparse.Namespace) -> int:
       lorelog backfill claude --since 2w     the last two weeks of Claude Code
     """
     from contextlib import closing
+    from pathlib import Path
 
     from lorelog.light.spool import PauseNotes
     from lorelog.operations.requests import parse_past_day
+    from lorelog.services.sessions.agents import SeenTranscripts
 
-    hosts = tuple(dict.fromkeys(map(parse_host, args.hosts))) or HOSTS
+    agents = tuple(dict.fromkeys(map(_parse_agent, args.hosts)))
     args.since = parse_past_day(args.since)
     counts = ("found", "elsewhere", "sessions", "turns", "skipped", "statements", "gone")
-    report: Json = {"hosts": [], "dry_run": args.dry_run, **dict.fromkeys(counts, 0)}
+    report: Json = {"hosts": [], "agents": [], "dry_run": args.dry_run, **dict.fromkeys(counts, 0)}
     report |= {"journals": {}, "problems": [], "notes": {}}
-    from pathlib import Path
-
-    from lorelog.services.sessions.transcripts import SeenTranscripts
-
     memories: set[str] = set()
     seen = SeenTranscripts(Path(find_address().home))
+    sessions = list(_select_sessions(agents, args, report, seen))
+    # A fork repeats the turns of a paused session under another id: they are excluded once that session was read.
+    sessions.sort(key=lambda session: not PauseNotes(find_address().home, session.session).changes)
+    report["found"] = len(sessions)
+    report["agents"] = list(_describe_found(sessions))
+    report["hosts"] = [agent["host"] for agent in report["agents"]]
+    if not args.json:
+        _show_found(report["agents"])
     with closing(OperationClient(args.warm, shared=True)) as client, progress_bar() as progress:
-        sessions = list(_select_sessions(hosts, args, report, seen))
-        # A fork repeats the turns of a paused session under another id: they are excluded once that session was read.
-        sessions.sort(key=lambda session: not PauseNotes(find_address().home, session.session).changes)
-        report["found"] = len(sessions)
         for number, session in enumerate(sessions, 1):
             _capture_session(session, args, client, report, memories=memories, seen=seen)
             progress("sessions", number, len(sessions))
@@ -522,27 +523,73 @@ def run_backfill(args: argparse.Namespace) -> int:
     return print_reply(args, {**report, "journals": journals, "notes": list(report["notes"])}, _show_backfill)
 
 
+def _parse_agent(word: str) -> str:
+    from lorelog.hosts import resolve_host
+    from lorelog.services.sessions.agents import all_agents
+
+    agent = resolve_host(word) or word
+    if agent not in all_agents():
+        raise UsageError(
+            f"there is no agent {word!r} whose sessions are read", hint=f"one of {', '.join(all_agents())}"
+        )
+    return agent
+
+
 def _select_sessions(
-    hosts: Sequence[str], args: argparse.Namespace, report: Json, seen: SeenTranscripts
+    agents: Sequence[str], args: argparse.Namespace, report: Json, seen: SeenTranscripts
 ) -> Iterator[HostSession]:
+    """Yield the sessions to capture. One that is kept by its agent and by another as well is read where its agent keeps it."""
     from datetime import date, datetime, time
 
     from lorelog.services.places.workspace import find_project
-    from lorelog.services.sessions.transcripts import find_host_sessions
+    from lorelog.services.sessions.agents import all_agents, find_host_sessions
     from lorelog.wiring import resolve_location
 
-    project = None if args.all_projects else resolve_location(project=args.project, tenant=args.tenant).project.id
+    project, known = resolve_location(project=args.project, tenant=args.tenant).project, all_agents()
     since_time = datetime.combine(date.fromisoformat(args.since), time()).timestamp() if args.since else 0.0
-    for session in (found for host in hosts for found in find_host_sessions(host, os.environ, seen)):
-        if session.changed < since_time:
-            continue
-        if project is not None and (not session.directory or find_project(session.directory).id != project):
-            report["elsewhere"] += 1
-        elif not os.path.isdir(session.directory):
-            report["gone"] += 1  # its project was deleted, so there is no journal to write to
-        else:
-            report["hosts"] += [] if session.host in report["hosts"] else [session.host]
-            yield session
+    projects = {project.root}
+    owners = {session.session: session.host for session in seen.known() if not known[session.host].is_in_project}
+    for agent in agents or known:
+        for session in find_host_sessions(agent, os.environ, seen, sorted(projects)):
+            is_owned = known[agent].is_in_project and owners.get(session.session, agent) != agent
+            if session.changed < since_time or is_owned:
+                continue
+            owners[session.session] = agent
+            place = find_project(session.directory) if session.directory else None
+            if not args.all_projects and (place is None or place.id != project.id):
+                report["elsewhere"] += 1
+            elif place is None or not os.path.isdir(session.directory):
+                report["gone"] += 1  # its project was deleted, so there is no journal to write to
+            else:
+                projects.add(place.root)
+                yield session
+
+
+def _describe_found(sessions: Sequence[HostSession]) -> Iterator[Json]:
+    """Yield what there is of each agent: sessions, the size of their files, and the first day."""
+    from datetime import datetime
+
+    from lorelog.services.sessions.agents import all_agents
+
+    for agent, about in all_agents().items():
+        own = [session for session in sessions if session.host == agent]
+        if own:
+            since = datetime.fromtimestamp(min(session.began for session in own)).astimezone()
+            size = sum({session.transcript: session.size for session in own}.values())
+            fields = {"host": agent, "title": about.title, "sessions": len(own), "bytes": size}
+            yield fields | {"since": since.date().isoformat(), "verified": bool(about.verified)}
+
+
+def _show_found(agents: Sequence[Json]) -> None:
+    rows = [
+        (
+            *(agent["title"], f"{agent['sessions']:,}", f"{agent['bytes'] / 1e6:,.1f} MB", agent["since"]),
+            "" if agent["verified"] else "read by its documentation",
+        )
+        for agent in agents
+    ]
+    if rows:
+        print_table([("agent", "sessions", "size", "since", ""), *rows], right=(1, 2))
 
 
 def _captures_mark(directory: str, tenant: str) -> str:
@@ -571,6 +618,8 @@ def _capture_session(
     memories: set[str],
     seen: SeenTranscripts,
 ) -> None:
+    from lorelog.services.sessions.agents import all_agents
+
     captures = _captures_mark(session.directory, args.tenant)
     if (turns := seen.turns(session, captures, args.since)) is not None:
         report["skipped"] += turns
@@ -593,6 +642,7 @@ def _capture_session(
     for name in ("skipped", "statements"):
         report[name] += reply[name]
     report["notes"].update(dict.fromkeys(reply["notes"]))
+    report["notes"].update((f"{all_agents()[session.host].title}: {text}", None) for text in reply["left_out"])
     if new:
         report["sessions"] += 1
         report["turns"] += len(new)
@@ -605,8 +655,6 @@ def _show_backfill(report: Json, args: argparse.Namespace) -> None:
     print_notes(report)
     capture, keep = ("Would capture", "Would keep") if args.dry_run else ("Captured", "Kept")
     if report["hosts"]:
-        titles = " and ".join(HOST_TITLES[host] for host in report["hosts"])
-        print(f"Found {plural(report['found'], 'session')} of {titles}.")
         print(f"{capture} {plural(report['turns'], 'turn')} of {plural(report['sessions'], 'session')}.")
     else:
         print("Found no sessions of this project." if report["elsewhere"] else "Found no sessions on this machine.")
