@@ -46,11 +46,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket as bare_socket
     from collections.abc import Callable, Mapping
-    from typing import Any, TypeVar
+    from typing import Any
 
     from lorelog.core.ports import Progress
 
-    ResponseT = TypeVar("ResponseT")
     StartDaemon = Callable[[DaemonAddress], None]
 
 _MAX_STARTS = 2
@@ -83,18 +82,13 @@ def call_daemon(  # noqa: PLR0913  (the caller's context, as keywords)
     address = find_address(home, environment)
     fields = {**caller_fields(address, directory, environment, op), **(caller or {})}
     line = request_line(op, arguments, fields, progress=progress is not None)
-    return _call_or_start(address, lambda: _exchange(address, line, op, progress), start)
-
-
-def _call_or_start(address: DaemonAddress, call: Callable[[], ResponseT], start: StartDaemon | None) -> ResponseT:
-    """Call the daemon; start it and retry if it is not running, or if it exits while it still accepts connections."""
-    for _ in range(0 if start is None else _MAX_STARTS):
+    for _ in range(0 if start is None else _MAX_STARTS):  # also if it exits while it still accepts connections
         try:
-            return call()
+            return _exchange(address, line, op, progress)
         except DaemonNotRunning:
             if start is not None:
                 start(address)
-    return call()
+    return _exchange(address, line, op, progress)
 
 
 def _exchange(address: DaemonAddress, line: bytes, op: str, progress: Progress | None) -> dict[str, Any]:
