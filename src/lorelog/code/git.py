@@ -189,6 +189,8 @@ class BlamedLine(NamedTuple):
     subject: str
     root: str
     """The working tree: of a submodule its own."""
+    is_boundary: bool = False
+    """True if Git knows no earlier commit: of a shallow clone, whose first commit did not write all its lines, or of the first one."""
 
 
 def _parse_blame(output: bytes, root: str) -> BlamedLine | None:
@@ -206,6 +208,7 @@ def _parse_blame(output: bytes, root: str) -> BlamedLine | None:
         int(fields.get("author-time", 0)),
         fields.get("summary", ""),
         root,
+        "boundary" in fields,
     )
 
 

@@ -178,7 +178,7 @@ def test_a_repositorys_filters_do_not_run(history: History) -> None:
 
 
 def test_shallow_detached_and_linked_checkouts_answer(history: History) -> None:
-    """A shallow clone, a detached head, a linked worktree and a submodule answer as the repository does."""
+    """A shallow clone, a detached head and a linked worktree answer as the repository does; a shallow clone names no commit that it cannot know."""
     history.writes("s1", 10, "cart.py", BODY)
     history.commit_at(12)
     history.git("worktree", "add", "-q", "--detach", str(history.place / "linked"))
@@ -189,3 +189,4 @@ def test_shallow_detached_and_linked_checkouts_answer(history: History) -> None:
         found = history.call("code.why", {"place": "cart.py:2", "all_projects": True})
         history.root = root
         assert found["session"]["session"] == "s1"
+        assert (found["commit"] is None) == (place == shallow)

@@ -22,6 +22,7 @@ from lorelog.core.errors import UsageError, plural
 MAX_PATCH_BYTES = 16 << 20
 _MAX_LINES, _MAX_FILES, _MAX_LINE_CHARS, _DIFF_S = 20_000, 2_000, 2_000, 20.0
 _OPTIONS = ("--no-color", "--full-index", "-U0", "-M", "--ignore-submodules=all", "--src-prefix=a/", "--dst-prefix=b/")
+_BEYOND = f"beyond the first {_MAX_LINES:,} lines"
 _MARKS = ("@generated", "DO NOT EDIT", "do not edit")
 """What generators write at the top of their files."""
 
@@ -152,7 +153,7 @@ def _bounded(parsed: Iterable[ChangedFile]) -> tuple[list[ChangedFile], list[str
         elif any(mark in text for text in texts[:5] for mark in _MARKS) and file.line < 5:
             file.left_out = "generated"
         elif lines + len(texts) > _MAX_LINES:
-            file.left_out = f"beyond the first {_MAX_LINES:,} lines"
+            file.left_out = _BEYOND
         lines += 0 if file.left_out else len(texts)
         if file.left_out:
             left_out[file.left_out] += 1
@@ -240,19 +241,22 @@ def _read_hunk(lines: list[str], at: int, head: str, file: ChangedFile) -> int:
         return at
     (old_at, old_left), (new_at, new_left) = [(int(first), int(size) if comma else 1) for first, comma, size in counts]
     hunk = _Hunk(old_at - (old_left > 0), [], [])
+    if old_left + new_left > _MAX_LINES:
+        file.left_out = file.left_out or _BEYOND
     while (old_left > 0 or new_left > 0) and at < len(lines) and lines[at][:1] in (*" -+\\", ""):
         sign, text = lines[at][:1] or " ", lines[at][1:]
-        at += 1
-        if sign in " -":
+        at, is_old, is_new = at + 1, sign in " -", sign in " +"
+        old_left, new_left = old_left - is_old, new_left - is_new
+        if file.left_out:
+            continue
+        if is_old:
             hunk.old.append(text)
-            old_left -= 1
-        if sign in " +":
+        if is_new:
             hunk.new.append(text)
-            new_left -= 1
         if sign == "+":
             file.added.append(Line(new_at, text))
         elif sign == "-":
             file.removed.append(Line(old_at, text))
-        old_at, new_at = old_at + (sign in " -"), new_at + (sign in " +")
+        old_at, new_at = old_at + is_old, new_at + is_new
     file.hunks.append(hunk)
     return at

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.code.extract import extract
-from lorelog.code.git import BlamedLine
+from lorelog.code.git import BlamedLine, Git
 from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.source import decode_source
 from lorelog.core.code import Symbol
@@ -138,7 +138,11 @@ def explain_line(place: str, directory: str, sources: ReasonSources, now_s: floa
     """Return why a line exists. `place` is FILE:LINE or FILE:SYMBOL. Raise NotFound or UsageError."""
     file, number, symbol = _locate(place, directory, sources.root)
     author = find_author(str(file), number, sources, now_s)
-    claims = find_claims(author.commit) if author.commit and not author.is_bots else []
+    commit = author.commit
+    if commit is not None and commit.is_boundary and Git(commit.root).is_shallow():
+        unknown = f"{author.unknown}; the clone is shallow and lacks the line's commit" if author.unknown else ""
+        commit, author = None, replace(author, unknown=unknown)
+    claims = find_claims(commit) if commit and not author.is_bots else []
     author, evidence = _weigh(author, claims, now_s)
     edit = author.edit
     named = (symbol.rpartition(".")[2], file.name) if symbol else (file.name,)
@@ -147,7 +151,7 @@ def explain_line(place: str, directory: str, sources: ReasonSources, now_s: floa
         line=number,
         symbol=symbol,
         text=shorten_line(sources.clean(author.text.strip()), _MAX_LINE_CHARS),
-        commit=_commit(author.commit) if author.commit else None,
+        commit=_commit(commit) if commit else None,
         session=_session(edit, sources) if edit else None,
         evidence=tuple(evidence),
         said=_said(edit, sources) if edit else (),

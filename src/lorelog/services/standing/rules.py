@@ -363,8 +363,8 @@ def _checks_of(rule: StandingRule) -> Iterator[_Check]:
         yield from found if any(check[0] != APPLIES for check in found) else ()
         return
     chosen, replaced = find_choices(rule.text)
-    cues = read_cues(rule.cues)
-    values = {kind: [cue.value for cue in cues if cue.kind is kind] for kind in CueKind}
+    named_cues = read_cues(rule.cues)
+    values = {kind: [cue.value for cue in named_cues if cue.kind is kind] for kind in CueKind}
     forbids = rule.is_prohibition
     for command in values[CueKind.COMMAND]:
         yield BROKEN if forbids or command in replaced else APPLIES, command_candidate(command)[0], ""
