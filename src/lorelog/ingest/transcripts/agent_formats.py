@@ -266,7 +266,8 @@ def _unslug(name: str) -> str:
 _CURSOR_HEADS = """
 WITH composers AS (
   SELECT substr(key, 14) AS id, CASE WHEN json_valid(CAST(value AS TEXT)) THEN CAST(value AS TEXT) ELSE '{}' END AS value
-  FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' AND length(value) <= ?)
+  FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' AND length(value) <= ?1
+    AND ?2 IN ('', substr(key, 14)))
 SELECT id, json_extract(value, '$.createdAt'), json_extract(value, '$.lastUpdatedAt'),
   coalesce(json_extract(value, '$.workspaceIdentifier.uri.fsPath'), json_extract(value, '$.workspaceIdentifier.uri.path')),
   json_extract(value, '$.workspaceIdentifier.id'), json_extract(value, '$.subagentInfo.parentComposerId')
@@ -282,20 +283,22 @@ def _cursor_value(database: SessionDatabase, key: str, query: str = _CURSOR_VALU
     return (parse_object(row[0], TranscriptStats()) if row else None) or {}
 
 
-def _cursor_heads(database: SessionDatabase) -> Iterator[JsonObject]:
+def _cursor_heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
     """Yield the sessions of the editor, and those of its chat in versions before that, which each workspace has."""
     storage = Path(database.path).parent
     folders: dict[str, str] = {}
-    if storage.name == "globalStorage":
+    if storage.name == "globalStorage" and not session:
         for file in sorted(storage.parent.glob("workspaceStorage/*/workspace.json")):
             folders.update(_cursor_workspace(file.parent))
-    rows = database.connection.execute(_CURSOR_HEADS, (MAX_LINE_BYTES,)) if _has_values(database) else ()
-    for session, created, changed, folder, workspace, parent in rows:
-        directory = folder or folders.get(session) or folders.get(to_text(workspace)) or ""
+    rows = database.connection.execute(_CURSOR_HEADS, (MAX_LINE_BYTES, session)) if _has_values(database) else ()
+    for identity, created, changed, folder, workspace, parent in rows:
+        opened = storage.parent / "workspaceStorage" / Path(to_text(workspace)).name
+        directory = folder or folders.get(identity) or _workspace_folder(opened)
         seconds = timestamp(changed or created) or 0.0
-        yield session_record(session, directory, created, changed=seconds, sidechain=bool(parent))
+        yield session_record(identity, directory, created, changed=seconds, sidechain=bool(parent))
     for composer in _workspace_composers(database):
-        if conversation := content_blocks(composer.get("conversation")):
+        conversation = content_blocks(composer.get("conversation"))
+        if conversation and session in {"", composer.get("composerId")}:
             created, changed = (
                 composer.get("createdAt"),
                 composer.get("lastUpdatedAt") or conversation[-1].get("createdAt"),
@@ -318,9 +321,8 @@ def _workspace_composers(database: SessionDatabase) -> Iterator[JsonObject]:
 
 
 def _cursor_workspace(storage: Path) -> Iterator[tuple[str, str]]:
-    """Yield the directory of a workspace by its own id and by those of its sessions."""
+    """Yield the directory of a workspace by the ids of its sessions."""
     folder = _workspace_folder(storage)
-    yield storage.name, folder
     with suppress(LorelogError), open_sessions(str(storage / "state.vscdb")) as database:
         yield from [(to_text(composer.get("composerId")), folder) for composer in _workspace_composers(database)]
 
@@ -355,14 +357,14 @@ def _cursor_records(database: SessionDatabase, session: str, stats: TranscriptSt
 # -- Zed -----------------------------------------------------------------------------------------------------------------
 
 
-def _zed_heads(database: SessionDatabase) -> Iterator[JsonObject]:
-    query = "SELECT id, updated_at, NULL, NULL, NULL FROM threads ORDER BY updated_at"
+def _zed_heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
+    query = "SELECT id, updated_at, NULL, NULL, NULL FROM threads WHERE ?1 IN ('', id) ORDER BY updated_at"
     if {"created_at", "folder_paths", "parent_id"} <= database.columns["threads"]:
         query = query.replace("NULL, NULL, NULL", "created_at, folder_paths, parent_id")
-    for session, changed, created, folders, parent in database.connection.execute(query):
+    for identity, changed, created, folders, parent in database.connection.execute(query, (session,)):
         folder = to_text(folders).partition("\n")[0]
         moment = timestamp(changed) or 0.0
-        yield session_record(session, folder, created or changed, changed=moment, sidechain=bool(parent))
+        yield session_record(identity, folder, created or changed, changed=moment, sidechain=bool(parent))
 
 
 def _zed_records(database: SessionDatabase, session: str, stats: TranscriptStats) -> Iterator[JsonObject]:
@@ -402,12 +404,12 @@ def read_goose_lines(path: str, stats: TranscriptStats) -> Iterator[JsonObject]:
             yield session_record(Path(path).stem, record.get("working_dir"), record.get("created_at"))
 
 
-def _goose_heads(database: SessionDatabase) -> Iterator[JsonObject]:
-    query = "SELECT id, working_dir, created_at, updated_at FROM sessions ORDER BY created_at"
+def _goose_heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
+    query = "SELECT id, working_dir, created_at, updated_at FROM sessions WHERE ?1 IN ('', id) ORDER BY created_at"
     if "session_type" in database.columns["sessions"]:
-        query = query.replace(" ORDER", " WHERE session_type NOT IN ('sub_agent', 'hidden') ORDER")
-    for session, folder, created, changed in database.connection.execute(query):
-        yield session_record(session, folder, created, changed=timestamp(changed) or 0.0)
+        query = query.replace(" ORDER", " AND session_type NOT IN ('sub_agent', 'hidden') ORDER")
+    for identity, folder, created, changed in database.connection.execute(query, (session,)):
+        yield session_record(identity, folder, created, changed=timestamp(changed) or 0.0)
 
 
 def _goose_records(database: SessionDatabase, session: str, _stats: TranscriptStats) -> Iterator[JsonObject]:

@@ -157,7 +157,7 @@ def _open_database(path: str, session: str, turn: str) -> Conversation:
         if not session and form.select:
             session, count = form.select(database, turn)
         elif not session:
-            heads = list(form.heads(database))
+            heads = list(form.heads(database, ""))
             newest = max(heads, key=lambda head: head["changed"], default={})
             session, count = to_text(newest.get("id")), len(heads)
     if not session:
@@ -355,8 +355,8 @@ def read_conversation_head(conversation: Conversation) -> ConversationHead:
     default = ConversationHead(session=conversation.session)
     try:
         if conversation.format == "sqlite":
-            heads = (head for head, _ in list_database_heads(conversation.path))
-            return next((head for head in heads if head.session == conversation.session), default)
+            heads = list_database_heads(conversation.path, conversation.session)
+            return next((head for head, _ in heads), default)
         if conversation.records:
             records = _with_time(conversation.path, conversation.records(conversation.path, TranscriptStats()))
         else:
@@ -367,12 +367,12 @@ def read_conversation_head(conversation: Conversation) -> ConversationHead:
         return default
 
 
-def list_database_heads(path: str) -> Iterator[tuple[ConversationHead, float]]:
-    """Yield the metadata of each session in a database, oldest first, and when it was changed, in seconds since 1970."""
+def list_database_heads(path: str, session: str = "") -> Iterator[tuple[ConversationHead, float]]:
+    """Yield the metadata of each session in a database, or of one, oldest first, and when it was changed, in seconds since 1970."""
     with open_sessions(path) as database:
         for form in _DATABASES:
             if form.matches(database.columns):
-                for head in form.heads(database):
+                for head in form.heads(database, session):
                     yield _make_head(head, is_sidechain=bool(head.get("sidechain"))), head.get("changed") or 0.0
                 return
 

@@ -350,8 +350,8 @@ class DatabaseFormat(Struct, frozen=True):
 
     agent: str
     matches: Callable[[TableColumns], bool]
-    heads: Callable[[SessionDatabase], Iterable[JsonObject]]
-    """The headers of its sessions, oldest first, with `changed` in seconds, and `sidechain` if they are a subagent's."""
+    heads: Callable[[SessionDatabase, str], Iterable[JsonObject]]
+    """Returns the headers of its sessions, or of one, oldest first, with `changed` in seconds, and `sidechain` if they are a subagent's."""
     records: Callable[[SessionDatabase, str, TranscriptStats], Iterator[JsonObject]]
     reader: Callable[[TranscriptStats], TurnReader]
     select: Callable[[SessionDatabase, str], tuple[str, int]] | None = None

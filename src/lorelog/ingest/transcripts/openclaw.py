@@ -153,14 +153,14 @@ def _add_result(turn: TurnBuilder, result: JsonObject) -> None:
     turn.add_result(call, content, failed=failed, details=result.get("details"))
 
 
-def _heads(database: SessionDatabase) -> Iterator[JsonObject]:
+def _heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
     query = (
         "SELECT session_id, (SELECT event_json FROM transcript_events e WHERE e.session_id = t.session_id ORDER BY seq LIMIT 1)"
-        " FROM transcript_events t GROUP BY session_id ORDER BY min(rowid)"
+        " FROM transcript_events t WHERE ?1 IN ('', session_id) GROUP BY session_id ORDER BY min(rowid)"
     )
-    for session, first in database.connection.execute(query):
+    for identity, first in database.connection.execute(query, (session,)):
         record = parse_object(first or "{}", TranscriptStats()) or {}
-        yield {**(record if object_type(record) in _HEADERS else {}), "id": session}
+        yield {**(record if object_type(record) in _HEADERS else {}), "id": identity}
 
 
 def _select(database: SessionDatabase, _turn: str) -> tuple[str, int]:
