@@ -98,26 +98,6 @@ def assert_scores(store: EmbeddedStore, question: Vector) -> None:
         assert score == pytest.approx(cosine, abs=1e-3)
 
 
-def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Codes find at least 98 of 100 true neighbours."""
-    monkeypatch.setattr(vector_codes, "_MIN_LINES_LOOKED_AT", 0)
-    monkeypatch.setattr(vector_codes, "_LOOK_SETTINGS", ((1 / 8, 400), (1 / 4, 800)))
-    vectors = clustered(20_000, 96, 1, clusters=300)
-    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = vector_codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
-    assert opened is not None
-
-    found, read = 0, 0
-    for question in clustered(50, 96, 2, clusters=300):
-        places = opened.propose(question, None, 10)
-        read += len(places)
-        best = places[np.argsort(-(vectors[places] @ question))[:10]]
-        found += len(set(best.tolist()) & set(np.argsort(-(vectors @ question))[:10].tolist()))
-
-    assert found >= 0.98 * 500
-    assert read <= 50 * 800
-
-
 def test_codes_of_more_lines_than_a_scan_takes(tmp_path: Path) -> None:
     """Beyond the number of lines that are scanned, with nothing changed for the test, codes look at a part of the lists and miss at most 2 of 100."""
     vectors = clustered(40_000, 32, 1, clusters=300)

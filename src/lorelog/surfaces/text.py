@@ -69,10 +69,14 @@ def format_origin(origin: str, unknown: str = "elsewhere") -> str:
     return {"tool": "a tool", "import": "an import"}.get(origin, unknown)
 
 
+_TEAM_RULES = "/.lorelog/rules.md"
+
+
 def format_repository(chunk: Mapping[str, Any]) -> str:
     """Return the label of text that lorelog did not write here, or ''."""
     labels = {"repository": "came with the repository", "changed": "changed outside lorelog"}
-    return labels.get(chunk.get("origin") or "", "")
+    label = labels.get(chunk.get("origin") or "", "")
+    return "a rule of the team, not adopted" if label and str(chunk.get("source")).endswith(_TEAM_RULES) else label
 
 
 def format_lifecycle(lifecycle: Mapping[str, Any] | None) -> str:

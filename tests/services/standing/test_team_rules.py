@@ -14,6 +14,7 @@ from lorelog import Lorelog
 from lorelog.light.delivery_files import read_standing
 from lorelog.services.places.workspace import Workspace, find_project
 from lorelog.services.standing.rules import propose_guards, read_standing_memories
+from lorelog.surfaces.text import format_repository
 
 Person = Callable[[str], tuple[Path, Path]]
 
@@ -95,6 +96,8 @@ def test_a_rule_of_the_team_is_quoted_until_it_is_adopted_once(team: Path) -> No
         (item,) = waiting(memory)
         assert (item.text, item.becomes_rule, item.origin) == ("never run npm install", True, "repository")
         assert item.about == "it stands in the team's rules"
+        (hit,) = memory.search("npm install").hits
+        assert format_repository(hit.to_dict()) == "a rule of the team, not adopted"
 
         verdict = {"id": item.id, "kind": item.kind, "label": "approve"}
         memory.review.decide(verdicts=[verdict])  # type: ignore[list-item]
