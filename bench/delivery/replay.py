@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,6 +42,7 @@ from lorelog import Lorelog
 from lorelog.light import daemon_connection
 from lorelog.light.delivery_log import estimate_tokens
 from lorelog.services.sessions.drain import Drainer, capture_arguments
+from lorelog.surfaces.hook import context as hook_context
 from lorelog.surfaces.hook import handle_hook
 
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -279,6 +280,8 @@ def replay_team(folder: Path, options: argparse.Namespace, judge: RecordedJudge 
 
         stack.enter_context(mock.patch.object(daemon_connection, "ask_within", ask))
         stack.enter_context(mock.patch.object(daemon_connection, "wake", return_value=True))
+        if options.long_prompts:
+            stack.enter_context(_long_prompts(options.long_prompts))
         capture = lambda event: memory.call("session.capture", capture_arguments(event))  # noqa: E731
         replay = Replay(bench, root, memory, Drainer(os.environ["LORELOG_HOME"], capture), judge=judge)
         replay.deadline = time.monotonic() + options.seconds
@@ -299,6 +302,23 @@ def replay_team(folder: Path, options: argparse.Namespace, judge: RecordedJudge 
             replay.run(read_team(options.then, options.then_drawn))
             replay.deliveries = own + [replace(delivery, arm="placebo") for delivery in replay.deliveries]
     return replay, sessions
+
+
+@contextmanager
+def _long_prompts(part: str) -> Iterator[None]:
+    """Search for a part of the prompts that the hook finds too long."""
+    longest, recall = hook_context._MAX_PROMPT_CHARS, hook_context.recall_for_prompt  # noqa: SLF001
+
+    def recall_part(context: Any, prompt: str, budget: int) -> tuple[list[str], list[str]]:
+        sentences = re.split(r"(?<=[.!?])\s+|\n+", prompt.strip())
+        asked = {"whole": prompt, "ends": f"{sentences[0]}\n{sentences[-1]}"}[part]
+        return recall(context, asked if len(prompt) > longest else prompt, budget)
+
+    with (
+        mock.patch.object(hook_context, "_MAX_PROMPT_CHARS", 1_000_000),
+        mock.patch.object(hook_context, "recall_for_prompt", recall_part),
+    ):
+        yield
 
 
 def report(name: str, replay: Replay, sessions: Sequence[Session]) -> Iterator[str]:
@@ -329,6 +349,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--then", type=Path, help="note BM25's notes besides, and show this team the memory (placebo)")
     parser.add_argument("--then-drawn", type=int, default=0, help="only so many sessions of that team")
+    parser.add_argument(
+        "--long-prompts",
+        choices=("whole", "ends"),
+        help="search for prompts of any length: for all or for their first and last sentences",
+    )
     parser.add_argument("--vectors", action="store_true", help="with the vectors of the built-in model")
     parser.add_argument(
         "--bm25",

@@ -172,11 +172,6 @@ def _without_clock(text: str) -> str:
     return text[len(heading) :] if is_clock else text
 
 
-def format_place(stored: StoredChunk) -> str:
-    """Return the location of a chunk as `source:first-last`."""
-    return f"{stored.chunk.source}:{stored.chunk.start_line}-{stored.chunk.end_line}"
-
-
 def _origin(stored: StoredChunk) -> str:
     return stored.chunk.anchor.origin if stored.chunk.anchor else ""
 
@@ -186,6 +181,5 @@ def _merge_group(group: list[tuple[FusedCandidate, StoredChunk]]) -> RankedChunk
     ranked = [member for member in group if may_replace(_origin(member[1]))] or group
     equals = [member for member in ranked if member[0].score == ranked[0][0].score]
     best = max(equals, key=lambda member: member[1].chunk.date)
-    return RankedChunk(
-        *best, duplicates=tuple(format_place(stored) for _, stored in group if stored.key != best[1].key)
-    )
+    others = (stored.chunk for _, stored in group if stored.key != best[1].key)
+    return RankedChunk(*best, tuple(f"{chunk.source}:{chunk.start_line}-{chunk.end_line}" for chunk in others))

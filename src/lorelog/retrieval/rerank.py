@@ -123,13 +123,12 @@ def _rerank_weight(query: str, texts: Sequence[str]) -> tuple[float, str]:
         return 0.0, ""
     code, exact, unread = median(map(code_share, texts)), code_share(query), non_latin_share(query[:_MAX_CHARS_READ])
     weight = round(MAX_RERANK_WEIGHT * max(1.0 - code / MAX_CODE_SHARE, 0.0) * (1.0 - exact) * (1.0 - unread), 4)
-    reasons = []
-    if code > 0.0:
-        reasons.append(f"{code:.0%} of a candidate's words look like code")
-    if exact > 0.0:
-        reasons.append(f"{exact:.0%} of the question's words look like code")
-    if unread > 0.0:
-        reasons.append(f"{unread:.0%} of its letters are outside Latin script")
+    shares = {
+        "a candidate's words look like code": code,
+        "the question's words look like code": exact,
+        "its letters are outside Latin script": unread,
+    }
+    reasons = [f"{share:.0%} of {what}" for what, share in shares.items() if share > 0.0]
     return weight, f"{RERANK_PART_NAME} {weight:.2f}: {'; '.join(reasons) or 'prose'}"
 
 

@@ -178,6 +178,28 @@ def test_a_conversation_is_shown_with_its_end(settled: ClaudeTalk) -> None:
     assert not any("<!--" in text for text in texts)
 
 
+def test_each_conversation_names_its_first_file_before_any_names_a_second(tmp_path: Path) -> None:
+    """The files of several conversations take turns, those in a folder first, so that a small budget has one of each."""
+    world = CaptureHome(tmp_path)
+    talks = [ClaudeTalk(world), ClaudeTalk(world)]
+    for talk, name in zip(talks, ("refund", "invoice"), strict=True):
+        talk.ask(f"the webhook of the {name} charges customers twice")
+        for file in ("try_it.py", f"src/{name}.py", f"src/{name}_test.py"):
+            talk.write(file)
+        talk.say(f"The {name} is charged once now. {LONG}")
+    with captured(*talks) as memory:
+        files = [
+            memory.search("customers charged twice by the webhook", token_budget=budget).packing.files  # type: ignore[union-attr]
+            for budget in (2_000, 150)
+        ]
+
+    assert {*files[0][:2]} == {"src/refund.py", "src/invoice.py"}
+    assert files[0][-1] == "try_it.py"
+    assert len(files[0]) == 5
+    assert 2 <= len(files[1]) < 5
+    assert files[1] == files[0][: len(files[1])]
+
+
 def test_what_a_later_conversation_says_of_a_settled_matter_comes_with_it(settled: ClaudeTalk) -> None:
     """It is shown before how the first one ended, because it holds; a later one about something else is not shown."""
     later, other = ClaudeTalk(settled.world), ClaudeTalk(settled.world)

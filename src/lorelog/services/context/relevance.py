@@ -19,6 +19,7 @@ from lorelog.core.ports import Store
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS
 from lorelog.core.serializable import ReplyItems
+from lorelog.retrieval.snippet import Snippet
 from lorelog.services.records.projection import records_folder
 from lorelog.services.records.record_scope import RecordScope
 from lorelog.services.search.postprocess import add_token_costs, hit_of
@@ -131,9 +132,8 @@ def _hit_from_chunk(stored: StoredChunk) -> Hit:
     foreign = chunk.anchor is not None and chunk.anchor.origin in UNTRUSTED_ORIGINS
     return hit_of(
         stored,
+        Snippet(" ".join(chunk.text.split())[:_SNIPPET_CHARS]),
         score=1.0,
-        snippet=" ".join(chunk.text.split())[:_SNIPPET_CHARS],
-        matches=(),
         explanation=Explanation((ScorePart("hot", 1.0, "marked as always worth knowing"),)),
         relevance=1.0,
         trust=replace(CANDIDATE_TRUST, tainted=foreign),

@@ -13,7 +13,6 @@ from lorelog.core.document import TURN_TYPE, without_anchors
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, TrustFilter
 from lorelog.retrieval.snippet import SNIPPET_WIDTH
-from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import restrict_to_records
@@ -132,10 +131,8 @@ class SearchPipeline(Struct, frozen=True):
                 stored, snippet = ownership.with_shown_anchor(found, store), cut(found.chunk.text, SNIPPET_WIDTH)
                 last = hit_of(
                     stored,
+                    snippet,
                     score=hit.score,
-                    snippet=snippet.text,
-                    matches=snippet.matches,
-                    tokens=estimate_tokens(snippet.text),
                     explanation=hit.explanation,
                     relevance=hit.relevance,
                     confidence=hit.confidence,

@@ -20,6 +20,7 @@ from lorelog.core.ports import Store
 from lorelog.core.query import NOTHING_RELEVANT, Hit
 from lorelog.retrieval.cache import ProcessCache
 from lorelog.retrieval.relevance import confidence_words
+from lorelog.retrieval.snippet import Snippet
 from lorelog.retrieval.token_estimate import estimate_tokens
 
 _GROWTH_FACTOR = 4
@@ -34,9 +35,9 @@ _CHUNK_FIELDS = (
 """Fields of a hit that are those of its chunk."""
 
 
-def hit_of(stored: StoredChunk, **fields: Any) -> Hit:
-    chunk = stored.chunk
-    same = {name: getattr(chunk, name) for name in _CHUNK_FIELDS}
+def hit_of(stored: StoredChunk, snippet: Snippet, **fields: Any) -> Hit:
+    same = {name: getattr(stored.chunk, name) for name in _CHUNK_FIELDS}
+    same |= {"snippet": snippet.text, "matches": snippet.matches, "tokens": estimate_tokens(snippet.text)}
     return Hit(id=stored.id, project=stored.project, **same, **fields)
 
 

@@ -45,7 +45,6 @@ from lorelog.retrieval.score_features import (
 )
 from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions import TimeHint, find_time_hint
-from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.lifecycle_index import (
     IRRELEVANT_PENALTY,
     LifecycleIndex,
@@ -77,26 +76,18 @@ class SearchDeps(Struct, frozen=True):
     stands: StandingCheck | None = None
 
 
-class RankingContext(Struct, frozen=True):
-    """Dependencies shared by all searches."""
-
-    store: Store
-    analyser: WordAnalyser
-    deps: SearchDeps
-
-
 class HitBuilder:
     """Builds the hits of one search from the fused candidates."""
 
     def __init__(
-        self, context: RankingContext, question: SearchQuestion, options: SearchOptions, candidates: CandidateSet
+        self, searcher: Searcher, question: SearchQuestion, options: SearchOptions, candidates: CandidateSet
     ) -> None:
         self.notes: list[str] = []
         self.transient_notes: list[str] = []
         """Notes of failures that may not recur, even without a write."""
         self.shown: dict[str, StoredChunk] = {}
         """The chunks of the hits by id, without those of other machines."""
-        self._store, self._analyser, self._deps = context.store, context.analyser, context.deps
+        self._store, self._analyser, self._deps = searcher.store, searcher.analyser, searcher.deps
         self._question, self._options, self._candidates = question, options, candidates
         self._reader = CloseReader(question.terms, candidates.rarity, unread_share(question.text))
         self._query_features = QueryFeatures(
@@ -318,10 +309,8 @@ class HitBuilder:
         explanation = ranked.fused.explanation
         return hit_of(
             ranked.stored,
+            snippet,
             score=explanation.score,
-            snippet=snippet.text,
-            tokens=estimate_tokens(snippet.text),
-            matches=snippet.matches,
             explanation=explanation,
             duplicates=ranked.duplicates,
             lifecycle=NO_LIFECYCLE_STATE if lifecycle is None else lifecycle.shown_state(ranked.stored),
@@ -405,11 +394,9 @@ class Searcher:
         deps: SearchDeps | None = None,
         answers: AnswerCache | None = None,
     ) -> None:
-        self._store = store
+        self.store, self.analyser, self.deps = store, analyser, deps or SearchDeps()
         self._embedder = embedder
-        self.analyser = analyser
         self._answers = answers or AnswerCache(CacheOptions(answers=False))
-        self._context = RankingContext(store, analyser, deps or SearchDeps())
         self.shown: dict[str, StoredChunk] = {}
         """What `HitBuilder.shown` was in the last search; empty if the reply was kept."""
 
@@ -425,7 +412,7 @@ class Searcher:
         query = normalize_spaces(limit_query(query).encode("utf-8", "replace").decode())  # replaces lone surrogates
         # The revision before anything else is read: a later write then invalidates the reply.
         revision = self._revision() if self._answers.is_enabled else ""
-        key = AnswerKey(query, options, self._model, self._context.deps.today().isoformat())
+        key = AnswerKey(query, options, self._model, self.deps.today().isoformat())
         reply, self.shown = self._answers.get(key, revision), {}
         if reply is None:
             reply = self._search(query, options, revision, key)
@@ -433,33 +420,31 @@ class Searcher:
         return replace(reply, notes=(*reply.notes, note)) if is_cut else reply
 
     def _search(self, query: str, options: SearchOptions, revision: str, key: AnswerKey) -> SearchReply:
-        coverage = self._store.lane_coverage(options.filters)
+        coverage = self.store.lane_coverage(options.filters)
         notes: list[str] = []
         troubles: list[str] = []
         if not coverage.chunks:
             notes.append(NOTHING_INDEXED)
         terms = self.analyser.query_terms(query)
         vector = self._embed(query, options.lane, coverage, notes, troubles)
-        question = SearchQuestion(
-            query, terms, vector, calibration_of(self._model), coverage.chunks, self._context.deps.stands
-        )
+        question = SearchQuestion(query, terms, vector, calibration_of(self._model), coverage.chunks, self.deps.stands)
         candidates = self._find(question, options, troubles)
         # Damage is found by reading: then no chunk has a vector any more.
         is_suspect = vector is not None and not candidates.cosines
-        left = self._store.lane_coverage(options.filters) if is_suspect else coverage
+        left = self.store.lane_coverage(options.filters) if is_suspect else coverage
         if left.with_vectors < coverage.with_vectors:
             lost = plural(coverage.with_vectors - left.with_vectors, "damaged vector")
             troubles.append(f"{lost} removed: keywords find the texts until 'lorelog index' makes vectors again")
             coverage = left
-        builder = HitBuilder(self._context, question, options, candidates)
+        builder = HitBuilder(self, question, options, candidates)
         hits, self.shown = builder.hits(), builder.shown
         troubles += builder.transient_notes
         notes += [*troubles, *builder.notes]
         if options.lane is not Lane.DENSE and not terms:
             notes.append("the query contains no searchable word")
         elif options.lane is not Lane.DENSE and not candidates.lexical and options.filters.projects is not None:
-            others = tuple(project for project in self._store.projects() if project not in options.filters.projects)
-            if others and self._store.propose(terms, None, replace(options.filters, projects=others), 1)[0]:
+            others = tuple(project for project in self.store.projects() if project not in options.filters.projects)
+            if others and self.store.propose(terms, None, replace(options.filters, projects=others), 1)[0]:
                 notes.append("no match in this project, but in other projects: use --all-projects")
         reply = SearchReply(query, options.lane, hits, coverage, tuple(notes), builder.explain_weights())
         if not troubles:
@@ -468,8 +453,8 @@ class Searcher:
 
     def _revision(self) -> str:
         """Return a token of everything that replies depend on: the index, and the files beside it."""
-        lifecycle = self._context.deps.lifecycle
-        return f"{self._store.revision()} {lifecycle.token}" if lifecycle is not None else self._store.revision()
+        lifecycle = self.deps.lifecycle
+        return f"{self.store.revision()} {lifecycle.token}" if lifecycle is not None else self.store.revision()
 
     @property
     def _model(self) -> str:
@@ -488,7 +473,7 @@ class Searcher:
             if lane is Lane.DENSE:
                 raise UsageError("dense search requires an embedding model", hint="embedding.provider is 'none'")
             return None
-        if coverage.with_vectors < coverage.chunks and self._store.serves_model() and self._store.is_running():
+        if coverage.with_vectors < coverage.chunks and self.store.serves_model() and self.store.is_running():
             rest = "the rest is found by keywords" if coverage.with_vectors else "showing keyword matches only"
             progress = f"vectors are being made: {coverage.with_vectors:,} of {coverage.chunks:,}"
             troubles.append(progress if lane is Lane.DENSE else f"{progress}; {rest}")
@@ -515,17 +500,17 @@ class Searcher:
         or if the vector files are damaged and cannot be repaired now.
         """
         try:
-            return find_candidates(self._store, question, options)
+            return find_candidates(self.store, question, options)
         except (ModelFault, StoreDamaged) as error:
             if options.lane is Lane.DENSE or question.vector is None:
                 raise
             troubles.append(f"showing keyword matches only: {error.message} ({error.hint})")
-            return find_candidates(self._store, replace(question, vector=None), options)
+            return find_candidates(self.store, replace(question, vector=None), options)
 
     def _no_vectors(self, lane: Lane) -> str:
         alone = "" if lane is Lane.DENSE else "; showing keyword matches only"
-        if not self._store.serves_model():
-            state = self._store.reembed_state()
+        if not self.store.serves_model():
+            state = self.store.reembed_state()
             if state.is_outdated:
                 return f"{state.own} replaces {state.served}{alone} until the daemon or 'lorelog index' has made its vectors"
             return f"the index has vectors of another model{alone} ('lorelog index --reembed' replaces them)"

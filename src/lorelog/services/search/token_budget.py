@@ -9,7 +9,9 @@ a conversation is shown before the one that was found, and the files that the co
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,8 +28,8 @@ from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import read_current_text
 from lorelog.services.places.roots import Root
 
-_FILES_SHARE, _MAX_FILES = 4, 6
-"""The line of files takes at most this part of the budget."""
+_FILES_SHARE, _MAX_FILES = 3, 6
+"""The line of files takes at most this part of the budget, and not the room of the first hit's snippet."""
 _ALWAYS_ALLOWED = 150
 """A hit takes at most half of the tokens that are left, so that others are seen, but so many it may take: a decision is no longer."""
 _CHARS_PER_TOKEN, _MIN_CHARS = 4, 120
@@ -60,8 +62,10 @@ def pack_hits(reply: SearchReply, budget: int, store: Store, cut: CutPassage, *,
     sections: dict[str, _SectionText] = {}
     for source in {hit.source for hit in reply.hits}:
         sections |= _read_sections(source, [hit for hit in reply.hits if hit.source == source], store)
-    files = _changed_files(reply.hits, sections, budget // _FILES_SHARE) if lists_files else ()
-    cite = _citation_tokens if lists_files else _quote_tokens
+    cite = _citation_tokens if lists_files else lambda hit: estimate_tokens(quote_label(hit.date, hit.source, hit.id))
+    first = min((cite(hit) + hit.tokens for hit in reply.hits[:1]), default=0)
+    most = min(budget // _FILES_SHARE, budget - first) if lists_files else 0
+    files = _changed_files(reply.hits, sections, most)
     packer = _Packer(sections, cut, budget - _cost_of_files(files), cite)
     shown: list[Hit] = []
     dropped: list[DroppedHit] = []
@@ -153,18 +157,21 @@ def _citation_tokens(hit: Hit) -> int:
     )
 
 
-def _quote_tokens(hit: Hit) -> int:
-    """Return what a hit costs beside its text where a hook quotes it."""
-    return estimate_tokens(quote_label(hit.date, hit.source, hit.id))
-
-
 def _changed_files(hits: Iterable[Hit], sections: Mapping[str, _SectionText], most: int) -> tuple[str, ...]:
-    """Return the project's files that notes of the user's own conversations list, those of the best first, within so many tokens."""
-    own = (hit for hit in hits if hit.type == TURN_TYPE and hit.origin not in {*FOREIGN_ORIGINS, *UNTRUSTED_ORIGINS})
-    texts = (sections[hit.id].text if hit.id in sections else hit.content for hit in own)
-    listed = (", ".join(parse_note(text.splitlines())["files"]).split(", ") for text in texts)
+    """Return the project's files that notes of the user's own conversations list, within so many tokens.
+
+    Conversations take turns, the best first, each with its files in folders before those beside them, which are often scripts to try something.
+    """
+    listed: dict[str, dict[str, None]] = defaultdict(dict)
+    for hit in hits:
+        if hit.type == TURN_TYPE and hit.origin not in {*FOREIGN_ORIGINS, *UNTRUSTED_ORIGINS}:
+            text = sections[hit.id].text if hit.id in sections else hit.content
+            names = ", ".join(parse_note(text.splitlines())["files"]).split(", ")
+            session = hit.anchor.session if hit.anchor is not None else ""
+            listed[session] |= dict.fromkeys(name for name in names if name and name[0] not in "/~")
+    turns = zip_longest(*(sorted(names, key=lambda name: "/" not in name) for names in listed.values()))
     files: tuple[str, ...] = ()
-    for file in dict.fromkeys(file for names in listed for file in names if file and file[0] not in "/~"):
+    for file in dict.fromkeys(file for turn in turns for file in turn if file):
         if _cost_of_files((*files, file)) > most or len(files) == _MAX_FILES:
             break
         files += (file,)
