@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.transcripts import claude, codex, copilot, gemini, openclaw, opencode
+from lorelog.ingest.transcripts import claude, codex, copilot, gemini, kimi, openclaw, opencode
 from lorelog.ingest.transcripts.json_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
@@ -51,7 +51,8 @@ from lorelog.ingest.transcripts.turns import (
 
 SUPPORTED_FORMATS = (
     "supported formats: Claude Code (.jsonl), Codex rollouts (.jsonl), OpenCode (opencode.db, exported .json),"
-    " OpenClaw (.jsonl, openclaw-agent.sqlite), Gemini CLI (.jsonl, .json), Qwen Code (.jsonl), Copilot CLI (events.jsonl)"
+    " OpenClaw (.jsonl, openclaw-agent.sqlite), Gemini CLI (.jsonl, .json), Qwen Code (.jsonl), Copilot CLI (events.jsonl),"
+    " Kimi Code (wire.jsonl); Pi, Oh My Pi and Factory Droid (.jsonl) as OpenClaw, Kilo Code (kilo.db) as OpenCode"
 )
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
@@ -65,6 +66,7 @@ _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] 
     ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
     ("gemini", gemini.is_gemini, gemini.GeminiReader),
     ("copilot", copilot.is_copilot, copilot.CopilotReader),
+    ("kimi", kimi.is_kimi, kimi.KimiReader),
     ("codex", codex.is_codex, codex.CodexReader),
     # A session without messages has only its first line.
     ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),
@@ -357,8 +359,11 @@ def _lines_head(conversation: Conversation, lines: Iterable[JsonObject]) -> Conv
         return _gemini_head(conversation.path, records)
     if host == "codex":
         return _codex_head(records)
-    if host == "openclaw":
-        return _make_head(_find_type(records, "session", "session_start"))
+    if host in {"openclaw", "kimi"}:
+        is_kimi = host == "kimi"
+        return _make_head(
+            kimi.read_state(conversation.path) if is_kimi else _find_type(records, "session", "session_start")
+        )
     if host == "copilot":
         start = as_object(_find_type(records, "session.start").get("data"))
         return _make_head({**as_object(start.get("context")), "id": start.get("sessionId")})

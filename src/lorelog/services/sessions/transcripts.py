@@ -446,7 +446,13 @@ class HostSession(Struct, frozen=True, kw_only=True):
 _HOST_FILES = {host: (files,) for host, files in TRANSCRIPT_FILES.items()} | {
     "codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*")
 }
-_HOST_DATABASES = {"opencode": ("opencode*.db",), "openclaw": ("agents/*/agent/openclaw-agent.sqlite",)}
+_HOST_DATABASES = {
+    "opencode": ("opencode*.db",),
+    "openclaw": ("agents/*/agent/openclaw-agent.sqlite",),
+    "kilo": ("kilo*.db",),
+}
+_FORMS = {"droid": "openclaw", "pi": "openclaw", "omp": "openclaw", "kilo": "opencode"}
+"""Hosts whose conversations have the form of another's."""
 """Conversations below a host's folder; Codex has more of them than `TRANSCRIPT_FILES` names for a running session."""
 
 
@@ -520,7 +526,7 @@ def _read_session(host: str, path: Path, session: str = "", changed: float = 0.0
     """Read the head of a conversation; None if it is not a main one of the host."""
     conversation = open_conversation(str(path), session)
     head = read_conversation_head(conversation)
-    if conversation.host != host or head.is_sidechain:
+    if conversation.host != _FORMS.get(host, host) or head.is_sidechain:
         return None
     return HostSession(
         host=host,

@@ -59,7 +59,7 @@ ARGUMENTS = {
     },
     "guard add": {"--block": "block the call instead of warning"},
     "backfill": {
-        "hosts HOST*": "claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
+        "hosts HOST*": f"{', '.join(HOSTS[:-1])} or {HOSTS[-1]} (default: all that have sessions)",
         "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
         "--all-projects": "capture the sessions of every project, each to its own journals",
         "--dry-run": "show what would be captured, and write nothing",
