@@ -5,10 +5,11 @@ hook code answers, and each turn is captured when it ends. The daemon's answers 
 arrive: an upper bound. Nothing is judged here: every delivery is written to `--out`, with what the user or the agent had
 just said, to be read. That file quotes the transcripts; do not commit it.
 
-    python -m bench.delivery.replay TEAM_FOLDER... [--out FILE] [--sessions N] [--memory OTHER_TEAM_FOLDER]
+    python -m bench.delivery.replay TEAM_FOLDER... [--out FILE] [--sessions N] [--memory OTHER_TEAM_FOLDER] [--then OTHER_TEAM_FOLDER]
 
 A TEAM_FOLDER holds one team's transcripts; see `timeline`. With --memory, the memory is that of another team, captured
-whole before the first event: the placebo. Deliveries should then be rare.
+whole before the first event: the placebo. Deliveries should then be rare. --then measures the same with the memory that the replay has
+made, and what BM25 would have shown besides: most of the time is capture, which does not depend on the arm.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -43,6 +44,9 @@ from lorelog.light.delivery_log import estimate_tokens
 from lorelog.services.sessions.drain import Drainer, capture_arguments
 from lorelog.surfaces.hook import handle_hook
 
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+STOPPED = "stopped"
+"""Moment of the line that says up to when a replay came in its time."""
 _MAX_QUOTED_CHARS = 2_000
 _MOVES_HEAD = re.compile(r"\bgit (?:commit|merge|rebase|pull|reset|cherry-pick|am)\b|\bgh pr merge\b")
 _EVENT_NAMES = {
@@ -64,6 +68,7 @@ class Delivery:
     tokens: int
     digest: str
     """Of what it was about and what was shown, without ids: under it readers store their judgement."""
+    arm: str = "lorelog"
 
 
 class NoteIndex:
@@ -120,17 +125,24 @@ class Replay:
     budget: int = 0
     """With `notes`: the tokens that a session may get; the hooks' answers are not shown."""
     spent: Counter[str] = field(default_factory=Counter)
+    with_rivals: bool = False
+    """Note beside each delivery what BM25 finds, as an arm of its own."""
     branches: dict[str, str] = field(default_factory=dict)
+    now: datetime = _LONG_AGO
 
     def run(self, sessions: Sequence[Session]) -> None:
         """Replay the events of all sessions in order of time."""
         merged = _merge(sessions)
-        with time_machine.travel(datetime.fromisoformat(sessions[0].started), tick=False) as clock:
+        start = datetime.fromisoformat(sessions[0].started)
+        shift = max(timedelta(), self.now - start)  # a memory is never of the future
+        with time_machine.travel(start + shift, tick=False) as clock:
             for session, event in merged:
                 if time.monotonic() > self.deadline:
                     print(f"stopped at {event.at}", file=sys.stderr)
+                    self.deliveries.append(Delivery("", event.at, STOPPED, "", "", 0, ""))
                     break
-                clock.move_to(datetime.fromisoformat(event.at))
+                self.now = max(self.now, datetime.fromisoformat(event.at) + shift)
+                clock.move_to(self.now)
                 self.replay_event(session, event)
 
     def replay_event(self, session: Session, event: Event) -> None:
@@ -142,7 +154,10 @@ class Replay:
         answer = handle_hook([session.host, event.moment], json.dumps(payload).encode(), os.environ)
         shown = shown_text(answer) or str(answer.get("additionalContext") or "")
         if self.notes is not None:
-            shown = self._plain_quotes(session, event)
+            plain = "" if self.is_foreign and self.with_rivals else self._plain_quotes(session, event)
+            shown = shown if self.with_rivals else plain
+            if plain and self.with_rivals:
+                self.deliveries.append(replace(_delivery(session, event, plain), arm="BM25"))
         if shown:
             self.deliveries.append(_delivery(session, event, shown))
         if self.is_foreign:
@@ -247,7 +262,7 @@ def _without_ids(shown: str) -> str:
 
 def replay_team(folder: Path, options: argparse.Namespace, judge: RecordedJudge | None) -> tuple[Replay, list[Session]]:
     """Replay a team's sessions in a temporary home; return the replay and the sessions."""
-    sessions = read_team(folder)[: options.sessions or None]
+    sessions = read_team(folder, options.drawn)[: options.sessions or None]
     with tempfile.TemporaryDirectory(prefix="replay-") as place, ExitStack() as stack:
         bench = Bench(Path(place).resolve())
         bench.environment |= {"LORELOG_DAEMON_WARM": "auto", "TZ": "UTC"}
@@ -267,7 +282,9 @@ def replay_team(folder: Path, options: argparse.Namespace, judge: RecordedJudge 
         capture = lambda event: memory.call("session.capture", capture_arguments(event))  # noqa: E731
         replay = Replay(bench, root, memory, Drainer(os.environ["LORELOG_HOME"], capture), judge=judge)
         replay.deadline = time.monotonic() + options.seconds
-        replay.notes, replay.budget = NoteIndex() if options.bm25 else None, options.bm25
+        replay.with_rivals = bool(options.then)
+        replay.notes = NoteIndex() if options.bm25 or options.then else None
+        replay.budget = sys.maxsize if options.then else options.bm25
         earlier = read_team(options.memory) if options.memory else []
         if judge is not None:
             judge.learn([*earlier, *sessions])
@@ -277,14 +294,19 @@ def replay_team(folder: Path, options: argparse.Namespace, judge: RecordedJudge 
             replay.counts.clear()
             replay.is_foreign = True
         replay.run(sessions)
+        if options.then:
+            own, replay.deliveries, replay.is_foreign = replay.deliveries, [], True
+            replay.run(read_team(options.then, options.then_drawn))
+            replay.deliveries = own + [replace(delivery, arm="placebo") for delivery in replay.deliveries]
     return replay, sessions
 
 
 def report(name: str, replay: Replay, sessions: Sequence[Session]) -> Iterator[str]:
     """Yield the lines of a team's table."""
-    moments = Counter(delivery.moment for delivery in replay.deliveries)
+    own = [delivery for delivery in replay.deliveries if delivery.arm == "lorelog"]
+    moments = Counter(delivery.moment for delivery in own)
     per_session = Counter({session.name: 0 for session in sessions})
-    for delivery in replay.deliveries:
+    for delivery in own:
         per_session[delivery.session] += delivery.tokens
     tokens = sorted(per_session.values())
     cuts = quantiles(tokens, n=20) if len(tokens) > 1 else tokens * 19
@@ -302,6 +324,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="write every delivery to this file, one JSON object a line")
     parser.add_argument("--sessions", type=int, default=0, help="only the first N sessions of each team")
     parser.add_argument("--memory", type=Path, help="the memory is that of this team (placebo)")
+    parser.add_argument(
+        "--drawn", type=int, default=0, help="only so many whole sessions of each team, drawn with seed 7"
+    )
+    parser.add_argument("--then", type=Path, help="note BM25's notes besides, and show this team the memory (placebo)")
+    parser.add_argument("--then-drawn", type=int, default=0, help="only so many sessions of that team")
     parser.add_argument("--vectors", action="store_true", help="with the vectors of the built-in model")
     parser.add_argument(
         "--bm25",

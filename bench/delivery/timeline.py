@@ -10,6 +10,7 @@ Sessions are people's own words: never commit them.
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,9 +69,11 @@ class Session:
         return self.events[0].at if self.events else ""
 
 
-def read_team(folder: Path) -> list[Session]:
-    """Return the sessions of a team that have a prompt, by their beginning."""
-    sessions = [read_session(path) for path in sorted(folder.rglob("*.jsonl"))]
+def read_team(folder: Path, drawn: int = 0) -> list[Session]:
+    """Return the sessions of a team that have a prompt, by their beginning; of a larger team only so many, drawn whole with seed 7."""
+    paths = sorted(folder.rglob("*.jsonl"))
+    paths = random.Random(7).sample(paths, drawn) if 0 < drawn < len(paths) else paths
+    sessions = [read_session(path) for path in paths]
     with_prompt = [session for session in sessions if any(event.moment == "prompt" for event in session.events)]
     return sorted(with_prompt, key=lambda session: session.started)
 

@@ -27,6 +27,20 @@ def share(hits: Sequence[bool]) -> str:
     return f"{sum(hits)} of {len(hits)}, {100 * fmean(map(float, hits)):.0f} % ({100 * low:.0f}-{100 * high:.0f})"
 
 
+def share_of_groups(groups: Sequence[Sequence[bool]]) -> str:
+    """Return `n of N, x % (low-high)` of all hits, with the interval over groups, drawn whole."""
+    hits, total = sum(map(sum, groups)), sum(map(len, groups))
+    if not total:
+        return "none"
+    chance = random.Random(7)
+    draws = []
+    for _ in range(_DRAWS):
+        drawn = chance.choices(groups, k=len(groups))
+        draws.append(sum(map(sum, drawn)) / sum(map(len, drawn)))
+    low, *_, high = quantiles(draws, n=40)
+    return f"{hits} of {total}, {100 * hits / total:.0f} % ({100 * low:.0f}-{100 * high:.0f})"
+
+
 def mean(values: Sequence[float], digits: int = 0) -> str:
     """Return `x (low-high)`."""
     if not values:

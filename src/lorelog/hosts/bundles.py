@@ -206,6 +206,7 @@ def _kimi_files(command: str) -> dict[str, str]:
 
 
 _OPENCLAW_SETTINGS = {
+    "provider": {"type": "string", "default": "", "description": "Embedding provider; empty: lorelog's own setting"},
     "autoCapture": {"type": "boolean", "default": True, "description": "Write notes of finished turns"},
     "autoRecall": {"type": "boolean", "default": True, "description": "Show agents memories without being asked"},
 }

@@ -322,6 +322,12 @@ def clean_line(text: str) -> str:
     return line
 
 
+def quote_label(date: str, source: str, memory_id: str) -> str:
+    """Return what stands before a quoted memory. A journal is named by its day, which is there already."""
+    place = "" if source.endswith(f"/{date[:10]}.md") else f"{source} "
+    return f"- {date} {place}(id {memory_id})"
+
+
 AT_REJECTION = "at a rejection"
 """Where the user said a rule whose breach they stopped once already."""
 FILED_BY = "filed by "

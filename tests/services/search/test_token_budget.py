@@ -179,7 +179,7 @@ def test_a_conversation_is_shown_with_its_end(settled: ClaudeTalk) -> None:
 
 
 def test_what_a_later_conversation_says_of_a_settled_matter_comes_with_it(settled: ClaudeTalk) -> None:
-    """It is shown after how the first one ended, before the turn that was found; a later one about something else is not."""
+    """It is shown before how the first one ended, because it holds; a later one about something else is not shown."""
     later, other = ClaudeTalk(settled.world), ClaudeTalk(settled.world)
     settled.world.tick(86_400)
     later.exchange(
@@ -189,10 +189,17 @@ def test_what_a_later_conversation_says_of_a_settled_matter_comes_with_it(settle
     other.exchange("customers want to see when they were charged", f"Invoices have a day and an hour. {LONG}")
     with captured(settled, later, other, settings={"embedding.provider": "builtin"}) as memory:
         reply = memory.search("customers charged twice by the webhook, retries", k=1, token_budget=600)
+        small = memory.search("customers charged twice by the webhook, retries", k=1, token_budget=130)
+        least = max(hit.relevance for hit in reply.hits) - 0.01
+        strict = memory.search(
+            "customers charged twice by the webhook, retries", k=1, token_budget=600, min_relevance=least
+        )
     texts = [hit.packed.text for hit in reply.hits if hit.packed]
 
-    assert ["48 hours" in texts[0], "30 days" in texts[1]] == [True, True]
+    assert ["30 days" in texts[0], "48 hours" in texts[1]] == [True, True]
     assert not any("Invoices" in text for text in texts)
+    assert ["30 days" in found.hits[0].content for found in (small, strict)] == [True, True]
+    assert [hit.packed.form for hit in small.hits if hit.packed] == [HitForm.SNIPPET]
 
 
 @pytest.mark.parametrize("fate", ["deleted", "of somebody else", "about something else", "short"])
@@ -215,6 +222,20 @@ def test_the_end_of_a_conversation_is_not_shown_against_its_fate(settled: Claude
 
     assert [hit.anchor.session for hit in reply.hits if hit.anchor] == [settled.session]
     assert "charges some customers twice" in reply.hits[0].content
+
+
+def test_a_passage_of_names_takes_the_room_that_there_is(tmp_path: Path, notes: Path) -> None:
+    """Text that needs more tokens than prose is cut until it fits, and is longer than a snippet where there is room."""
+    names = " ".join(f"otter_{number}.x[{number}];" for number in range(200))
+    (notes / "names.md").write_text(f"# Names\n\nkayak {names}\n", "utf-8")
+    with Lorelog(project=tmp_path, settings=WORDS_ALONE) as memory:
+        memory.index([notes])
+        (hit,) = memory.search("kayak", k=1, token_budget=300).hits
+
+    assert hit.packed is not None
+    assert hit.packed.form == HitForm.SNIPPET
+    assert len(hit.packed.text) > len(hit.snippet)
+    assert 200 < hit.packed.tokens <= 300
 
 
 def test_expand_says_what_the_transcript_would_cost(tmp_path: Path, notes: Path) -> None:

@@ -15,7 +15,7 @@ from lorelog.core.query import Hit, TrustFilter
 from lorelog.retrieval.snippet import SNIPPET_WIDTH
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.pipeline.scope import ProjectScope
-from lorelog.services.places.workspace import CODE_DATABASE, Workspace
+from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import restrict_to_records
 from lorelog.services.search.postprocess import (
     add_confidence,
@@ -25,7 +25,7 @@ from lorelog.services.search.postprocess import (
     hit_of,
     judge_hits,
 )
-from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
+from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher
 
 if TYPE_CHECKING:
     from lorelog.core.query import SearchReply
@@ -150,8 +150,8 @@ class SearchPipeline(Struct, frozen=True):
 
         hits = with_last_turns(reply.hits, find_last)
         if hits and reply.coverage.with_vectors and (later := self._find_later(query, hits[0], options)):
-            later = find_last(later) or later
-            hits = (hits[0], later, *(hit for hit in hits[1:] if hit.id != later.id))
+            later = find_last(later) or later  # first: of two rules, it is the one that holds
+            hits = (later, *(hit for hit in hits if hit.id != later.id))
         reply = replace(reply, hits=add_token_costs(hits, store))
         return pack_hits(reply, options.token_budget, store, cut, lists_files=lists_files)
 
@@ -162,6 +162,7 @@ class SearchPipeline(Struct, frozen=True):
             return None
         since = max(hit.date[:10], options.filters.since)
         turns = replace(options.filters, projects=(hit.project,), types=(TURN_TYPE,), since=since)
+        options = replace(options, min_relevance=0.0)  # it is shown because of the settlement, which has been found
         settled = self._find(without_anchors(hit.content), replace(options, k=_MAX_LATER, filters=turns))
         later = {
             other.anchor.session: other
@@ -188,24 +189,3 @@ class SearchPipeline(Struct, frozen=True):
             if known and known.isdisjoint(document.root for document in self.scope.store.documents()):
                 notes = [_INDEX_IS_NEW, *(note for note in notes if note != NOTHING_INDEXED)]
         return tuple(notes)
-
-
-def add_code_answer(
-    reply: SearchReply, query: str, workspace: Workspace, open_code: Callable[[], CodeScope]
-) -> SearchReply:
-    """Return the reply with an answer from the code index, if there is one and the query is about code."""
-    if not (workspace.cache_folder / CODE_DATABASE).exists():
-        return reply
-    from lorelog.core.errors import StoreError
-    from lorelog.services.code.questions import answer_question
-
-    try:
-        with SEARCH_TURN.taken():
-            answer = answer_question(limit_query(query), open_code())
-    except StoreError as error:
-        return replace(reply, notes=(*reply.notes, f"the code index was not searched: {error.message}"))
-    if answer is None:
-        return reply
-    # The code answers, so it does not matter that there are no memories.
-    notes = tuple(note for note in reply.notes if note not in {NOTHING_INDEXED, _INDEX_IS_NEW})
-    return replace(reply, code=answer, notes=notes, nothing_relevant="")

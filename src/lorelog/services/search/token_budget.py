@@ -19,6 +19,7 @@ from lorelog.core.ports import Store
 from lorelog.core.query import FILES_LABEL, BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply
 from lorelog.core.record import FOREIGN_ORIGINS, UNTRUSTED_ORIGINS
 from lorelog.ingest.outline import heading_limit, outline_section_bounds, read_outline
+from lorelog.light.delivery_files import quote_label
 from lorelog.light.session_start import parse_note
 from lorelog.retrieval.snippet import Snippet
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -29,7 +30,8 @@ _FILES_SHARE, _MAX_FILES = 4, 6
 """The line of files takes at most this part of the budget."""
 _ALWAYS_ALLOWED = 150
 """A hit takes at most half of the tokens that are left, so that others are seen, but so many it may take: a decision is no longer."""
-_CHARS_PER_TOKEN = 4
+_CHARS_PER_TOKEN, _MIN_CHARS = 4, 120
+"""Code and names take more tokens than prose: a passage that is too large is cut again. Less than so many characters say nothing."""
 
 CutPassage = Callable[[str, int], Snippet]
 """Returns the passage of a text around the matches, of at most so many characters."""
@@ -51,18 +53,22 @@ def with_last_turns(hits: Sequence[Hit], find_last: FindLastTurn) -> tuple[Hit, 
 
 
 def pack_hits(reply: SearchReply, budget: int, store: Store, cut: CutPassage, *, lists_files: bool) -> SearchReply:
-    """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones."""
+    """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones.
+
+    Without a list of files it is for a hook, whose quotes have less around them.
+    """
     sections: dict[str, _SectionText] = {}
     for source in {hit.source for hit in reply.hits}:
         sections |= _read_sections(source, [hit for hit in reply.hits if hit.source == source], store)
     files = _changed_files(reply.hits, sections, budget // _FILES_SHARE) if lists_files else ()
-    packer = _Packer(sections, cut, budget - _cost_of_files(files))
+    cite = _citation_tokens if lists_files else _quote_tokens
+    packer = _Packer(sections, cut, budget - _cost_of_files(files), cite)
     shown: list[Hit] = []
     dropped: list[DroppedHit] = []
     for number, hit in enumerate(reply.hits, 1):
         packed = packer.pack(hit, is_last=number == len(reply.hits))
         if packed is None:
-            least = _citation_tokens(hit) + min(hit.tokens, estimate_tokens(hit.content))
+            least = cite(hit) + min(hit.tokens, estimate_tokens(hit.content))
             reason = "it is larger than the budget" if least > budget else "the budget was used by other hits"
             dropped.append(DroppedHit(hit.id, hit.source, hit.start_line, hit.end_line, least, reason))
         else:
@@ -93,14 +99,16 @@ class _SectionText(Struct, frozen=True):
 class _Packer:
     """What is left of a budget while hits are packed, and the sections that are shown whole."""
 
-    def __init__(self, sections: Mapping[str, _SectionText], cut: CutPassage, left: int) -> None:
-        self._sections, self._cut, self._left = sections, cut, left
+    def __init__(
+        self, sections: Mapping[str, _SectionText], cut: CutPassage, left: int, cite: Callable[[Hit], int]
+    ) -> None:
+        self._sections, self._cut, self._left, self._cite = sections, cut, left, cite
         self._opened: dict[_SectionText, str] = {}
         """Each with the id of the hit that it is shown for."""
 
     def pack(self, hit: Hit, *, is_last: bool) -> PackedHit | None:
         """Return the largest form of a hit that may be shown; None if there is no room."""
-        citation = _citation_tokens(hit)
+        citation = self._cite(hit)
         room = self._left - citation
         if room < 0:
             return None
@@ -124,19 +132,30 @@ class _Packer:
         content = without_anchors(hit.content) if hit.anchor is not None else hit.content
         if (tokens := estimate_tokens(content)) <= limit:
             yield PackedHit(HitForm.CHUNK, content, citation + tokens, *lines)
-        for text in (self._cut(content, limit * _CHARS_PER_TOKEN).text, hit.snippet):
-            if (tokens := estimate_tokens(text)) <= (room if text is hit.snippet else limit):
+        width = limit * _CHARS_PER_TOKEN
+        while width >= _MIN_CHARS:
+            text = self._cut(content, width).text
+            if (tokens := estimate_tokens(text)) <= limit:
                 yield PackedHit(HitForm.SNIPPET, text, citation + tokens, *lines)
+                break
+            width = min(width - 1, len(text) * limit // tokens)
+        if (tokens := estimate_tokens(hit.snippet)) <= room:
+            yield PackedHit(HitForm.SNIPPET, hit.snippet, citation + tokens, *lines)
 
 
 def _citation_tokens(hit: Hit) -> int:
     """Return what a hit costs beside its text."""
-    location = f"{hit.source}:{hit.start_line}-{hit.end_line}"
+    location = f"{hit.shown_source}:{hit.start_line}-{hit.end_line}"
     labels = f"{hit.date}  {hit.type} {' '.join(f'#{tag}' for tag in hit.tags)}  {hit.id}"
     others = (f"also in {other}" for other in hit.duplicates)
     return estimate_tokens(
         "\n".join([f"10.  {hit.score:.3f}  {location}  {labels}", " > ".join(hit.heading_path), *others, ""])
     )
+
+
+def _quote_tokens(hit: Hit) -> int:
+    """Return what a hit costs beside its text where a hook quotes it."""
+    return estimate_tokens(quote_label(hit.date, hit.source, hit.id))
 
 
 def _changed_files(hits: Iterable[Hit], sections: Mapping[str, _SectionText], most: int) -> tuple[str, ...]:

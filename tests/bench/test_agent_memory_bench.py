@@ -1,0 +1,206 @@
+"""The adapter for agent-memory-bench, run through the interface that its contract describes, on made-up sessions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ADAPTER = Path(__file__).resolve().parents[2] / "examples" / "agent_memory_bench" / "adapter.py"
+CONTRACT = """
+import hashlib, json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+@dataclass(frozen=True)
+class CorpusManifest:
+    root: Path
+    sessions: dict
+
+    @classmethod
+    def load(cls, root):
+        return cls(Path(root), json.loads((Path(root) / "manifest.json").read_text())["sessions"])
+
+    def verify(self):
+        for path, digest in self.sessions.items():
+            assert hashlib.sha256((self.root / path).read_bytes()).hexdigest() == digest
+
+@dataclass(frozen=True)
+class IngestReport:
+    arm: str
+    namespace: str
+    sessions_offered: int
+    items_stored: int | None = None
+    wall_time_ms: float | None = None
+    llm_input_tokens: int | None = None
+    llm_output_tokens: int | None = None
+    local_model: str | None = None
+    notes: tuple = ()
+
+@dataclass(frozen=True)
+class ArmSpec:
+    arm: str
+    mcp_config: str | None = None
+    append_system_prompt_file: Path | None = None
+    memory_tool_prefix: str | None = None
+    extra_allowed_tools: tuple = ()
+    config_dir: Path | None = None
+    config_dir_digest: str | None = None
+    env: dict = field(default_factory=dict)
+    bare: bool = True
+    metadata: dict = field(default_factory=dict)
+
+class MemoryAdapter:
+    name = ""
+
+def digest_tree(root):
+    return hashlib.sha256(str(sorted(path.name for path in root.rglob("*"))).encode()).hexdigest()
+"""
+GATE = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class AdmissionSignal:
+    arm: str
+    mcp_tool_prefixes: tuple = ()
+"""
+SESSIONS = {
+    "sessions/parcel-codes/p01.jsonl": [
+        {"role": "user", "content": "The depot refused parcel 4417. Find out why.", "ts": "2026-05-04T09:00:00Z"},
+        {
+            "role": "assistant", "content": "", "tool_name": "Read", "tool_input": json.dumps({"file_path": "/srv/app/depot.log"}),
+            "tool_result": "1\trefused: checksum of parcel code 4417", "ts": "2026-05-04T09:00:40Z",
+        },
+        {"role": "assistant", "content": "The depot refused it because the parcel code lacked its checksum letter.", "ts": "2026-05-04T09:01:20Z"},
+        {"role": "user", "content": "Agreed. Decision: parcel codes end with a modulo-23 checksum letter.", "ts": "2026-05-04T09:02:00Z"},
+    ],
+    "distractors/d01.jsonl": [
+        {"role": "user", "content": "Rename the helper in tables.py to draw_table.", "ts": "2026-05-05T09:00:00Z"},
+        {"role": "assistant", "content": "Renamed it to draw_table; the tests pass.", "ts": "2026-05-05T09:00:40Z"},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Path:
+    """A folder with the contract's names, and a corpus with its manifest."""
+    package = tmp_path / "amb" / "harness"
+    (package / "adapters").mkdir(parents=True)
+    for name, text in {"__init__": "", "adapters/__init__": "", "adapters/base": CONTRACT, "gate": GATE}.items():
+        (package / f"{name}.py").write_text(text)
+    digests = {}
+    for path, messages in SESSIONS.items():
+        file = tmp_path / "corpus" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{json.dumps(message)}\n" for message in messages))
+        digests[path] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (tmp_path / "corpus" / "manifest.json").write_text(json.dumps({"sessions": digests}))
+    (tmp_path / "README.md").write_text("# The project\n")
+    return package.parent
+
+
+@pytest.fixture
+def module(harness: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The adapter, imported as it is beside the harness."""
+    monkeypatch.syspath_prepend(harness)
+    spec = spec_from_file_location("amb_adapter", ADAPTER)
+    assert spec is not None
+    assert spec.loader is not None
+    found = module_from_spec(spec)
+    spec.loader.exec_module(found)
+    yield found
+    for name in [name for name in sys.modules if name.partition(".")[0] == "harness"]:
+        del sys.modules[name]
+
+
+def test_a_recorded_session_becomes_a_transcript_word_for_word(module: Any, tmp_path: Path) -> None:
+    """Every message becomes a line with its own time, a tool's result a line after its call, and nothing is added."""
+    path, messages = next(iter(SESSIONS.items()))
+    lines = list(module.transcript_lines(path, messages, tmp_path))
+    assert [line["type"] for line in lines] == ["user", "assistant", "user", "assistant", "user"]
+    assert [line["timestamp"][11:16] for line in lines] == ["09:00", "09:00", "09:00", "09:01", "09:02"]
+    (call,), (result,) = lines[1]["message"]["content"], lines[2]["message"]["content"]
+    assert (call["name"], call["input"]) == ("Read", {"file_path": "/srv/app/depot.log"})
+    assert (result["tool_use_id"], result["content"]) == (call["id"], "1\trefused: checksum of parcel code 4417")
+    assert lines[4]["message"]["content"] == messages[3]["content"]
+
+
+@pytest.mark.slow
+def test_a_session_of_the_arm_finds_the_decision_through_its_mcp_server(module: Any, tmp_path: Path) -> None:
+    """A decision of a recorded session is found through the server that the session's configuration starts."""
+    adapter = module.LorelogAdapter(tmp_path / "stores", tmp_path / "README.md")
+    corpus = module.CorpusManifest.load(tmp_path / "corpus")
+    report = adapter.ingest(corpus, "seed-1")
+    assert report.sessions_offered == 2
+    assert report.items_stored >= 2
+    spec = adapter.build(tmp_path / "session", "seed-1")
+    assert adapter.admission_signal().mcp_tool_prefixes == (spec.memory_tool_prefix,)
+    assert Path(spec.append_system_prompt_file).read_text().endswith("# The project\n")
+    server = json.loads(Path(spec.mcp_config).read_text())["mcpServers"]["lorelog"]
+    said = [
+        {"method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}},
+        {"method": "tools/call", "params": {"name": "search_memory", "arguments": {"query": "parcel codes checksum"}}},
+    ]  # fmt: skip
+    with subprocess.Popen(
+        [server["command"], *server["args"]], env=server["env"], stdin=-1, stdout=-1, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, request in enumerate(said, 1):
+            process.stdin.write(f"{json.dumps({'jsonrpc': '2.0', 'id': number, **request})}\n")
+            process.stdin.flush()
+            reply = process.stdout.readline()
+        process.stdin.close()
+    assert "modulo-23" in reply
+
+
+def test_a_restored_snapshot_is_the_store_as_it_was(module: Any, tmp_path: Path) -> None:
+    """A store that a session changed is as before after it was restored."""
+    adapter = module.LorelogAdapter(tmp_path / "stores", tmp_path / "README.md")
+    store = adapter._store("seed-1")
+    store.project.mkdir(parents=True)
+    snapshot = adapter.snapshot("seed-1")
+    (store.project / "later.md").write_text("later")
+    adapter.restore(snapshot)
+    assert store.project.is_dir()
+    assert not (store.project / "later.md").exists()
+
+
+@pytest.mark.slow
+def test_the_sidecar_answers_with_the_session_that_decided(harness: Path, tmp_path: Path) -> None:
+    """The challenge's process is ready, finds the session with the decision, and refuses other requests."""
+    address = tmp_path / "run" / "adapter.sock"
+    address.parent.mkdir()
+    words = [sys.executable, str(ADAPTER), "--corpus", str(tmp_path / "corpus"), "--socket", str(address)]
+    process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(harness)})
+    try:
+        while not address.exists() and process.poll() is None:
+            time.sleep(0.1)
+
+        def ask(method: str, **params: object) -> dict[str, Any]:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(address))
+                request = {"api": "amb-challenge-adapter-v1", "id": "r", "method": method, "params": params}
+                client.sendall(json.dumps(request).encode() + b"\n")
+                reply: dict[str, Any] = json.loads(client.makefile().readline())
+                return reply
+
+        assert ask("health")["result"] == {"ready": True}
+        found = ask("search", task_id="t", query="how do parcel codes end", limit=3)["result"]
+        assert found["hits"][0]["source_id"] == "sessions/parcel-codes/p01.jsonl"
+        assert "modulo-23" in " ".join(hit["text"] for hit in found["hits"])
+        assert "result" in ask("reset")
+        assert "error" in ask("ingest")
+    finally:
+        process.terminate()
+        process.wait()
