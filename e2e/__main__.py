@@ -31,14 +31,12 @@ from pathlib import Path
 from e2e import at_terminal  # noqa: F401 - puts its rows into the table
 from e2e.behaviours import BEHAVIOURS
 from e2e.hosts import HOSTS
+from e2e.hosts.host import CORE_ROWS
 from e2e.installing import Installed, cache_folder, install_all
 from e2e.model import Model
 from e2e.world import Failed, World
 
 FAILED, NOT_INSTALLED = 1, 3
-CORE_ROWS = ("install", "start", "capture", "recall", "tools", "deliver", "guard", "kill")
-"""What every run checks in every host, whatever time there is: installed, told at the start, captured, found, delivered, guarded,
-nothing lost."""
 _INSIDE = "LORELOG_E2E_INSIDE"
 
 
@@ -115,7 +113,13 @@ def order_cells(hosts: list[str], rows: list[str], day: int | None = None) -> li
     rest = [row for row in rows if row not in CORE_ROWS]
     start = 0 if day is None or not rest else day % len(rest)
     order = [row for row in rows if row in CORE_ROWS] + rest[start:] + rest[:start]
-    return [(host, row) for row in order for host in hosts]
+    cells = [(host, row) for row in order for host in hosts]
+    return sorted(cells, key=lambda cell: not is_core(*cell))
+
+
+def is_core(host: str, row: str) -> bool:
+    """Return whether a row of a host is run whatever time there is."""
+    return row in HOSTS[host].core_rows
 
 
 def run_all(there: dict[str, Installed], options: argparse.Namespace) -> list[Cell]:
@@ -125,7 +129,7 @@ def run_all(there: dict[str, Installed], options: argparse.Namespace) -> list[Ce
     deadline = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
     def run_in_time(host: str, row: str) -> Cell:
-        if deadline is not None and row not in CORE_ROWS and time.monotonic() > deadline:
+        if deadline is not None and not is_core(host, row) and time.monotonic() > deadline:
             return Cell(host, row, "skip")
         return run_cell(host, row, there, options)
 

@@ -24,6 +24,7 @@ NODE = "node"
 PROGRAMS = {
     "node": "node",
     **{name: name for name in ("claude", "codex", "opencode", "openclaw", "gemini", "qwen", "copilot")},
+    **{name: name for name in ("droid", "pi", "omp", "kilo", "kimi")},
 }
 COMPANIONS = ("codex", "claude")
 """Fast hosts, installed for every run: they write the memory that another host recalls."""

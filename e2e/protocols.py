@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,16 +39,24 @@ class Say:
         return f"{kind}_e2e{self.number:05d}"
 
 
-_ASIDES = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<environment_context>", "Additional context from ")
+_ASIDES = (
+    "<system-reminder>",
+    "<hook_result ",
+    "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>",
+    "<environment_context>",
+    "Additional context from ",
+)
 """Beginnings of texts that a host sends in the user's name."""
+_OURS = re.compile(r"(?:<(lorelog-\w+)>.*</\1>\s*)+", re.DOTALL)
+"""What we add, where a host sends it as a message of its own."""
 
 
 def spoken_by(role: object, content: Any) -> Spoken:
-    """Return a message without the text that a host adds in the user's name."""
-    text = plain(content)
+    """Return a message without the texts that a host adds in the user's name."""
+    texts = list(filter(None, map(plain, content if isinstance(content, list) else [content])))
+    own = [text for text in texts if not (text.lstrip().startswith(_ASIDES) or _OURS.fullmatch(text.strip()))]
     known = {"user": "user", "assistant": "assistant", "tool": "result"}
-    aside = text.lstrip().startswith(_ASIDES)
-    return Spoken("other" if aside else known.get(str(role), "other"), text)
+    return Spoken("other" if texts and not own else known.get(str(role), "other"), "\n".join(own or texts))
 
 
 def plain(content: Any) -> str:

@@ -25,6 +25,11 @@ from e2e.world import REPOSITORY, Failed, World
 COMPACT = "\0compact"
 """Said in a conversation: not a prompt, but the order to compact."""
 TURN_LIMIT_S = 180.0
+CORE_ROWS = ("install", "start", "capture", "recall", "tools", "deliver", "guard", "kill")
+"""What every run checks in a host, whatever time there is: installed, told at the start, captured, found, delivered, guarded,
+nothing lost."""
+FEW_CORE_ROWS = CORE_ROWS[:4]
+"""The same in a host that has much of another one: installed, told at the start, captured, found."""
 OF_CLAUDE = dict.fromkeys(("typed clear", "typed compact", "queued", "reject"), "typed in Claude Code only, so far")
 NO_FORK = {"fork": "it has no command that forks a session"}
 NO_TERMINAL = dict.fromkeys(("terminal", "escape"), "its terminal program is not driven here, so far")
@@ -107,6 +112,7 @@ class Host(abc.ABC):
     leave_keys: tuple[str, ...] = (CONTROL_C, CONTROL_C)
     asks_leave = False
     """Whether the host itself must be told that our hooks may run, before any does."""
+    core_rows = CORE_ROWS
     absent: dict[str, str] = {}  # noqa: RUF012 - overridden whole
     """Rows that this host cannot have, and why."""
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from e2e.hosts.host import COMPACT, OF_CLAUDE, TURN_LIMIT_S, Host, Outcome
+from e2e.hosts.host import COMPACT, FEW_CORE_ROWS, NO_TERMINAL, OF_CLAUDE, TURN_LIMIT_S, Host, Outcome
 from e2e.hosts.lines import json_lines
 from e2e.model import Step
 from e2e.terminal import CONTROL_C, ESCAPE, Terminal
@@ -33,6 +33,9 @@ class OpenCode(Host):
     title = "OpenCode"
     shell = "bash"
     folder = ".config/opencode"
+    types = "@opencode-ai/plugin"
+    """The package that it installs beside its configuration."""
+    settings: dict[str, bool] = {}  # noqa: RUF012 - overridden whole
     changed = ("opencode.json",)
     kept = "../../.local/share/opencode/opencode.db*"
     writer = ("write", "filePath", "content")
@@ -44,7 +47,7 @@ class OpenCode(Host):
 
     def configure(self) -> None:
         (self.own_folder / "node_modules").mkdir(parents=True)
-        needs = {"@opencode-ai/plugin": self.installed.version}
+        needs = {self.types: self.installed.version}
         (self.own_folder / "package.json").write_text(json.dumps({"dependencies": needs}))
         (self.own_folder / "package-lock.json").write_text(json.dumps({"packages": {"": {"dependencies": needs}}}))
         limits = {"context": 200_000, "output": 8_000}
@@ -57,11 +60,12 @@ class OpenCode(Host):
         settings = {
             "autoupdate": False,
             "share": "disabled",
+            **self.settings,
             "model": "e2e/scripted",
             "small_model": "e2e/scripted-small",
             "provider": {"e2e": provider},
         }
-        (self.own_folder / "opencode.json").write_text(json.dumps(settings, indent=1))
+        (self.own_folder / self.changed[0]).write_text(json.dumps(settings, indent=1))
         self._lend_ripgrep()
 
     def _lend_ripgrep(self) -> None:
@@ -79,7 +83,7 @@ class OpenCode(Host):
 
     def environment(self) -> dict[str, str]:
         switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
-        return self.world.environment(**{f"OPENCODE_DISABLE_{switch}": "1" for switch in switches})
+        return self.world.environment(**{f"{self.name.upper()}_DISABLE_{switch}": "1" for switch in switches})
 
     def command(self, prompt: str, session: str) -> list[str]:
         words = [str(self.installed.program), "run", "--format", "json"]
@@ -169,3 +173,28 @@ class OpenCode(Host):
         if not any("lorelog search" in result for request in outcome.requests for result in request.results):
             raise Failed("the skill's text did not come back to the model")
         return outcome
+
+
+class KiloCode(OpenCode):
+    """A fork of OpenCode 1.x."""
+
+    name = "kilo"
+    title = "Kilo Code"
+    folder = ".config/kilo"
+    types = "@kilocode/plugin"
+    settings = {"snapshot": False}  # noqa: RUF012 - only read
+    changed = ("kilo.json",)
+    kept = "../../.local/share/kilo/kilo.db*"
+    core_rows = FEW_CORE_ROWS
+    absent = OpenCode.absent | NO_TERMINAL
+
+    def bring_plugin(self) -> None:
+        self.install()
+
+    def environment(self) -> dict[str, str]:
+        less = ("CODEBASE_INDEXING", "SESSION_INGEST", "PRESENCE", "FFF", "EMBEDDED_WEB_UI")
+        return super().environment() | {f"KILO_DISABLE_{part}": "1" for part in less}
+
+    def command(self, prompt: str, session: str) -> list[str]:
+        words = [str(self.installed.program), "run", "--auto", "--format", "json"]
+        return [*words, "--session", session] if session else words

@@ -84,6 +84,24 @@ def test_copilot_replies_have_no_envelope(tmp_path: Path) -> None:
     assert adapter.read_event("prompt", {"sessionId": "../s"}, {"HOME": "/h"})["transcript"] == ""
 
 
+def test_kimi_finds_its_transcript_and_answers_in_its_own_form(tmp_path: Path) -> None:
+    """Kimi Code names no transcript, reads the context of a prompt as a message, and a block in its envelope."""
+    adapter, block = host_adapter("kimi"), {"action": "block", "message": "no"}
+    file = tmp_path / "sessions" / "wd_app" / "session_1" / "agents" / "main" / "wire.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}\n")
+    home = {"KIMI_CODE_HOME": str(tmp_path)}
+
+    payload = {"session_id": "session_1", "cwd": "/src", "prompt": [{"type": "text", "text": "Go"}]}
+    assert adapter.read_event("prompt", payload, home)["transcript"] == str(file)
+    assert adapter.read_event("prompt", {"session_id": "../session_1"}, home)["transcript"] == ""
+    assert prompt_field(payload) == "Go"
+    assert adapter.answer("prompt", "text", "") == {"message": "text"}
+    assert adapter.answer("session-start", "text", "") == {}
+    denied = {"permissionDecision": "deny", "permissionDecisionReason": "no"}
+    assert adapter.answer("tool-before", "", "", block) == {"hookSpecificOutput": denied}
+
+
 def test_qwen_has_its_own_names_for_a_session_and_a_call() -> None:
     """Qwen Code speaks as Claude Code does, but sets its own variables and names a call by its own id."""
     adapter = host_adapter("qwen")

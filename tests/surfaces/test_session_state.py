@@ -161,6 +161,19 @@ def test_a_subagent_is_shown_what_the_setting_says(
     assert "use pnpm" in sessions.shown("prompt", "s2", prompt="why does `npm install` fail here?")
 
 
+def test_a_host_that_ignores_the_start_of_a_session_is_told_with_its_first_prompt(sessions: Sessions) -> None:
+    """Kimi Code gets the memory of a session's start with the first prompt, also in the first session of all, and once."""
+    sessions.memory.add("use pnpm, not npm", type="preference")
+
+    def ask(moment: str) -> dict[str, Any]:
+        payload = {"session_id": "session_1", "cwd": str(sessions.folder), "prompt": [{"type": "text", "text": "Go"}]}
+        return handle_hook(["kimi", moment], json.dumps(payload).encode(), os.environ)
+
+    assert ask("session-start") == {}
+    assert "use pnpm" in ask("prompt")["message"]
+    assert ask("prompt") == {}
+
+
 def test_a_session_that_starts_without_its_memory_says_so_once(sessions: Sessions) -> None:
     """If the memory cannot be read at the start, the next prompt has a notice for the user; a good start has none."""
     sessions.turn("s1", "make the pool larger", "The pool has 20 connections from now on.")

@@ -94,7 +94,7 @@ class TranscriptReply(ReplyItems["TranscriptTurn"], Struct, frozen=True):
     address: str
     """The file; for a database, followed by `#` and the session."""
     host: str
-    """`claude`, `codex`, `opencode`, `openclaw`, `gemini`, `qwen` or `copilot`."""
+    """A name that `lorelog hosts status` lists: `claude`, `codex`, …"""
     format: str
     """`jsonl`, `json` or `sqlite`."""
     session: str

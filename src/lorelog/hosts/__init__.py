@@ -59,6 +59,8 @@ def path_field(payload: Mapping[str, Any], name: str) -> str:
 def prompt_field(payload: Mapping[str, Any]) -> str:
     """Return the user's prompt. Gemini CLI puts the context of a session's start in front of it."""
     prompt = payload.get("prompt")
+    if isinstance(prompt, list):  # blocks, in Kimi Code
+        prompt = "\n".join(str(block.get("text", "")) for block in prompt if isinstance(block, dict))
     if not isinstance(prompt, str):
         return ""
     if prompt.startswith("<hook_context>"):
@@ -117,8 +119,15 @@ HOST_TITLES = {
     "gemini": "Gemini CLI",
     "qwen": "Qwen Code",
     "copilot": "Copilot CLI",
+    "droid": "Factory Droid",
+    "pi": "Pi",
+    "omp": "Oh My Pi",
+    "kilo": "Kilo Code",
+    "kimi": "Kimi Code",
 }
 HOSTS = tuple(HOST_TITLES)
+ADAPTERS = {"pi": "opencode", "omp": "opencode", "kilo": "opencode"}
+"""Hosts in which our plugin sends and expects the JSON of another one's."""
 _DATA_FOLDERS = {
     "claude": ("CLAUDE_CONFIG_DIR", ".claude", ""),
     "codex": ("CODEX_HOME", ".codex", ""),
@@ -127,6 +136,11 @@ _DATA_FOLDERS = {
     "gemini": ("GEMINI_CLI_HOME", "", ".gemini"),
     "qwen": ("QWEN_HOME", ".qwen", ""),
     "copilot": ("COPILOT_HOME", ".copilot", ""),
+    "droid": ("FACTORY_HOME_OVERRIDE", "", ".factory"),
+    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", ""),
+    "omp": ("PI_CODING_AGENT_DIR", ".omp/agent", ""),
+    "kilo": ("XDG_DATA_HOME", ".local/share", "kilo"),
+    "kimi": ("KIMI_CODE_HOME", ".kimi-code", ""),
 }
 """The variable that names a folder, the folder below the user's home without it, and the host's own folder in either."""
 TRANSCRIPT_FILES = {
@@ -136,8 +150,13 @@ TRANSCRIPT_FILES = {
     "gemini": "tmp/*/chats/*.json*",
     "qwen": "projects/*/chats/*.jsonl",
     "copilot": "session-state/*/events.jsonl",
+    "droid": "sessions/*/*.jsonl",
+    "pi": "sessions/*/*.jsonl",
+    "omp": "sessions/*/*.jsonl",
+    "kimi": "sessions/*/*/agents/main/wire.jsonl",
 }
-"""Files with conversations in a host's folder of data, as patterns. OpenCode has a database."""
+"""Files with conversations in a host's folder of data, as patterns."""
+TRANSCRIPT_DATABASES = {"opencode": "opencode.db", "kilo": "kilo.db"}
 HOST_ALIASES = {"claude-code": "claude", "gemini-cli": "gemini", "qwen-code": "qwen", "copilot-cli": "copilot"}
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end", "subagent-start")
 TOOL_MOMENTS = ("tool-before", "tool-after", "tool-failed")
@@ -162,7 +181,9 @@ def host_data_folder(host: str, environment: Mapping[str, str], home: str = "") 
 def host_adapter(host: str) -> HostAdapter:
     if host not in HOST_TITLES:
         raise KeyError(host)
-    module: HostAdapter = __import__(f"lorelog.hosts.{host}", fromlist=[host])  # `importlib` imports `warnings`
+    module: HostAdapter = __import__(
+        f"lorelog.hosts.{ADAPTERS.get(host, host)}", fromlist=[host]
+    )  # `importlib` imports `warnings`
     return module
 
 

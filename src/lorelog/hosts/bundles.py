@@ -10,6 +10,7 @@ Pure: files are returned, never written. `sources/` next to this module holds th
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core import VERSION
-from lorelog.hosts import claude, codex, copilot, gemini, qwen
+from lorelog.hosts import claude, codex, copilot, droid, gemini, kimi, qwen
 
 NAME = "lorelog"
 COMMAND = "lorelog"
@@ -37,8 +38,10 @@ HOOK_EVENTS: Mapping[str, Mapping[str, str]] = {
     "gemini": gemini.MOMENTS,
     "qwen": qwen.MOMENTS,
     "copilot": copilot.MOMENTS,
+    "droid": droid.MOMENTS,
+    "kimi": kimi.MOMENTS,
 }
-"""The host's events that we hook, mapped to our names. OpenCode and OpenClaw call us from a plugin."""
+"""The host's events that we hook, mapped to our names. The others call us from a plugin."""
 
 HOOK_MATCHERS: Mapping[str, Mapping[str, str]] = {
     "claude": {"PostToolUseFailure": "Bash|PowerShell|mcp__.*"},
@@ -72,7 +75,12 @@ def bundle_files(host: str, command: str = COMMAND) -> dict[str, bytes]:
     writers: dict[str, Callable[[str], dict[str, str]]] = {
         "claude": _claude_files,
         "codex": _claude_files,
-        "opencode": _opencode_files,
+        "opencode": partial(_opencode_files, "opencode"),
+        "kilo": partial(_opencode_files, "kilo"),
+        "pi": partial(_pi_files, "pi"),
+        "omp": partial(_pi_files, "omp"),
+        "droid": partial(skill_files, "droid"),
+        "kimi": _kimi_files,
         "openclaw": _openclaw_files,
         "gemini": partial(_extension_files, "gemini"),
         "qwen": partial(_extension_files, "qwen"),
@@ -86,7 +94,7 @@ def repository_files() -> dict[str, bytes]:
     plugin = {"name": NAME, "source": "./plugins/claude-code", "description": DESCRIPTION, "version": VERSION}
     shape = {"name": NAME, "owner": {"name": NAME}, "metadata": {"description": DESCRIPTION}, "plugins": [plugin]}
     folders = {"claude": "plugins/claude-code"}
-    folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen")}
+    folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen", "pi", "kimi")}
     return {".claude-plugin/marketplace.json": _render_json(shape).encode()} | {
         f"{folder}/{path}": content for host, folder in folders.items() for path, content in bundle_files(host).items()
     }
@@ -171,13 +179,30 @@ def _package(host: str, **more: Any) -> str:
     return _render_json(_MANIFEST | {"name": f"{NAME}-{host}", "license": "Apache-2.0", "type": "module", **more})
 
 
-def _opencode_files(command: str) -> dict[str, str]:
+def _opencode_files(host: str, command: str) -> dict[str, str]:
     exports = {".": "./lorelog.ts", "./server": "./lorelog.ts"}
     return {
-        "package.json": _package("opencode", main="./lorelog.ts", exports=exports),
-        "lorelog.ts": _render_plugin("opencode.ts", command),
-        **skill_files("opencode", command),
+        "package.json": _package(host, main="./lorelog.ts", exports=exports),
+        "lorelog.ts": _render_plugin("opencode.ts", command, host),
+        **skill_files(host, command),
     }
+
+
+def _pi_files(host: str, command: str) -> dict[str, str]:
+    return {
+        "package.json": _package(host, pi={"extensions": ["./index.ts"], "skills": ["./skills"]}),
+        "index.ts": _render_plugin("pi.ts", command, host),
+        **skill_files(host, command),
+    }
+
+
+def _kimi_files(command: str) -> dict[str, str]:
+    hooks = [
+        {"event": event, "command": hook_command("kimi", moment, command), "timeout": HOOK_TIMEOUT_S}
+        for event, moment in HOOK_EVENTS["kimi"].items()
+    ]
+    parts = {"hooks": hooks, "skills": "./skills", "mcpServers": {NAME: mcp_server(command)}}
+    return {"kimi.plugin.json": _render_json(_MANIFEST | parts), **skill_files("kimi", command)}
 
 
 _OPENCLAW_SETTINGS = {
@@ -248,7 +273,7 @@ def _recall_text(command: str, question: str, tools_hint: str = _MCP_TOOLS_HINT)
     return _fill_template("SKILL.md", values)
 
 
-def _render_plugin(name: str, command: str) -> str:
+def _render_plugin(name: str, command: str, host: str = "") -> str:
     """Return a TypeScript plugin with the shared part and the path of lorelog filled in."""
     head = f"// Generated from src/lorelog/hosts/sources/{name}: change it there and run `make plugins`.\n"
     shared = _read_source("hook.ts").replace('COMMAND = "lorelog"', f"COMMAND = {json.dumps(command)}")
@@ -258,7 +283,8 @@ def _render_plugin(name: str, command: str) -> str:
         "GET_WHEN": GET_TOOL_DESCRIPTION,
         "TRANSCRIPT_WHEN": TRANSCRIPT_TOOL_DESCRIPTION,
     }
-    return head + _fill_template(name, values).replace("//#include hook.ts\n", shared)
+    text = re.sub('(?<=const HOST = )"[^"]*"', json.dumps(host), _fill_template(name, values))
+    return head + text.replace("//#include hook.ts\n", shared)
 
 
 def _fill_template(name: str, values: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ _MAX_EDITS = 100
 _MAX_WORDS = 200
 
 _TOOLS = {
-    "run": "bash shell exec exec_command local_shell powershell terminal run_shell_command",
+    "run": "bash shell exec execute exec_command local_shell powershell terminal run_shell_command",
     "edit": "edit replace create multiedit write notebookedit apply_patch patch multi_edit file_write write_file",
     "read": "read notebookread view_image read_file read_many_files view file_fetch",
     "search": "grep grep_search list_directory glob ls list",

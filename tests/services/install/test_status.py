@@ -44,15 +44,20 @@ def used(where: InstallContext, moment: float) -> None:
         ".gemini/tmp/app/chats/session-s.jsonl",
         ".qwen/projects/-p/chats/s.jsonl",
         ".copilot/session-state/s/events.jsonl",
+        ".factory/sessions/-p/s.jsonl",
+        ".pi/agent/sessions/-p/s.jsonl",
+        ".omp/agent/sessions/-p/s.jsonl",
+        ".kimi-code/sessions/p/s/agents/main/wire.jsonl",
     ):
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text("{}\n")
         os.utime(home / path, (moment, moment))
-    store = home / ".local/share/opencode/opencode.db"
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(store)) as connection, connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS message (time_created INTEGER)")
-        connection.execute("INSERT INTO message VALUES (?)", [int(moment * 1000)])
+    for name in ("opencode", "kilo"):
+        store = home / ".local/share" / name / f"{name}.db"
+        store.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(store)) as connection, connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS message (time_created INTEGER)")
+            connection.execute("INSERT INTO message VALUES (?)", [int(moment * 1000)])
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -98,7 +103,7 @@ def test_a_host_that_is_not_installed_warns_of_nothing(host: str, where: Install
     """Who has never installed is not told that capture has stopped."""
     used(where, time.time())
     seen = host_status(host, where)
-    assert (seen.found or host == "opencode", seen.installed, seen.warnings) == (True, "missing", ())
+    assert (seen.found or host in {"opencode", "kilo"}, seen.installed, seen.warnings) == (True, "missing", ())
 
 
 def test_codex_says_which_hooks_wait_for_approval(where: InstallContext) -> None:

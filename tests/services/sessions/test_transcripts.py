@@ -370,6 +370,8 @@ AT = "2026-11-16T10:00:00.000Z"
 HERE = "/src/app-one"
 """Its folder in Claude Code and Qwen Code, -src-app-one, is also that of /src/app/one."""
 CLAUDE = {"sessionId": "s", "uuid": "u", "parentUuid": None, "timestamp": AT, "type": "user", "cwd": HERE}
+PI_SESSION = {"type": "session", "version": 3, "id": "s", "timestamp": AT, "cwd": HERE}
+PI_MESSAGE = {"type": "message", "id": "u", "timestamp": AT, "message": {"role": "user", "content": "Go"}}
 SESSIONS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "claude": (".claude/projects/-src-app/s.jsonl", [{**CLAUDE, "message": {"role": "user", "content": "Go"}}]),
     "codex": (
@@ -399,6 +401,9 @@ SESSIONS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "droid": (".factory/sessions/-src-app/s.jsonl", [{"type": "session_start", "id": "s", "cwd": HERE}, PI_MESSAGE]),
+    "pi": (".pi/agent/sessions/--src-app--/s.jsonl", [PI_SESSION, PI_MESSAGE]),
+    "omp": (".omp/agent/sessions/-src-app/s.jsonl", [{"type": "title", "v": 1}, PI_SESSION, PI_MESSAGE]),
 }
 
 

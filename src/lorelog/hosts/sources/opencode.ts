@@ -5,6 +5,9 @@ import type { Hooks, Plugin } from "@opencode-ai/plugin"
 
 //#include hook.ts
 
+/** Kilo Code, a fork, has the same plugins. */
+const HOST = "opencode"
+
 /** Prefix of OpenCode's own requests (titles, summaries), which get no memory. */
 const SIDE_REQUEST = /^[^\n]{0,80}\b(title|summar)/i
 
@@ -12,8 +15,8 @@ type Loose = { mcp?: Record<string, unknown>; skills?: { paths?: string[] } }
 
 /** Path of OpenCode's database, from which lorelog reads the turn: no conversation passes through here. */
 function database(): string {
-  const { HOME = "", OPENCODE_DB: chosen = "opencode.db", XDG_DATA_HOME: data = `${HOME}/.local/share` } = process.env
-  return chosen.startsWith("/") ? chosen : `${data}/opencode/${chosen}`
+  const { HOME = "", XDG_DATA_HOME: data = `${HOME}/.local/share`, [`${HOST.toUpperCase()}_DB`]: chosen = `${HOST}.db` } = process.env
+  return chosen.startsWith("/") ? chosen : `${data}/${HOST}/${chosen}`
 }
 
 /** Tells whether a command failed; OpenCode reports its exit status with the result. */
@@ -36,7 +39,7 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
 
   const report = (moment: string, session: string, more: Payload = {}): Promise<string> => {
     const turn = turns.get(session) ?? ""
-    const sent = hook("opencode", moment, { session, turn, directory, transcript: database(), ...more })
+    const sent = hook(HOST, moment, { session, turn, directory, transcript: database(), ...more })
     const answer = sent.then(({ context }) => context)
     pending.add(answer)
     void answer.then(() => pending.delete(answer))
@@ -44,7 +47,7 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
   }
 
   const reportCall = (moment: string, session: string, more: Payload): Promise<Answer> =>
-    hook("opencode", moment, { session, turn: turns.get(session) ?? "", directory, ...more })
+    hook(HOST, moment, { session, turn: turns.get(session) ?? "", directory, ...more })
 
   const start = (session: string, source: string): Promise<string> => {
     const startup = started.get(session) ?? report("session-start", session, { source })
@@ -74,7 +77,7 @@ export const Lorelog: Plugin = async ({ client, directory }) => {
 
   const idle = (session: string): void => {
     end("turn-end", session)
-    if (!subagents.has(session)) void summarizeTurn("opencode", session, (request) => write(session, request))
+    if (!subagents.has(session)) void summarizeTurn(HOST, session, (request) => write(session, request))
   }
 
   const handle = (event: Event): void => {

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.transcripts import agent_formats, claude, codex, copilot, gemini, openclaw, opencode
+from lorelog.ingest.transcripts import agent_formats, claude, codex, copilot, gemini, kimi, openclaw, opencode
 from lorelog.ingest.transcripts.agent_formats import ReadRecords
 from lorelog.ingest.transcripts.json_files import (
     BYTE_ORDER_MARK,
@@ -77,6 +77,7 @@ _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] 
     ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
     ("gemini", gemini.is_gemini, gemini.GeminiReader),
     ("copilot", copilot.is_copilot, copilot.CopilotReader),
+    ("kimi", kimi.is_kimi, kimi.KimiReader),
     ("codex", codex.is_codex, codex.CodexReader),
     # A session without messages has only its first line.
     ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),
@@ -433,6 +434,10 @@ def _gemini_head(path: str, lines: Iterable[JsonObject]) -> ConversationHead:
     return _make_head(meta, is_sidechain=kind == "subagent")
 
 
+def _kimi_head(path: str, lines: Iterable[JsonObject]) -> ConversationHead:
+    return _make_head(_find_type(list(lines), "session") or kimi.read_state(path))
+
+
 def _document_head(_path: str, records: Iterable[JsonObject]) -> ConversationHead:
     info = as_object(next(iter(records), {}).get("info"))
     return _make_head(info, is_sidechain=bool(info.get("parentID")))
@@ -445,4 +450,5 @@ _HEADS = {
     "codex": _codex_head,
     "copilot": _copilot_head,
     "opencode": _document_head,
+    "kimi": _kimi_head,
 }

@@ -409,6 +409,12 @@ def _connect(path: str, how: str) -> sqlite3.Connection:
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")  # the schema must not run code in our process
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.DatabaseError as error:
+            if "unsafe use of" not in str(error):
+                raise
+            connection.execute("PRAGMA writable_schema = ON")  # leaves Kilo Code's indexes of expressions out
     except BaseException:
         connection.close()
         raise

@@ -83,7 +83,7 @@ class OpenClawReader(OneTurnReader):
     _time: object = None
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
-        if not is_openclaw(record):
+        if not is_openclaw(record) or record["message"]["role"] == "system":  # the prompt of Pi
             self._take_other(object_type(record), record)
             return
         message = record["message"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import ConfigError
-from lorelog.hosts import host_data_folder
+from lorelog.hosts import TRANSCRIPT_DATABASES, host_data_folder
 from lorelog.hosts.bundles import COMMAND, HOOK_EVENTS, NAME, bundle_files, hook_groups, mcp_server
 from lorelog.services.install import config_edit
 from lorelog.services.install.plan import HostManifest, InstallContext, SharedFile, read_file, read_receipt
@@ -56,12 +56,17 @@ _ENTRY_PATH = ("plugins", "entries", NAME)
 _SLOT_PATH = ("plugins", "slots", "memory")
 _LOAD_PATHS = ("plugins", "load", "paths")
 _ALLOW_PATH = ("plugins", "allow")
+_KIMI_LIST = ("plugins",)
+_KIMI_TIME = "2026-11-19T00:00:00.000Z"
+"""The time of installation must be there, and a second installation must not change it."""
+_HOOKED = frozenset({"claude", "codex", "droid"})
+"""Hosts whose hooks are groups in a file."""
 
 
 def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Path:
-    """Return the folder of a host's own configuration. Only OpenCode keeps its data elsewhere."""
-    if host == "opencode":
-        return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / "opencode"
+    """Return the folder of a host's own configuration. OpenCode and its fork keep their data elsewhere."""
+    if host in TRANSCRIPT_DATABASES:
+        return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / host
     return Path(host_data_folder(host, environment, str(user_home)))
 
 
@@ -82,13 +87,24 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
         settings = root / "settings.json"
         if context.statusline or str(settings) in read_receipt(context.home, host).files:
             shared = (_statusline(settings, context.command),)
-    elif host == "opencode":
+    elif host in TRANSCRIPT_DATABASES:
         folder, files["plugins/lorelog.ts"] = root, files.pop("lorelog.ts")
         del files["package.json"]
+    elif host in {"pi", "omp"}:
+        folder, files["extensions/lorelog/index.ts"] = root, files.pop("index.ts")
+        del files["package.json"]
+    elif host == "droid":
+        server = {"type": "stdio", **mcp_server(context.command)}
+        folder, hooks = root, _hooks_file("droid", root / "hooks.json", (), context)
+        shared = (hooks, _json_server(root / "mcp.json", "mcpServers", server))
+    elif host == "kimi":
+        folder = context.home / "hosts" / "kimi"
+        shared = (_kimi_plugins(root / "plugins" / "installed.json", str(folder)),)
     elif host == "codex":
         folder, skills = root, [path for path in files if path.startswith("codex-skills/")]
         files = {path.removeprefix("codex-"): files[path] for path in skills}
-        shared = (_codex_hooks(root, context), _codex_config(root, context))
+        hooks = _hooks_file("codex", root / "hooks.json", ("hooks",), context)
+        shared = (hooks, _codex_config(root, context))
     elif host == "copilot":
         folder, server = root, {"type": "local", **mcp_server(context.command), "tools": ["*"]}
         shared = (_json_server(root / "mcp-config.json", "mcpServers", server),)
@@ -100,10 +116,9 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
     return HostManifest((root,), {folder / path: content for path, content in files.items()}, shared)
 
 
-def find_our_groups(text: str) -> list[tuple[str, int]]:
-    """Return our groups in a hooks file, as event and index in its list."""
-    config = json.loads(text)
-    hooks = config.get("hooks") if isinstance(config, dict) else None
+def find_our_groups(text: str, below: config_edit.KeyPath = ("hooks",)) -> list[tuple[str, int]]:
+    """Return our groups in a hooks file, as event and index in its list; `below` is where it has the events."""
+    hooks = config_edit.get(text, below)
     return [
         (event, index)
         for event, groups in (hooks.items() if isinstance(hooks, dict) else ())
@@ -121,7 +136,7 @@ def _is_our_group(group: Any) -> bool:
     except (ValueError, AttributeError):  # a quote is open, or it is not a text
         return False
     ours = [len(command) == 3 and Path(command[0]).name == COMMAND for command in words]
-    return bool(ours) and all(ours) and all(command[1:] in (["hook", "codex"], ["hook", "claude"]) for command in words)
+    return bool(ours) and all(ours) and all(command[1] == "hook" and command[2] in _HOOKED for command in words)
 
 
 def find_linked_plugin(text: str, ours: str) -> str:
@@ -184,31 +199,55 @@ def _statusline(file: Path, command: str) -> SharedFile:
     )
 
 
-def _codex_hooks(root: Path, context: InstallContext) -> SharedFile:
-    groups = hook_groups("codex", context.command)
+def _hooks_file(host: str, file: Path, below: config_edit.KeyPath, context: InstallContext) -> SharedFile:
+    """Return a file in which our groups are some of several. It has the events at `below`."""
+    groups = hook_groups(host, context.command)
 
     def add(text: str) -> str:
         for event, (group,) in groups.items():
-            text = config_edit.append(text, ("hooks", event), group)
+            text = config_edit.append(text, (*below, event), group)
         return text
 
     def remove(text: str) -> str:
-        for event, index in reversed(find_our_groups(text)):
-            text = config_edit.drop(text, ("hooks", event), index)
-            if not config_edit.get(text, ("hooks", event)):
-                text = config_edit.drop(text, ("hooks",), event)
+        for event, index in reversed(find_our_groups(text, below)):
+            text = config_edit.drop(text, (*below, event), index)
+            if not config_edit.get(text, (*below, event)):
+                text = config_edit.drop(text, below, event)
         return text
 
     def has(text: str) -> bool:
-        ours = [(event, json.loads(text)["hooks"][event][index]) for event, index in find_our_groups(text)]
+        ours = [(event, config_edit.get(text, (*below, event))[index]) for event, index in find_our_groups(text, below)]
         return sorted(ours, key=str) == sorted([(event, group) for event, (group,) in groups.items()], key=str)
 
     def manual_text() -> str:
-        example = json.dumps(groups["Stop"][0])
-        return f"under hooks, for each of {', '.join(HOOK_EVENTS['codex'])}, an entry such as {example}"
+        where = f"under {below[0]}, " if below else ""
+        return f"{where}for each of {', '.join(HOOK_EVENTS[host])}, an entry such as {json.dumps(groups['Stop'][0])}"
+
+    return SharedFile(path=file, add=add, remove=remove, contains_ours=has, manual_text=manual_text, empty_text="{}\n")
+
+
+def _kimi_plugins(file: Path, folder: str) -> SharedFile:
+    """Return Kimi Code's list of plugins with ours; it loads no other."""
+    plugin = {"id": NAME, "root": folder, "source": "local-path", "enabled": True, "installedAt": _KIMI_TIME}
+
+    def add(text: str) -> str:
+        text = text if config_edit.get(text, ("version",)) else config_edit.put(text, ("version",), 1)
+        return config_edit.append(text, _KIMI_LIST, plugin)
+
+    def remove(text: str) -> str:
+        plugins = config_edit.get(text, _KIMI_LIST)
+        for index, entry in reversed(list(enumerate(plugins if isinstance(plugins, list) else ()))):
+            if isinstance(entry, dict) and entry.get("id") == NAME and entry.get("root") == folder:
+                text = config_edit.drop(text, _KIMI_LIST, index)
+        return text
 
     return SharedFile(
-        path=root / "hooks.json", add=add, remove=remove, contains_ours=has, manual_text=manual_text, empty_text="{}\n"
+        path=file,
+        add=add,
+        remove=remove,
+        contains_ours=lambda text: plugin in (config_edit.get(text, _KIMI_LIST) or ()),
+        manual_text=lambda: json.dumps({_KIMI_LIST[0]: [plugin]}),
+        empty_text="{}\n",
     )
 
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import HostCaptures, format_time
-from lorelog.hosts import HOST_TITLES, TRANSCRIPT_FILES, host_data_folder
+from lorelog.hosts import HOST_TITLES, TRANSCRIPT_DATABASES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.services.install import config_edit
 from lorelog.services.install.manifests import (
@@ -118,8 +118,8 @@ def _is_used(folder: Path, receipts: Sequence[InstallReceipt]) -> bool:
 
 def count_sessions(host: str, context: InstallContext) -> int:
     """Return about how many conversations a host keeps, without reading them."""
-    if host == "opencode":
-        database = _data_path(host, context, "opencode.db")
+    if host in TRANSCRIPT_DATABASES:
+        database = _data_path(host, context, TRANSCRIPT_DATABASES[host])
         if Path(database).is_file():
             from lorelog.ingest.transcripts.json_files import open_database
 
@@ -191,8 +191,8 @@ def newest_session(host: str, context: InstallContext) -> float:
     if host == "openclaw":
         stores = glob.iglob(_data_path(host, context, "agents/*/agent/openclaw-agent.sqlite"))
         times += [_query_time(path, "SELECT max(created_at) FROM transcript_events") for path in stores]
-    if host == "opencode":
-        database = _data_path(host, context, "opencode.db")
+    if host in TRANSCRIPT_DATABASES:
+        database = _data_path(host, context, TRANSCRIPT_DATABASES[host])
         times.append(_query_time(database, "SELECT max(time_created) FROM message"))
     return max(times, default=0.0)
 

@@ -27,6 +27,8 @@ _TRANSCRIPT_FOLDERS = (
     ("gemini", "tmp"),
     ("qwen", "projects"),
     ("copilot", "session-state"),
+    *((host, "sessions") for host in ("droid", "pi", "omp", "kimi")),
+    ("kilo", ""),
 )
 
 

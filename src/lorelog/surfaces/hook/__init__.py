@@ -1,6 +1,6 @@
 """Handle an event of an agent's host. Hosts run this command; people do not need it.
 
-HOST is claude, codex, opencode, openclaw, gemini, qwen or copilot; MOMENT is session-start, prompt, turn-end, turn-failed,
+HOST is claude, codex or another that `lorelog hosts status` lists; MOMENT is session-start, prompt, turn-end, turn-failed,
 compact, session-end or subagent-start. The host's JSON is read from standard input. The event is written to <home>/spool, and the daemon, which captures the turn in
 the background, is notified. The reply is one line of JSON for the host: memory when a session starts, the user's rules and
 the memories that fit when a prompt is submitted, otherwise {}.
@@ -147,11 +147,7 @@ def _handle_event(context: HookContext, prompt: str, *, is_off: bool = False) ->
         return "", ""
     # Exists until the session was shown its memory: a deadline or an error leaves it there.
     mark = f"{context.address.home}/spool/{context.event['session'].replace('/', '-')}.start"
-    if moment == "session-start":
-        try:
-            os.close(os.open(mark, os.O_CREAT | os.O_CLOEXEC, 0o600))
-        except OSError:  # (the first session of all has no memory)
-            pass
+    is_marked = moment != "session-start" or _mark_start(mark)
     if state == "on":
         notice = _capture_event(context)
     elif state == "off the record" and prompt:
@@ -160,6 +156,8 @@ def _handle_event(context: HookContext, prompt: str, *, is_off: bool = False) ->
         return "", notice
     try:
         context.locate()
+        if getattr(host_adapter(context.event["host"]), "START_WITH_PROMPT", False):
+            return _show_late(context, prompt, mark, is_marked=is_marked), notice
         if moment == "prompt" and not notice and os.path.exists(mark):
             os.unlink(mark)
             notice = _NO_MEMORY if os.path.exists(context.location.journals) else ""
@@ -177,6 +175,32 @@ def _handle_event(context: HookContext, prompt: str, *, is_off: bool = False) ->
         _log_error(_format_error(error))
         return "", notice
     return shown, notice
+
+
+def _mark_start(mark: str) -> bool:
+    """Create the mark of a session's start; return False in the first session of all, whose spool does not exist yet."""
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return False
+    return True
+
+
+def _show_late(context: HookContext, prompt: str, mark: str, *, is_marked: bool) -> str:
+    """Return the context for a host that ignores the reply to a session's start: that comes with the first prompt."""
+    from lorelog.surfaces.hook.context import build_context
+
+    moment = context.event["moment"]
+    if moment == "session-start":
+        _ = is_marked or _mark_start(mark)  # capture has made the spool meanwhile
+        return ""
+    start = ""
+    if moment == "prompt" and os.path.exists(mark):
+        context.event["moment"] = "session-start"
+        start = build_context(context, "")
+        context.event["moment"] = moment
+        os.unlink(mark)
+    return "\n\n".join(filter(None, (start, build_context(context, prompt))))
 
 
 def _capture_event(context: HookContext) -> str:

@@ -1,0 +1,59 @@
+"""Factory Droid: `droid exec` for a turn, with a model of one's own on loopback; hooks and servers in files of its folder."""
+
+from __future__ import annotations
+
+import json
+
+from e2e.hosts.host import FEW_CORE_ROWS, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
+from e2e.hosts.lines import json_lines
+from e2e.model import Step
+
+
+class Droid(Host):
+    """Factory's."""
+
+    name = "droid"
+    title = "Factory Droid"
+    shell = "Execute"
+    folder = ".factory"
+    changed = ("hooks.json", "mcp.json")
+    kept = "sessions/*/*.jsonl"
+    writer = ("Create", "file_path", "content")
+    mcp_prefix = "lorelog___"
+    core_rows = FEW_CORE_ROWS
+    absent = (OF_CLAUDE | NO_TERMINAL | ONE_TURN) | {
+        "own installer": "its plugins come from a repository or a marketplace, not from a folder"
+    }
+
+    def configure(self) -> None:
+        self.own_folder.mkdir()
+        address = f"{self.world.model.address}/v1"
+        model = {"model": "scripted", "displayName": "Scripted", "baseUrl": address, "apiKey": "e2e"}
+        model |= {"provider": "generic-chat-completion-api", "maxOutputTokens": 8000}
+        settings = {"customModels": [model], "model": "custom:scripted", "cloudSessionSync": False}
+        (self.own_folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+    def environment(self) -> dict[str, str]:
+        return self.world.environment(FACTORY_API_KEY="fk-e2e")
+
+    def command(self, prompt: str, session: str) -> list[str]:
+        return self._words(prompt, *(["--session-id", session] if session else []))
+
+    def _words(self, prompt: str, *more: str) -> list[str]:
+        words = [str(self.installed.program), "exec", "--output-format", "json", "--skip-permissions-unsafe"]
+        return [*words, "--model", "custom:scripted", *more, prompt]
+
+    def fork(self, prompt: str, session: str) -> Outcome:
+        return self.complete(self.launch(self._words(prompt, "--fork", session)))
+
+    def read(self, printed: str) -> tuple[str, str]:
+        told = next((line for line in json_lines(printed) if line.get("type") == "result"), {})
+        return str(told.get("session_id", "")), str(told.get("result", ""))
+
+    def run_shell(self, command: str) -> Step:
+        # Its hooks are told of a call that succeeded only; the scripted commands of some rows fail.
+        command = f"{command} || true"
+        return Step(tool=self.shell, arguments={"command": command, "riskLevel": "low", "riskLevelReason": "a step"})
+
+    def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
+        return self.read_skill(Step(tool="Skill", arguments={"skill": "memory-recall"}), asked, question, search)
