@@ -150,6 +150,15 @@ BENCHES = (
     _bench("capture", "-m bench.capture", CAPTURE + DAEMON, 1.5, quick="--megabytes 1 --turns 3"),
     _bench("memory", "-m bench.memory", DAEMON + MODEL, 1, quick="--chunks 60 --questions 10 --idle 5"),
     _bench(
+        "floor",
+        "-m bench.floor",
+        START + SEARCH + DAEMON + MODEL,
+        0.5,
+        short="--chunks 300 --rounds 5 --questions 100",
+        full_minutes=2,
+        quick="--chunks 100 --rounds 2 --questions 10",
+    ),
+    _bench(
         "page-speed",
         "-m bench.page_speed",
         SEARCH + DAEMON + _paths("surfaces/page surfaces/http"),

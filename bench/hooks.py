@@ -18,7 +18,6 @@ import contextlib
 import fcntl
 import json
 import os
-import platform
 import resource
 import signal
 import statistics
@@ -37,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.contenders import RIVAL_REQUIREMENT, own_program, own_version, rival_program, versions
 from bench.corpus import questions, write_journals
 from bench.measure import CommandFailed, EmbeddingService, clean_environment, embedding_service, require, run
-from bench.result import Verdicts, format_table
+from bench.result import Verdicts, describe_machine, format_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 WANTED_S, MEDIAN_S = 0.100, 0.010
@@ -116,7 +115,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _heading(options: argparse.Namespace) -> str:
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    machine = describe_machine()
     means = "mounts" if os.environ.get(INSIDE) else "limits and modes in the place of mounts"
     load = os.getloadavg()[0]
     return f"{options.runs} runs each. {machine}, load {load:.1f}, {means}. {own_version(own_program())}"

@@ -11,7 +11,6 @@ when a target is missed.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.contenders import Contender, Lorelog, Memsearch, hits, own_program, own_version, rival_program, versions
 from bench.corpus import questions, write_journals
 from bench.measure import CommandFailed, Measured, embedding_service, median, require, run
-from bench.result import Verdicts
+from bench.result import Verdicts, describe_machine
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TIMES_FASTER = 30.0
@@ -103,7 +102,7 @@ def _folder(path: Path) -> Path:
 
 
 def _heading(options: argparse.Namespace, contenders: Sequence[Contender]) -> str:
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    machine = describe_machine()
     rival = f"; {versions(options.rival_env)}" if len(contenders) > 1 else ""
     load = os.getloadavg()[0]
     return (

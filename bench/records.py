@@ -13,7 +13,6 @@ and fsync of as many bytes. At last the tables of a large ledger are made anew. 
 import argparse
 import contextlib
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.measure import median
 from bench.records_corpus import Corpus, Crowd, Question, corpora
-from bench.result import Verdicts
+from bench.result import Verdicts, describe_machine
 
 from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError
@@ -140,7 +139,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _heading(options: argparse.Namespace) -> str:
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    machine = describe_machine()
     return f"lorelog {VERSION}, {options.rounds} rounds. {machine}, load {os.getloadavg()[0]:.1f}."
 
 

@@ -143,7 +143,11 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def describe_machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    """Return the system, the processors that this process may use, and the Python version."""
+    cores = os.cpu_count() or 1
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    shown = f"{allowed} of {cores}" if allowed < cores else f"{cores}"
+    return f"{platform.system()} {platform.machine()}, {shown} cores, Python {platform.python_version()}"
 
 
 def today() -> str:

@@ -10,7 +10,6 @@ import argparse
 import dataclasses
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ from bench.report import (
     unlike_work,
     while_indexing_lines,
 )
-from bench.result import note_figure
+from bench.result import describe_machine, note_figure
 from bench.scenarios import Ground, Seen, WhileIndexing, index_after_edits, search_while_indexing, side_by_side, warm_up
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -166,7 +165,7 @@ def _numbers(sample: Measured | int) -> dict[str, float] | int:
 def heading(options: argparse.Namespace) -> str:
     names = [own_version(options.lorelog)] if options.only != RIVAL else []
     names += [versions(options.rival_env.resolve())] if options.only != OURS else []
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    machine = describe_machine()
     return f"{machine}; load {os.getloadavg()[0]:.1f}; {'; '.join(names)}; medians of {options.repeat} first indexes."
 
 

@@ -6,7 +6,7 @@ The moments are spread over the time that the verb takes when it is not killed. 
 person would run them, and the files are read: nothing acknowledged may be lost, nothing may be there twice, no entry may be one that
 is not registered as written here, and nothing may be left of what was forgotten. With `--kills`, 24 processes write over one daemon, which is killed
 that often. Two verbs run at a time. The trials are in `kill_trials.py`; tests run them briefly. The last
-rows are the trials of `lorelog doctor --chaos`, with a hundredth of the cycles.
+rows are the trials of `bench.safety.promises`, with a hundredth of the cycles.
 """
 
 from __future__ import annotations
@@ -14,17 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
 
 from bench.safety.kill_trials import TRIALS, KillReport, run_kill_trial, run_writers
-
-from lorelog.light.daemon_connection import find_address
-from lorelog.light.daemon_control import stop
-from lorelog.surfaces.cli.self_test import TrialPlace, run_trials
+from bench.safety.promises import try_promises
 
 TRIALS_BY_VERB = {trial.verb: trial for trial in TRIALS}
 
@@ -39,16 +34,13 @@ def run_daemon_kills(kills: int, seed: int) -> list[KillReport]:
     return [run_writers(kills, seed=seed)]
 
 
-def run_chaos(cycles: int) -> list[KillReport]:
-    """Run the trials of `lorelog doctor --chaos`: two writers at once, a daemon, repetition, sync, an agent, forget."""
-    with tempfile.TemporaryDirectory(prefix="lorelog-trial-", ignore_cleanup_errors=True) as root:
-        trials = list(run_trials(TrialPlace(Path(root).resolve()), cycles))
-        stop(find_address(f"{root}/home"))
+def run_promises(cycles: int) -> list[KillReport]:
+    """Run the trials of `bench.safety.promises`."""
     return [
         KillReport(
             trial.name, cycles, acknowledged=trial.acknowledged, failed=len(trial.faults), faults=trial.faults[:10]
         )
-        for trial in trials
+        for trial in try_promises(cycles)
     ]
 
 
@@ -70,7 +62,7 @@ def main() -> int:
         futures = [pool.submit(run_verb, verb, args.cycles, args.seed) for verb in args.verbs]
         futures += [pool.submit(run_daemon_kills, args.kills, args.seed)] if args.kills else []
         if len(args.verbs) == len(TRIALS):
-            futures.append(pool.submit(run_chaos, max(1, args.cycles // 100)))
+            futures.append(pool.submit(run_promises, max(1, args.cycles // 100)))
         for report in (report for future in futures for report in future.result()):
             reports.append(report)
             if not args.json:

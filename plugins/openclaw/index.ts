@@ -199,7 +199,9 @@ export default {
   description: "Long-term memory for coding agents: every turn captured, the right one recalled",
   kind: "memory" as const,
   register(api: OpenClawPluginApi) {
-    const { autoCapture = true, autoRecall = true } = (api.pluginConfig ?? {}) as { autoCapture?: boolean; autoRecall?: boolean }
+    const { provider, autoCapture = true, autoRecall = true } = (api.pluginConfig ?? {}) as { provider?: string; autoCapture?: boolean; autoRecall?: boolean }
+    // For every lorelog that this gateway starts, also in the shells of its agents: they share one index.
+    if (provider) process.env.LORELOG_EMBEDDING_PROVIDER = provider
 
     const report = async (moment: string, given: Session, more: Payload = {}): Promise<string> => (await reportCall(moment, given, more)).context
 

@@ -107,7 +107,7 @@ def test_uses_of_local_variables_are_stored_only_if_the_file_has_the_name(path: 
 
 
 def test_similar_names_are_found_best_first(path: Path) -> None:
-    """Typos, initials, parts and another case find a name; so does a name with its class."""
+    """Typos, parts and another case find a name; so does a name with its class."""
     symbols = [
         symbol("find_definition", 1),
         symbol("Engine", 2, SymbolKind.CLASS),
@@ -115,11 +115,11 @@ def test_similar_names_are_found_best_first(path: Path) -> None:
     ]
     symbols += [symbol("search", 4, container="Searcher"), symbol("unrelated", 5)]
     with filled(path, {ROOT: [parsed("a.py", *symbols)], OTHER: [parsed("b.py", symbol("find_defect"))]}) as t:
-        for text in ("find_definition", "FindDefinition", "find_def", "fdef", "find_defintion", "definition"):
-            assert t.search_names(text, [ROOT])[0][0].symbol.name == "find_definition"
-        assert t.search_names("find_definition")[0][1] == 1.0
-        assert [match.symbol.container for match, _ in t.search_names("Engine.serach")] == ["Engine"]
-        assert [match.symbol.name for match, _ in t.search_names("find", [OTHER])] == ["find_defect"]
+        for text in ("find_definition", "FindDefinition", "find_def", "find_defintion", "definition"):
+            assert t.search_names(text, [ROOT])[0].symbol.name == "find_definition"
+        assert t.similar_names("find_defintion", [ROOT], 3) == ["find_definition"]
+        assert [match.symbol.container for match in t.search_names("Engine.serach")] == ["Engine"]
+        assert [match.symbol.name for match in t.search_names("find", [OTHER])] == ["find_defect"]
         assert len(t.search_names("search", None, 1)) == 1
         assert t.search_names("zzz") == t.search_names("") == t.search_names("search", []) == []
 

@@ -157,12 +157,14 @@ def test_the_plugins_import_nothing_but_what_node_brings() -> None:
 
 
 def test_openclaw_offers_what_memsearch_offers_there() -> None:
-    """The plugin has the subcommands search, index and status, and settings for capture and recall that its code reads."""
+    """The plugin has the subcommands search, index and status, and settings for provider, capture and recall that its code reads."""
     files = bundle_files("openclaw")
     schema = json.loads(files["openclaw.plugin.json"])["configSchema"]["properties"]
     source = files["index.ts"].decode()
 
-    assert {name: setting["default"] for name, setting in schema.items()} == {"autoCapture": True, "autoRecall": True}
+    defaults = {name: setting["default"] for name, setting in schema.items()}
+    assert defaults == {"provider": "", "autoCapture": True, "autoRecall": True}
     assert all(source.count(name) > 3 for name in schema)
+    assert "process.env.LORELOG_EMBEDDING_PROVIDER = provider" in source
     assert [f'own.command("{name}")' in source for name in ("search", "index", "status")] == [True] * 3
     assert command_parser("index").parse_args(["--", "notes"]).paths == ["notes"]

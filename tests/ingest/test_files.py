@@ -58,6 +58,17 @@ def test_hidden_names_are_skipped_below_a_root_only(plant: Plant) -> None:
     assert relative_names(scan_one(root / ".lorelog" / "memory"), root) == [".lorelog/memory/a.md"]
 
 
+def test_hidden_names_are_read_if_a_pattern_asks_for_them(plant: Plant) -> None:
+    """`exclude` with `!.notes/` reads that folder, `!.*` everything hidden but the folders of Git and lorelog; an ignore file cannot ask."""
+    files = (".notes/a.md", ".other/b.md", ".c.md", "d.md", ".git/e.md", ".lorelog/f.md", "sub/.notes/g.md")
+    root = plant(dict.fromkeys(files, ""))
+    assert relative_names(scan_one(root, exclude=("!.notes/",)), root) == [".notes/a.md", "d.md", "sub/.notes/g.md"]
+    everything = [".c.md", ".notes/a.md", ".other/b.md", "d.md", "sub/.notes/g.md"]
+    assert relative_names(scan_one(root, exclude=("!.*",)), root) == everything
+    plant({".gitignore": "!.*\n"})
+    assert relative_names(scan_one(root), root) == ["d.md"]
+
+
 def test_a_symlinked_root_is_resolved(plant: Plant, tmp_path: Path) -> None:
     """A root that is a symbolic link gives real paths and a real root."""
     root = plant({"a.md": ""})

@@ -175,7 +175,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "debug.find_errors": {"error_signature": "KeyError"},
         "debug.why": {"text": "KeyError: 1"},
         "debug.how": {"purpose": "run the tests"},
-        "debug.friction": {"fix": True},
+        "debug.friction": {},
         **GUARD_REQUESTS,
         "delivery.list": {"kind": "cue", "since": "7d", "limit": 5},
         "delivery.balance": {"min_deliveries": 1},

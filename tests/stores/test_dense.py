@@ -118,6 +118,41 @@ def test_codes_find_what_a_scan_finds(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert read <= 50 * 800
 
 
+def test_codes_of_more_lines_than_a_scan_takes(tmp_path: Path) -> None:
+    """Beyond the number of lines that are scanned, with nothing changed for the test, codes look at a part of the lists and miss at most 2 of 100."""
+    vectors = clustered(40_000, 32, 1, clusters=300)
+    assert len(vectors) > dense.EXACT_UP_TO
+    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
+    opened = vector_codes.open_codes(tmp_path / "a.codes", 32, len(vectors))
+    assert opened is not None
+    assert opened.header.look_share < vector_codes.MAX_LOOK_SHARE
+
+    found = 0
+    for question in clustered(20, 32, 2, clusters=300):
+        places = opened.propose(question, None, 10)
+        assert len(places) <= opened.header.max_returned < len(vectors) / 10
+        best = places[np.argsort(-(vectors[places] @ question))[:10]]
+        found += len(set(best.tolist()) & set(np.argsort(-(vectors @ question))[:10].tolist()))
+    assert found >= 0.98 * 200
+
+
+@pytest.mark.slow
+def test_a_store_of_more_chunks_than_are_scanned(tmp_path: Path) -> None:
+    """At the product's own limit the store makes codes by itself and answers with exact cosines, in four writes and after another one."""
+    store = open_small(tmp_path, dense.EXACT_UP_TO)
+    for lot in range(4):
+        fill(store, f"lot{lot}", 8_500, sweep=lot == 3)
+    assert list(tmp_path.rglob("*.codes"))
+    for number in range(5):
+        question = vector_of(f"lot{number % 4} {number * 7}")
+        text, cosine = nearest(store, question)[0]
+        assert text == f"lot{number % 4} {number * 7}"
+        assert cosine == pytest.approx(1.0, abs=1e-3)
+        assert_scores(store, question)
+    fill(store, "more", 10)
+    assert nearest(store, vector_of("more 3"))[0][0] == "more 3"
+
+
 def test_lists_that_do_not_narrow_a_search_are_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """If all lines are estimated anyway they are in few lists, and a filter admits what is nearest among its own."""
     monkeypatch.setattr(vector_codes, "_LOOK_SETTINGS", ((1 / 1000, 1),))

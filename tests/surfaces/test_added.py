@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client
 from msgspec.structs import replace
 from tests.surfaces.conftest import Shell, files_with, write
 from tests.surfaces.test_hook import PAYLOAD, context_of, hook
@@ -22,7 +20,7 @@ from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.mcp.server import build_server
+from lorelog.surfaces.mcp.session import CALLER
 from lorelog.wiring import ResourcePool
 
 RULE = "Never run `make test` before a push"
@@ -42,26 +40,23 @@ def written_origins(project: Path) -> list[str]:
 
 def test_over_mcp(project: Path, dispatcher: Dispatcher, person: ClientIdentity) -> None:
     """add, add_batch, supersede and decisions write an agent's text as the agent's, whatever it claims; a tool's stays."""
+    agent = replace(person, **CALLER)
 
-    async def story() -> list[str]:
-        async with Client(build_server(dispatcher.call, person)) as client:
+    def call(op: str, arguments: dict[str, Any]) -> Any:
+        called = {"op": op, "arguments": arguments}
+        done = call_tool("memory_call", called, lambda name, given: dispatcher.call(name, given, agent))
+        assert not done.failed, done.text
+        return done.structured
 
-            async def call(op: str, arguments: dict[str, Any]) -> Any:
-                done = await client.call_tool("memory_call", {"op": op, "arguments": arguments})
-                assert not done.is_error, done
-                return done.structured_content
+    added = call("memory.add", SAID)
+    second = [{**SAID, "text": "No push on Friday"}, {"text": "otters", "origin": "tool"}]
+    batch = call("memory.add_batch", {"memories": second})
+    newer = call("memory.supersede", {"id": added["id"], "text": f"{RULE} to main", "origin": "user"})
+    decided = call("artifact.decision", {"summary": RULE, "origin": "user"})
+    record = call("artifact.get", {"artifact_id": decided["artifact_id"]})
 
-            added = await call("memory.add", SAID)
-            batch = await call(
-                "memory.add_batch",
-                {"memories": [{**SAID, "text": "No push on Friday"}, {"text": "otters", "origin": "tool"}]},
-            )
-            newer = await call("memory.supersede", {"id": added["id"], "text": f"{RULE} to main", "origin": "user"})
-            decided = await call("artifact.decision", {"summary": RULE, "origin": "user"})
-            record = await call("artifact.get", {"artifact_id": decided["artifact_id"]})
-            return [reply["origin"] for reply in (added, *batch["memories"], newer, record["artifact"])]
-
-    assert anyio.run(story) == ["agent", "agent", "tool", "agent", "agent"]
+    replies = (added, *batch["memories"], newer, record["artifact"])
+    assert [reply["origin"] for reply in replies] == ["agent", "agent", "tool", "agent", "agent"]
     assert written_origins(project) == ["agent", "agent", "tool", "agent"]
 
 

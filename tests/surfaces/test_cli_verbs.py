@@ -66,6 +66,22 @@ def test_hits_as_tab_separated_lines(shell: Shell, indexed: Path) -> None:
     assert shell("search", "redis", "--format", "tsv", "--json").status == 2
 
 
+def test_hits_as_markdown_and_as_json_lines(shell: Shell, indexed: Path) -> None:
+    """`--format jsonl` prints the JSON of a hit on each line, and `markdown` a section per hit with its id, place and text, without comments."""
+    hits = shell("search", "redis", "--json").json["hits"]
+
+    assert [json.loads(line) for line in shell("search", "redis", "--format", "jsonl").out.splitlines()] == hits
+    page = shell("search", "redis", "--format", "markdown").out
+    assert [line[:5] for line in page.splitlines() if line.startswith("## ")] == [
+        f"## {n}." for n in range(1, len(hits) + 1)
+    ]
+    assert f"- `{hits[0]['id']}`\n" in page
+    assert f"{Path(hits[0]['source']).name}:{hits[0]['start_line']}-{hits[0]['end_line']}" in page
+    assert "Chose Redis" in page
+    assert "<!--" not in page
+    assert shell("search", "redis", "--format", "jsonl", "--json").status == 2
+
+
 def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -> None:
     """A hit has the cost of its section, which is correct, and the section that of the transcript; the next command is named."""
     talk = json.dumps(

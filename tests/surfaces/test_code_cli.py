@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.surfaces.conftest import Shell, write
-
-from lorelog.surfaces.mcp.calls import call_tool
 
 CORE = '''"""Core."""
 
@@ -83,7 +80,7 @@ def test_imports_outline_and_search_are_shown(shell: Shell, code: Path) -> None:
     outline = shell("code", "outline", "core.py").out
     assert "core.py  python, 13 lines" in outline
     assert "       7    def search(self, query: str) -> list[str]" in outline
-    assert "parse_words" in shell("code", "search", "prsw").out
+    assert "parse_words" in shell("code", "search", "parsew").out
     assert shell("code", "outline", "nowhere").status == 1
 
 
@@ -93,34 +90,6 @@ def test_code_that_is_not_indexed_says_how_to_begin(shell: Shell) -> None:
 
     assert (asked.status, asked.out) == (0, "Nothing found.\n")
     assert "lorelog code index" in asked.err
-
-
-def test_a_question_in_words_is_answered_above_the_hits(shell: Shell, code: Path) -> None:
-    """A search that asks about code is answered from the code index, and notes are searched too."""
-    write(code / "notes" / "a.md", "# Words\n\nparse_words cuts at spaces, because tabs never occur.\n")
-    shell("index", "notes")
-
-    out = shell("search", "who calls parse_words?").out
-
-    assert out.index("Engine.search  method") < out.index("tabs never occur")
-    assert "Engine.search" not in shell("search", "why parse_words").out
-    assert shell("search", "who calls parse_words", "--json").json["code"]["callers"][0]["caller_name"] == "search"
-    assert shell("search", "why parse_words", "--json").json["code"] is None
-
-
-def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:
-    """Code is quoted to a model line by line, before memories."""
-
-    def ask(op: str, given: dict[str, Any]) -> dict[str, Any]:
-        reply: dict[str, Any] = shell("search", given["query"], "--json").json
-        return reply
-
-    answer = call_tool("search_memory", {"query": "who calls parse_words"}, ask)
-
-    assert "## In the code" in answer.text
-    assert f"> {code / 'core.py'}:8 | method Engine.search | return parse_words(query)" in answer.text
-    assert "\n> callers of parse_words: 1\n" in answer.text
-    assert "No results found." not in answer.text
 
 
 def test_memories_of_a_file_are_listed_and_nothing_else(shell: Shell, code: Path) -> None:

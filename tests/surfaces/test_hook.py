@@ -574,6 +574,23 @@ def test_a_memsearch_project_is_shown_once_it_is_indexed(quiet: Path, tmp_path: 
     )
 
 
+def test_a_project_with_indexed_notes_only_is_told_how_to_ask(quiet: Path, tmp_path: Path) -> None:
+    """If notes were indexed and there is nothing to list, the start of a session says so, and a subagent and a prompt do not."""
+    app = tmp_path / "docs"
+    app.mkdir()
+    asked = {**PAYLOAD, "cwd": str(app)}
+    roots = Roots(quiet / "data" / "default" / "roots.json")
+    roots.remember(
+        [Root(f"{app}/CLAUDE.md", str(app), origin="claude"), Root(str(tmp_path / "x"), str(tmp_path / "x"))]
+    )
+    assert hook(["claude", "session-start"], asked, app)[0] == {}
+
+    roots.remember([Root(f"{app}/notes", str(app))])
+    assert "lorelog search" in context_of(hook(["claude", "session-start"], asked, app)[0])
+    assert hook(["claude", "subagent-start"], asked, app)[0] == {}
+    assert hook(["claude", "prompt"], {**asked, "prompt": "what is the plan for today"}, app)[0] == {}
+
+
 # -- hits ----------------------------------------------------------------------------------------------------------------
 
 

@@ -62,6 +62,30 @@ def test_a_batch_of_memd_runs_unchanged(shell: Shell, project: Path) -> None:
     assert rows[2]["result"]["hits"][0]["content"].endswith("Chose Redis for the cache")
 
 
+def test_further_fields_of_a_line_are_named_and_ignored(shell: Shell, project: Path) -> None:
+    """A line with fields that mean nothing here runs, and its row names them; one that misspells `arguments` is refused."""
+    lines: list[dict[str, Any]] = [
+        {"id": 7, "tool": "memory.stats", "arguments": {}, "comment": "x"},
+        {"op": "memory.stats", "argument": {"project_id": "shop"}},
+    ]
+
+    status, (first, second) = run_batch(shell, project, lines)
+
+    assert (status, first["ok"], first["ignored"]) == (1, True, ["comment", "id"])
+    assert "unknown field 'argument'" in second["error"]["message"]
+
+
+def test_names_of_memd_lead_to_ours(shell: Shell, project: Path) -> None:
+    """An operation of memd that is another one here with the same fields runs; one with other fields, and a command, is named."""
+    status, (exported, refused) = run_batch(
+        shell, project, [{"tool": "memory.export_markdown"}, {"tool": "memory.export_omf"}]
+    )
+
+    assert (status, exported["ok"]) == (1, True)
+    assert refused["error"]["hint"] == 'call memory.export with {"format": "omf"}'
+    assert "lorelog export --format omf" in shell("export-omf").err
+
+
 def test_lines_of_two_projects_are_not_mixed(shell: Shell, project: Path) -> None:
     """A batch that names two of memd's projects stops at the second: both would be written to one directory."""
     lines = [{"op": "memory.stats", "arguments": {"project_id": name}} for name in ("shop", "blog")]

@@ -18,7 +18,7 @@ from lorelog.core.errors import LorelogError
 from lorelog.operations.catalogue import all_operations
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.mcp.session import McpMethods
+from lorelog.surfaces.mcp.session import CALLER
 
 CANARY = "walrusdiary"
 PATH_WORDS = ("path", "file", "dir", "folder", "place", "source", "transcript", "queries", "qrels", "tree")
@@ -34,7 +34,7 @@ def identity(project: Path) -> ClientIdentity:
 
 def mcp_caller(project: Path) -> ClientIdentity:
     """Return the identity with which the MCP server calls operations."""
-    return McpMethods(Dispatcher().call, identity(project)).caller
+    return replace(identity(project), **CALLER)
 
 
 @pytest.fixture(params=["mcp", "http"])

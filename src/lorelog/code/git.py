@@ -21,6 +21,8 @@ from pathlib import Path
 from threading import Event, Thread, Timer
 from typing import IO, NamedTuple
 
+from lorelog.light.git_location import find_worktree
+
 _SAFE_OPTIONS = (
     "--no-pager",
     "--no-optional-locks",
@@ -141,7 +143,7 @@ class Git:
         repository's `.git-blame-ignore-revs` lists are passed over. A slow search is repeated without the moves.
         """
         words, place = ("--porcelain", "-w", f"-L{line},{line}"), ("--", name)
-        root = self.run_text("rev-parse", "--show-toplevel") or ""
+        root = find_worktree(self.root)[1]
         listed = Path(root, _IGNORED_REVISIONS)
         skip = (f"--ignore-revs-file={listed}",) if listed.is_file() else ()
         for options in dict.fromkeys((("-M", "-C", *skip), ("-M", "-C", _NO_IGNORED), (_NO_IGNORED,))):
@@ -150,11 +152,10 @@ class Git:
                 return _parse_blame(output, root)
         return None
 
-    def words_of(self, commit: str, notes: str) -> tuple[str, str] | None:
-        """Return the trailers of a commit, one a line, and its note below `refs/notes/`. They are the repository's words."""
-        found = self.run(
-            "log", "-1", "--format=%(trailers:only,unfold)%x00%N", f"--notes={notes}", commit, max_bytes=1 << 20
-        )
+    def words_of(self, commit: str, notes: Sequence[str]) -> tuple[str, str] | None:
+        """Return the trailers of a commit, one a line, and its notes below `refs/notes/`. They are the repository's words."""
+        refs = (f"--notes={name}" for name in notes)
+        found = self.run("log", "-1", "--format=%(trailers:only,unfold)%x00%N", *refs, commit, max_bytes=1 << 20)
         trailers, _, note = (found or b"").decode("utf-8", "replace").partition("\0")
         return None if found is None else (trailers, note)
 
@@ -317,9 +318,9 @@ class GitHistory:
             return self._text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok_statuses=(1,))
         return found
 
-    def files(self, commit: str) -> Mapping[str, str] | None:
-        """Return the files of a commit with the ids of their contents, without links and submodules."""
-        output = self._run("ls-tree", "-r", "-z", "--full-tree", commit)
+    def files(self, commit: str, only: Sequence[str] = ()) -> Mapping[str, str] | None:
+        """Return the files of a commit, or some of them, with the ids of their contents, without links and submodules."""
+        output = self._run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *only)
         if output is None:
             return None
         files: dict[str, str] = {}

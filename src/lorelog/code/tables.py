@@ -25,13 +25,14 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from msgspec.msgpack import decode, encode
 
-from lorelog.code.names import Similarity, module_ends_with, module_tail, name_parts, name_patterns
+from lorelog.code.names import module_ends_with, module_tail, name_parts, plain_name
 from lorelog.core import sqlite_file
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
 from lorelog.core.document import FileStamp
@@ -240,9 +241,10 @@ _SELECT_IMPORTS = (
     f" JOIN files f ON f.id = i.id / {MAX_PER_FILE} JOIN roots r ON r.id = i.root"
 )
 _SEPARATORS = (".", "/", "::", "\\")
-_MIN_SIMILARITY = 0.3
-_GOOD_SIMILARITY = 0.6
-"""If a name is this similar, typos are not searched for."""
+_MAX_TYPOS = 2
+"""Letters that a similar name may have more or less."""
+_MIN_SIMILARITY = 0.8
+"""Of a similar name, as difflib measures it: one or two letters differ."""
 _MAX_CANDIDATES = 20_000
 
 
@@ -373,48 +375,49 @@ class CodeTables:
         where = f"s.digest = ? AND s.digest <> '' AND {root_filter} ORDER BY r.path, f.path, s.id"
         return self._definitions("symbols s", where, (digest, *values))
 
-    def search_names(
-        self, text: str, roots: Sequence[str] | None = None, limit: int = 20
-    ) -> list[tuple[StoredDefinition, float]]:
-        """Return definitions with similar names and their similarity (1: equal, 0: nothing in common), best first.
+    def search_names(self, text: str, roots: Sequence[str] | None = None, limit: int = 20) -> list[StoredDefinition]:
+        """Return the definitions whose names contain a text, best first: equal names, those that begin so, short ones.
 
-        A name matches by case-insensitive equality, prefix, initials (`fd` and `fDef` for `find_definition`), parts,
-        letters in order, and one or two typos. `Engine.find` searches for `find` in something similar to `Engine`.
+        Case and underscores do not matter. If no name contains it, names with nearly the same spelling are found.
+        `Engine.find` searches for `find` in something whose name contains `Engine`.
         """
         *above, name = name_parts(text.strip().removesuffix("()")) or [""]
-        container = above[-1] if above else ""
-        if not name or limit <= 0:
+        plain, container = plain_name(name), plain_name(above[-1]) if above else ""
+        if not plain or limit <= 0:
             return []
-        scores = self._similar_names(name, roots)
-        container_similarity = Similarity(container) if container else None
-        matches: list[tuple[StoredDefinition, float]] = []
-        # A name may be defined in ten thousand files, or not in these roots: continue until there are enough.
-        for similar in sorted(scores, key=lambda similar: (-scores[similar], len(similar), similar)):
-            for definition in self.definitions(similar, roots, 0 if container_similarity else limit):
-                around = definition.symbol.container.rpartition(".")[2]
-                container_score = container_similarity.score(around) if container_similarity else 1.0
-                if container_score >= _MIN_SIMILARITY:
-                    matches.append((definition, scores[similar] * container_score))
-            if len(matches) >= (limit * 20 if container_similarity else limit):
+        letters = self._defined_names("name LIKE ?", (f"%{'%'.join(plain)}%",), roots)
+        names = [known for known in letters if plain in plain_name(known)]
+
+        def rank(known: str) -> tuple[bool, bool, bool, int, str]:
+            other = plain_name(known)
+            return known != name, other != plain, not other.startswith(plain), len(known), known
+
+        matches: list[StoredDefinition] = []
+        # A name may be defined in ten thousand files: continue until there are enough.
+        for known in sorted(names, key=rank) or self.similar_names(name, roots, limit):
+            matches += [
+                definition
+                for definition in self.definitions(known, roots, 0 if container else limit)
+                if container in plain_name(definition.symbol.container.rpartition(".")[2])
+            ]
+            if len(matches) >= limit:
                 break
-        matches.sort(key=lambda match: -match[1])
         return matches[:limit]
 
-    def _similar_names(self, name: str, roots: Sequence[str] | None) -> dict[str, float]:
-        root_filter, values = _root_filter("s.root", roots)
+    def similar_names(self, name: str, roots: Sequence[str] | None, limit: int) -> list[str]:
+        """Return defined names with nearly the same spelling, the nearest first."""
+        plain = plain_name(name)
+        where = "length(name) BETWEEN ? AND ? AND name LIKE ?"
+        near = (len(plain) - _MAX_TYPOS, len(name) + 2 * _MAX_TYPOS, f"%{plain[:1]}%{plain[-1:]}%")
+        found = ((plain_name(known), known) for known in self._defined_names(where, near, roots))
+        names = {other: known for other, known in found if len(set(plain) ^ set(other)) <= 2 * _MAX_TYPOS}
+        return [names[match] for match in get_close_matches(plain, names, limit, _MIN_SIMILARITY)]
+
+    def _defined_names(self, where: str, values: Sequence[object], roots: Sequence[str] | None) -> list[str]:
+        root_filter, root_values = _root_filter("s.root", roots)
         is_defined = f"EXISTS (SELECT 1 FROM symbols s WHERE s.name = names.id AND {root_filter})"
-        similarity = Similarity(name)
-        scores: dict[str, float] = {}
-        for pattern in name_patterns(name):
-            if scores and pattern.typos_only and max(scores.values()) >= _GOOD_SIMILARITY:
-                break
-            score_of = similarity.typo_score if pattern.typos_only else similarity.score
-            where = f"defined = 1 AND {pattern.where} AND {is_defined}"
-            query = f"SELECT name FROM names WHERE {where} LIMIT {_MAX_CANDIDATES}"
-            for (candidate,) in self._rows(query, (*pattern.values, *values)):
-                if candidate not in scores and (score := score_of(candidate)) >= _MIN_SIMILARITY:
-                    scores[candidate] = score
-        return scores
+        query = f"SELECT name FROM names WHERE defined = 1 AND {where} AND {is_defined} LIMIT {_MAX_CANDIDATES}"
+        return [name for (name,) in self._rows(query, (*values, *root_values))]
 
     def _definitions(self, source: str, where: str, values: Sequence[object]) -> list[StoredDefinition]:
         rows = self._rows(f"{_SELECT_DEFINITIONS.format(source=source)} WHERE {where}", values)

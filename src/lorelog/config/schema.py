@@ -461,7 +461,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "index.exclude",
         (),
-        "Patterns of files to exclude, in .gitignore syntax, relative to each root.",
+        "Patterns of files to exclude, in .gitignore syntax, relative to each root; `!.notes/` reads a hidden folder, `!.*` all of them.",
         pattern=r".+",
         expected="a list of gitignore-style patterns",
         project_allowed=True,
@@ -494,7 +494,7 @@ SETTINGS: tuple[Setting, ...] = (
         "index.auto_memory",
         True,
         "Index Claude Code's memory of a project (`~/.claude/projects/…/memory`) and its CLAUDE.md and AGENTS.md "
-        "files automatically.",
+        "files automatically, and memsearch's journals when `lorelog index` is given no path.",
     ),
     Setting(
         "index.max_file_bytes",

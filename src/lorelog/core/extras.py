@@ -10,7 +10,6 @@ from lorelog.core.errors import MissingExtra
 EXTRAS = {
     "code": ("tree_sitter",),
     "signing": ("cryptography",),
-    "mcp": ("mcp",),
     "lsp": ("pygls",),
     "milvus": ("pymilvus", "milvus_lite"),
     "local": ("sentence_transformers",),

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from lorelog.core.code_reply import CodeReply
 from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
@@ -258,8 +257,8 @@ class Hit(Serializable, Struct, frozen=True):
         return self.anchor.origin if self.anchor is not None else ""
 
     @property
-    def short_source(self) -> str:
-        """Its file, relative to its project if it is there."""
+    def shown_source(self) -> str:
+        """Its file below the project: the path of a checkout costs tokens and says nothing."""
         return self.source.removeprefix(f"{self.project}/") if self.project else self.source
 
 
@@ -312,7 +311,5 @@ class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     """Only with a token budget; `hits` are then those that fit."""
     explained: bool = False
     """True if the JSON of each hit has the parts of its score."""
-    code: CodeReply | None = None
-    """What the code says to a question that is about it; None for any other."""
     nothing_relevant: str = ""
-    """`NOTHING_RELEVANT` if there is no hit, or all are weak; then surfaces show them folded. Empty if the code answers."""
+    """`NOTHING_RELEVANT` if there is no hit, or all are weak; then surfaces show them folded."""

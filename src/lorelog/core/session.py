@@ -195,12 +195,16 @@ class ToolAction(Struct, frozen=True):
     """Stack traces in its output."""
     edits: tuple[FileEdit, ...] = ()
     time: float | None = None
-    """Seconds since 1970, of a call that edits; None if unknown."""
+    """Seconds since 1970; None if unknown."""
     purpose: str = ""
     """What the agent said that the command is for."""
     opened: str = ""
     """The file that it reads."""
     result_chars: int = 0
+    outcome: str = ""
+    """`stopped` by a guard or a rule, `rejected` or `interrupted` by the user; empty if it ran."""
+    words: str = ""
+    """The user's words at a rejection."""
 
 
 STATEMENT_KINDS = ("correction", "preference", "decision", "plan")

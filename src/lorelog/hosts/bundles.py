@@ -181,6 +181,7 @@ def _opencode_files(command: str) -> dict[str, str]:
 
 
 _OPENCLAW_SETTINGS = {
+    "provider": {"type": "string", "default": "", "description": "Embedding provider; empty: lorelog's own setting"},
     "autoCapture": {"type": "boolean", "default": True, "description": "Write notes of finished turns"},
     "autoRecall": {"type": "boolean", "default": True, "description": "Show agents memories without being asked"},
 }

@@ -10,6 +10,7 @@ git, nothing below an excluded directory can be included again.
 
 Decisions:
 
+- Hidden names are skipped unless an `exclude` pattern asks for them (`!.notes/`, or `!.*` for all); an ignore file, which a repository brings, cannot.
 - A root inside another root is walked separately: its files belong to it, and `exclude` patterns are relative to it.
 - A file given as a root is included despite hidden names, patterns and ignore files, but not despite `exclude_paths`:
   those name a path as explicitly as the root does, and take precedence.
@@ -62,12 +63,26 @@ class IgnoreRules(Struct, frozen=True):
 
     def excludes(self, path: str, *, is_directory: bool) -> bool:
         """Return True if an absolute path is excluded, given that the directories above it are not."""
-        for base, patterns in reversed((*self.layers, *self.overrides)):
-            relative = path[len(base.rstrip("/")) + 1 :]
-            decision = patterns.decide(relative, is_directory=is_directory)
-            if decision is not None:
-                return decision
-        return False
+        return bool(_decide((*self.layers, *self.overrides), path, is_directory=is_directory))
+
+    def asks_for(self, path: str, *, is_directory: bool) -> bool:
+        """Return True if an `exclude` pattern that begins with `!` names a hidden path; Git's folder and ours are never asked for."""
+        return (
+            path.rpartition("/")[2] not in _NEVER_READ
+            and _decide(self.overrides, path, is_directory=is_directory) is False
+        )
+
+
+_NEVER_READ = frozenset({".git", ".lorelog"})
+
+
+def _decide(layers: Sequence[tuple[str, IgnorePatterns]], path: str, *, is_directory: bool) -> bool | None:
+    """Return True if the last layer that has a matching pattern excludes a path, False if it includes it, None without one."""
+    for base, patterns in reversed(layers):
+        decision = patterns.decide(path[len(base.rstrip("/")) + 1 :], is_directory=is_directory)
+        if decision is not None:
+            return decision
+    return None
 
 
 def root_ignore_rules(root: str, exclude: Sequence[str]) -> IgnoreRules:
@@ -242,9 +257,9 @@ class _Scanner:
         """Add a directory's files; yield its subdirectories to walk."""
         for entry in entries:
             name, path = entry.name, entry.path
-            if name.startswith("."):
-                continue
             is_directory = _is_directory(entry)
+            if name.startswith(".") and not rules.asks_for(path, is_directory=is_directory):
+                continue
             is_read = is_directory or self._options.reads(name)
             if not is_read and not name.lower().endswith(TEXT_SUFFIXES):
                 continue

@@ -11,7 +11,7 @@ Imports only light parts of the standard library: a warm command should take no 
 
 from __future__ import annotations
 
-from _socket import SHUT_RD, SOCK_STREAM
+from _socket import SHUT_RD
 
 from lorelog.core import VERSION
 from lorelog.core.errors import (
@@ -41,13 +41,11 @@ from lorelog.light.daemon_connection import (
     unresponsive_error,
     version_key,
 )
-from lorelog.light.quick_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket as bare_socket
     from collections.abc import Callable, Mapping
-    from socket import socket
     from typing import Any, TypeVar
 
     from lorelog.core.ports import Progress
@@ -72,33 +70,20 @@ def call_daemon(  # noqa: PLR0913  (the caller's context, as keywords)
     directory: str | None = None,
     environment: Mapping[str, str] | None = None,
     home: str | None = None,
-    caller: Mapping[str, bool] | None = None,
+    caller: Mapping[str, Any] | None = None,
     start: StartDaemon | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Call an operation in the daemon and return its JSON.
 
     `start` starts a daemon if none is running. `caller` has further fields about the client: `own` is False for remote
-    clients, which may not name local files to read; `wants_value` is True for the Python library.
+    clients, which may not name local files to read; `wants_value` is True for the Python library; `agent` names an agent.
     Raise the error that the operation raised, ReplyLost, or DaemonError if no daemon could be used.
     """
     address = find_address(home, environment)
     fields = {**caller_fields(address, directory, environment, op), **(caller or {})}
     line = request_line(op, arguments, fields, progress=progress is not None)
     return _call_or_start(address, lambda: _exchange(address, line, op, progress), start)
-
-
-def open_stream(
-    op: str,
-    *,
-    directory: str | None = None,
-    environment: Mapping[str, str] | None = None,
-    start: StartDaemon | None = None,
-) -> socket:
-    """Have the daemon turn a connection into a stream for another protocol, and return it. Raise like `call_daemon`."""
-    address = find_address(environment=environment)
-    line = request_line(op, None, caller_fields(address, directory, environment))
-    return _call_or_start(address, lambda: _open_stream(address, line, op), start)
 
 
 def _call_or_start(address: DaemonAddress, call: Callable[[], ResponseT], start: StartDaemon | None) -> ResponseT:
@@ -237,27 +222,3 @@ def _ask_to_stop(address: DaemonAddress, protocol: int = PROTOCOL) -> None:
             connection.close()
     except (LorelogError, OSError, ValueError):
         pass  # the next client will ask again
-
-
-def _open_stream(address: DaemonAddress, line: bytes, op: str) -> socket:
-    import socket
-
-    connection = _connect(address, op)
-    try:
-        _send(connection, line)
-        connection.settimeout(max(_STATUS_TIMEOUT_S, ping_timeout(address)))
-        buffer = bytearray()
-        while not buffer.endswith(b"\n"):
-            received = connection.recv(1)  # bytes after the line belong to the stream
-            if not received:
-                raise DaemonNotRunning("the daemon closed the connection")
-            buffer += received
-        _result(loads(buffer), address, op)
-        connection.settimeout(None)
-        return socket.socket(connection.family, SOCK_STREAM, 0, connection.detach())
-    except TimeoutError as error:
-        raise mark_unresponsive(address) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DaemonError(f"the daemon did not open {op}: {error}") from error
-    finally:
-        connection.close()

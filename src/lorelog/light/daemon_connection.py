@@ -7,7 +7,7 @@ directory is shared with other users, so owner and mode are checked before use.
 JSON objects, one per line:
 
     request    {"protocol", "version", "op", "arguments", "caller": {…}, "progress"}
-    caller     {"directory", "environment", "own", "names_files", "umask", "zone", "wants_value", "code"}
+    caller     {"directory", "environment", "own", "names_files", "agent", "umask", "zone", "wants_value", "code"}
     responses  {"progress": {"stage", "done", "total"}} or {"working": seconds}, any number of times, then one of
                {"ok": true, "result": {…}, "daemon": {"pid", "version", "protocol"}}
                {"ok": false, "error": {"code", "message", "hint"}, "daemon": {…}}
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Incremented for incompatible changes. Client and daemon refuse to work with another number."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_WAIT_S = 0.15

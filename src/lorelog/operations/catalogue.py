@@ -54,9 +54,21 @@ def all_operations() -> dict[str, Operation[Any, Any]]:
     return {name: operation for package in packages for name, operation in _family(package).items()}
 
 
+_MEMD_NAMES = {"memory.export_markdown": "memory.export", "context.search_context_documents": "memory.search"}
+"""Operations of memd that are another one of ours with the same fields."""
+_MEMD_HINTS = {
+    "memory.export_omf": 'call memory.export with {"format": "omf"}',
+    **dict.fromkeys(
+        ("memory.import_omf", "memory.preview_omf_import"), "'lorelog import FILE', with --dry-run for a preview"
+    ),
+    "memory.dream": "memory.find_near_duplicates lists what could be retired",
+    "memory.consolidate_episode": "memory.compact writes summaries",
+}
+
+
 def find_operation(name: str) -> Operation[Any, Any]:
     """Return an operation by its name; the prefix `memory.` is optional. Raise UsageError with the nearest names."""
-    for full_name in (name, f"memory.{name}"):
+    for full_name in (name, f"memory.{name}", _MEMD_NAMES.get(name, "")):
         for package in FAMILIES.get(full_name) or FAMILIES.get(full_name.partition(".")[0], ()):
             operation = _family(package).get(full_name)
             if operation is not None:
@@ -68,6 +80,7 @@ def find_operation(name: str) -> Operation[Any, Any]:
     candidates = short_names | {full_name: full_name for full_name in operations}
     near = list(dict.fromkeys(candidates[match] for match in get_close_matches(name, candidates, n=3, cutoff=0.5)))
     hint = f"did you mean {' or '.join(near)}?" if near else "'lorelog ops' lists them"
+    hint = _MEMD_HINTS.get(name, hint)
     raise UsageError(f"there is no operation {name[:100]!r}", hint=hint)
 
 

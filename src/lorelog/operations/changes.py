@@ -36,22 +36,29 @@ class ChangeRequest(ScopedRequest, frozen=True):
     patch: Annotated[
         FilePath | None, about("A file with a unified diff, which is compared with the checked-out commit.")
     ] = None
+    text: Annotated[
+        str, about("A unified diff itself, which is compared with the checked-out commit.", max_length=4_000_000)
+    ] = ""
     diff: Annotated[str, about("Two commits: A..B, or A...B from where they parted.", max_length=1000)] = ""
     staged: Annotated[bool, about("What is staged for the next commit (the default).")] = False
 
 
-@OPERATIONS.declare("code.check", ShellCommand("check", ("patch",), metavars={"patch": "FILE.patch", "diff": "A..B"}))
+@OPERATIONS.declare(
+    "code.check", ShellCommand("check", ("patch",), hidden=("text",), metavars={"patch": "FILE.patch", "diff": "A..B"})
+)
 def check_diff(engine: Engine, request: ChangeRequest, call: RequestContext) -> ChangeReport:
     """Say what a change runs against: guards, rules, memories that it makes false, failures at the same place, and earlier reverts.
 
     A finding needs a name that both share: a command, a file, a definition. Likeness of texts is none. What came with a
     repository is quoted, and only a guard that a person set to block makes `blocks` true.
     """
-    if sum(map(bool, (request.patch, request.diff, request.staged))) > 1:
+    if sum(map(bool, (request.patch, request.text, request.diff, request.staged))) > 1:
         raise UsageError("give commits, a patch, or --staged: one of them", hint="lorelog check --diff main..HEAD")
     if request.patch is not None and not call.names_files:
         raise UsageError("only the shell and Python can name a file to read", hint="name commits with diff")
-    patch = None if request.patch is None else read_patch(resolve_path(request.patch, call.directory))
+    patch = request.text or None
+    if request.patch:
+        patch = read_patch(resolve_path(request.patch, call.directory))
     git = Git(tree_root(engine, call))
     change = read_change(git, request.diff, patch)
     made = git.run_text("log", "-1", "--format=%cI", change.head) if change.head else ""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.code import Certainty, SymbolKind, UseKind
 from lorelog.core.code_reply import CodeReply
-from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelError, NotFound, UsageError
 from lorelog.core.query import Filters, Hit
 from lorelog.engine import Engine
@@ -24,9 +23,6 @@ from lorelog.services.lines.explain import LineReason
 from lorelog.services.lines.memories import FileMemories
 from lorelog.services.places.root_selection import real_path
 from lorelog.services.places.workspace import find_project
-
-if TYPE_CHECKING:
-    from lorelog.services.lines.memories import MemorySources
 
 OPERATIONS = OperationFamily()
 _SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
@@ -118,7 +114,7 @@ class OutlineRequest(CodeRequest, frozen=True):
 
 
 class _NameRequest(CodeRequest, frozen=True):
-    query: Annotated[SymbolName, about("Part of a name, its initials, or a misspelling of it.")]
+    query: Annotated[SymbolName, about("Part of a name, or a misspelling of it.")]
 
 
 class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
@@ -139,13 +135,9 @@ class LineRequest(ScopedRequest, frozen=True):
 
 
 class MemoriesRequest(OperationRequest, frozen=True):
-    """A file, and an edit of it."""
+    """A file."""
 
     path: Annotated[FilePath, about("A file of this working tree.")]
-    added: Annotated[
-        Sequence[Annotated[str, Meta(max_length=2_000)]],
-        about("Lines that an edit adds: return what they run against, not the memories.", max_length=2_000),
-    ] = []
 
 
 class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
@@ -282,7 +274,7 @@ def why_line(engine: Engine, request: LineRequest, call: RequestContext) -> Line
 
 @OPERATIONS.declare("code.search", ShellCommand("code search", ("query",), metavars={"kind": "KIND"}))
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeReply:
-    """Find symbols by part of their name, its initials, or a misspelling of it."""
+    """Find symbols by part of their name, or a misspelling of it."""
     query = SymbolQuery(
         request.query, kind=SymbolKind(request.kind) if request.kind else None, language=request.language
     )
@@ -296,49 +288,23 @@ def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> Co
 
 @OPERATIONS.declare("code.memories", ShellCommand("code memories", ("path",)), errors=(NotFound,), warms=True)
 def file_memories(engine: Engine, request: MemoriesRequest, call: RequestContext) -> FileMemories:
-    """List the memories that name a file or something in it, with their freshness; or what an edit of it runs against.
-
-    With `added`, the guards and the user's rules that match an edit of these lines are returned, each with the line it is about, counted
-    from 0. Nothing is stopped: that is for hooks.
-    """
-    from lorelog.services.lines.explain import locate_file
-    from lorelog.services.lines.memories import check_edit, find_memories
-
-    sources = _memory_sources(engine, call)
-    file = locate_file(os.fspath(request.path), call.directory, sources.root)
-    path = os.path.relpath(file, sources.root)
-    if request.added:
-        return FileMemories(path=path, warnings=check_edit(file, request.added, sources))
-    return FileMemories(path=path, memories=find_memories(file, sources))
-
-
-def _memory_sources(engine: Engine, call: RequestContext) -> MemorySources:
-    """Return what is remembered here and shown: neither records nor statements that nobody filed."""
+    """List the memories that name a file or something in it, with their freshness."""
     from lorelog.core.options import ListOptions
-    from lorelog.light.delivery_files import DeliveryFiles
-    from lorelog.light.guard_check import ON
-    from lorelog.services.guards.guard_log import GuardLog
-    from lorelog.services.lines.memories import MemorySources
+    from lorelog.services.lines.explain import locate_file
+    from lorelog.services.lines.memories import MemorySources, find_memories
     from lorelog.services.standing.memories import MAX_STANDING, is_unfiled
 
-    def memories() -> list[StoredChunk]:
-        lifecycle = engine.lifecycle_index()
-        found = engine.store.authored_chunks(engine.scoped(Filters(), all_projects=False), MAX_STANDING)
-        shown = (each for each in found if not (lifecycle.is_record(each) or is_unfiled(each)))
-        return [each for each in shown if not lifecycle.hides(each, ListOptions())]
-
-    def guards() -> list[dict[str, Any]]:
-        visible = GuardLog(engine.place.tenant_folder / "guards.jsonl").visible(engine.place.project.id)
-        return [guard.as_fields() for guard in visible if guard.state == ON]
-
-    return MemorySources(
+    lifecycle = engine.lifecycle_index()
+    found = engine.store.authored_chunks(engine.scoped(Filters(), all_projects=False), MAX_STANDING)
+    shown = (each for each in found if not (lifecycle.is_record(each) or is_unfiled(each)))
+    sources = MemorySources(
         root=tree_root(engine, call),
-        memories=memories,
+        memories=[each for each in shown if not lifecycle.hides(each, ListOptions())],
         verdicts=engine.memories().check_all,
         with_origin=lambda stored: engine.ownership().with_shown_anchor(stored, engine.store),
-        guards=guards,
-        cues=DeliveryFiles(str(engine.place.tenant_folder), engine.place.project.id).cues,
     )
+    file = locate_file(os.fspath(request.path), call.directory, sources.root)
+    return FileMemories(path=os.path.relpath(file, sources.root), memories=find_memories(file, sources))
 
 
 def tree_root(engine: Engine, call: RequestContext) -> str:

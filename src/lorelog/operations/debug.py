@@ -42,8 +42,7 @@ class TraceFilterRequest(ScopedRequest, frozen=True, kw_only=True):
     time_to: Annotated[_Time, about(_UNTIL_HELP)] = ""
     session_id: Annotated[_Name, about("Only traces of this session.")] = ""
     source: Annotated[
-        Literal["", "operation", "turn", "log"],
-        about("Only lorelog's own operations, only agents' turns, or only logs."),
+        Literal["", "operation", "turn"], about("Only lorelog's own operations, or only agents' turns.")
     ] = ""
     limit: Annotated[int, about("Maximum number of entries, newest first.", ge=1, le=1000)] = 50
 
@@ -421,7 +420,7 @@ def find_tool_calls(engine: Engine, request: ToolCallsRequest, call: RequestCont
     ),
 )
 def find_errors(engine: Engine, request: ErrorsRequest, call: RequestContext) -> ErrorsReply:
-    """List errors from agents' turns, logs and lorelog itself, newest first and grouped by signature.
+    """List errors from agents' turns and lorelog itself, newest first and grouped by signature.
 
     Occurrences of one error share a signature; line numbers, addresses and paths do not affect it.
     """
@@ -484,7 +483,7 @@ def how(engine: Engine, request: HowRequest, call: RequestContext) -> HowReply:
     return find_commands(_replace_surrogates(request.purpose), actions, matcher, request.limit)
 
 
-@OPERATIONS.declare("debug.friction", ShellCommand("friction"), writes=True)
+@OPERATIONS.declare("debug.friction", ShellCommand("friction"))
 def friction(engine: Engine, request: FrictionRequest, call: RequestContext) -> FrictionReply:
     """Show the walls that at least three sessions ran into, what they cost, and what would help.
 

@@ -142,7 +142,9 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
 def _find_remote_memory(engine: Engine, directory: str) -> str:
     """Return the `memory/` folder of a project that the user never indexed. Raise UsageError unless remote clients may."""
     project, folders = engine.place.project.root, engine.place.remote_folders
-    if not any(is_below(project, folder) for folder in folders):
+    channels = os.path.realpath(Path("~/.loop").expanduser())  # Loop's own folder of a channel without a directory
+    is_channels = is_below(project, channels) and os.path.relpath(project, channels).split("/")[1:] == ["work"]
+    if not is_channels and not any(is_below(project, folder) for folder in folders):
         raise UsageError(
             f"{directory} is not a known project",
             hint="index a file of it in a shell first (lorelog index PATH), or allow its directory by index.remote_projects",

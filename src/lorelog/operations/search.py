@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import fields, replace
 
-from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import ModelError
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import (
@@ -133,7 +131,6 @@ class SearchJson(OperationReply, frozen=True, kw_only=True):
     coverage: VectorCoverage
     packing: BudgetReport | None
     notes: tuple[str, ...]
-    code: CodeReply | None
     nothing_relevant: str
 
 
@@ -165,11 +162,7 @@ def search(engine: Engine, request: SearchRequest, call: RequestContext) -> Sear
         replace(engine.defaults.search, filters=read_filters(request, call.directory), **options),
         all_projects=request.all_projects,
     )
-    from lorelog.services.pipeline.search import add_code_answer
-
-    open_code = partial(engine.code, all_projects=request.all_projects)
-    answer = add_code_answer(reply, request.query, engine.place, open_code)
-    return replace(answer, explained=True) if request.explain else answer
+    return replace(reply, explained=True) if request.explain else reply
 
 
 @shows_as_json(SearchReply, SearchJson)

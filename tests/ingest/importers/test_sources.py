@@ -234,7 +234,9 @@ def test_memsearch(tmp_path: Path) -> None:
     write(
         folder / "config.toml",
         '[embedding]\nprovider = "openai"\nmodel = "m"\napi_key = "k"\n[milvus]\nuri = "~/.memsearch/milvus.db"\n'
-        '[plugins.claude-code.summarize]\nprovider = "openai"\nmodel = "small"\n[plugins.dsh.summarize]\nenabled = true\n',
+        'collection = "notes"\n[watch]\ndebounce_ms = 900\n'
+        '[plugins.claude-code.summarize]\nprovider = "openai"\nmodel = "small"\n[plugins.dsh.summarize]\nenabled = true\n'
+        '[plugins.codex.summarize]\nprovider = "native"\nmodel = "mini"\n[plugins.opencode.summarize]\nenabled = false\nmodel = "x"\n',
     )
     for place in (tmp_path / "app", folder, folder / "memory"):
         items = read("memsearch", place)
@@ -251,8 +253,15 @@ def test_memsearch(tmp_path: Path) -> None:
         "embedding.provider": "openai",
         "embedding.model": "m",
         "summarize.provider": "openai",
-        "summarize.models": "claude=small",
+        "summarize.models": "claude=small,codex=mini",
+        "watch.debounce_ms": "900",
     }
+    assert "its own model writes notes only once 'summarize.provider' is 'host'" in skipped(items)
+    assert skipped(items).count("the search index is a file of lorelog's own; 'store.uri' chooses Milvus") == 2
+    server = tmp_path / ".memsearch.toml"
+    write(server, '[milvus]\nuri = "http://db:19530"\ncollection = "notes"\n')
+    found = {item.key: item.value for item in read("memsearch", server) if isinstance(item, ImportedSetting)}
+    assert found == {"store.uri": "http://db:19530", "store.collection": "notes"}
     assert "keys and tokens are never imported; set them yourself" in skipped(items)
     assert "k" not in settings.values()
 

@@ -40,6 +40,21 @@ def test_lines(tmp_path: Path) -> None:
     assert names(path) == [{"u1", "a1", "r1", "a2"}, {"u2", "a3"}]
 
 
+def test_results_inside_the_assistants_message(tmp_path: Path) -> None:
+    """A result that stands in the message of its call belongs to the call that it names, or else to the last one before it."""
+    content = [
+        {"type": "toolCall", "id": "c1", "name": "exec", "input": {"command": "uptime"}},
+        {"type": "toolCall", "name": "exec", "input": {"command": "make lint"}},
+        {"type": "toolResult", "text": "clean"},
+        {"type": "toolResult", "toolCallId": "c1", "content": [{"type": "text", "text": "up 3 days"}]},
+    ]
+    talk = [openclaw("u1", "user", "Check it"), openclaw("a1", "assistant", content)]
+
+    (turn,), _ = read(write_lines(tmp_path / "claw-1.jsonl", talk))
+
+    assert turn.tools == (ToolCall("exec", "uptime", "up 3 days"), ToolCall("exec", "make lint", "clean"))
+
+
 def test_rows(tmp_path: Path) -> None:
     """The database has the same records by session; a broken row is skipped."""
     path = openclaw_database(

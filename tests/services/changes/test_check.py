@@ -38,6 +38,20 @@ def test_a_guard_of_a_person_blocks(repository: Changed) -> None:
     assert reply["notes"] == ["left out: 1 file, binary"]
 
 
+def test_the_text_of_a_patch_is_checked(repository: Changed) -> None:
+    """A diff may be given as text, of a file that is not staged too; a patch that does not fit says nothing of definitions."""
+    repository.guard(paths=["src/*.py"], content="float(")
+    repository.add("`total_price` in src/pricing.py sums up")
+    lines = PRICING.split("\n")
+    head, tail = "--- a/src/pricing.py\n+++ b/src/pricing.py\n", "-    subtotal = x\n+    subtotal = float(1)\n"
+    fitting = f"@@ -7 +7 @@\n{tail}".replace("    subtotal = x", lines[6])
+    assert repository.found(text=f"{head}{fitting}") == [
+        ("guard", "adds `subtotal = float(1)`", 7),
+        ("memory", "changes total_price", 7),
+    ]
+    assert repository.found(text=f"{head}@@ -7 +7 @@\n{tail}") == [("guard", "adds `subtotal = float(1)`", 7)]
+
+
 def test_a_guard_log_that_cannot_be_read_blocks_nothing(repository: Changed) -> None:
     """If the log of guards is damaged, none is applied, and the reply says so."""
     repository.guard(paths=["src/**"])

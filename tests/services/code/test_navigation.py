@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.services.code.trees import Tree
 
-from lorelog.core.code import CodeVerb, SymbolKind
-from lorelog.core.code_reply import CodeReply
+from lorelog.core.code import SymbolKind
 from lorelog.core.errors import NotFound
 from lorelog.services.code import CodeScope
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
-from lorelog.services.code.questions import MAX_ANSWERS, answer_question
 from lorelog.services.code.receiver_types import (
     element_annotation,
     parameter_types,
@@ -234,40 +232,6 @@ def test_a_tree_that_is_not_indexed_is_noted(tree: Tree, tmp_path: Path) -> None
         SymbolQuery("parse")
     )
     assert len(everywhere.definitions) == 1
-
-
-def answer(tree: Tree, text: str) -> CodeReply | None:
-    workspace = Workspace(Project(str(tree.root), str(tree.root), "w", git=True), tree.root, "default")
-    return answer_question(text, CodeScope(tree.tables, workspace))
-
-
-def test_questions_in_words_are_answered(tree: Tree) -> None:
-    """A question about an indexed symbol, module or file is answered; any other is not."""
-    calls = answer(tree, "who calls parse")
-    where = answer(tree, "where is App defined?")
-    imports = answer(tree, "what imports app.core")
-    outline = answer(tree, "what is in app/core.py")
-
-    assert calls is not None
-    assert (calls.verb, [caller.caller_name for caller in calls.callers]) == (CodeVerb.CALLERS, ["load", "test_parse"])
-    assert where is not None
-    assert [definition.path for definition in where.definitions] == ["app/main.py"]
-    assert imports is not None
-    assert imports.total == 2
-    assert outline is not None
-    assert [symbol.name for symbol in outline.files[0].symbols] == ["parse", "load"]
-    assert answer(tree, "who calls nobody_at_all") is None
-    assert answer(tree, "why did we choose redis") is None
-    assert answer(tree, "what is in nowhere/else.py") is None
-
-
-def test_an_answer_above_the_search_hits_is_short(tmp_path: Path) -> None:
-    """Of many callers, only the first few are shown above the hits of a search."""
-    source = "def hub_of_all():\n    pass\n" + "".join(f"\ndef f{n}():\n    hub_of_all()\n" for n in range(30))
-    reply = answer(Tree(tmp_path, {"a.py": source}), "who calls hub_of_all")
-
-    assert reply is not None
-    assert (len(reply.callers), reply.total) == (MAX_ANSWERS, 30)
 
 
 FILES = {

@@ -1,4 +1,4 @@
-"""What is remembered about a file, in a real repository, and what an edit of it runs against."""
+"""What is remembered about a file, in a real repository."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ def history(tmp_path: Path) -> History:
 def notes(history: History, path: str = "src/pricing.py") -> list[tuple[list[str], list[int]]]:
     found: Sequence[dict[str, Any]] = history.call("code.memories", {"path": path})["memories"]
     return [(note["names"], note["lines"]) for note in found]
-
-
-def warnings(history: History, *added: str) -> list[tuple[str, int]]:
-    reply = history.call("code.memories", {"path": "src/pricing.py", "added": added})
-    return [(warning["kind"], warning["line"]) for warning in reply["warnings"]]
 
 
 def remember(history: History, text: str, kind: str = "decision") -> str:
@@ -103,15 +98,3 @@ def test_only_files_of_the_working_tree_are_read(history: History, tmp_path: Pat
     for path in ("../secret.py", "link.py"):
         with pytest.raises((UsageError, NotFound)):
             notes(history, path)
-
-
-def test_an_edit_is_checked_against_guards_and_rules(history: History) -> None:
-    """A guard is placed at the first added line that it matches; a rule of the user is named; one that is off is not."""
-    on = history.call("guard.add", {"paths": ["src/*.py"], "content": "float(", "message": "Decimal"})["guard"]["id"]
-    history.call("guard.add", {"paths": ["src/*.py"], "message": "off"})
-    history.call("guard.enable", {"id": on})
-    remember(history, "Never call `round_price` here.", "correction")
-
-    assert warnings(history, "x = 1", "y = float(x)") == [("guard", 1)]
-    assert warnings(history, "x = 1", "round_price(x)") == [("rule", 1)]
-    assert warnings(history, "x = 1") == []

@@ -198,9 +198,22 @@ def test_switched_off_there_is_nothing_to_index(claude: Path, project: Path, mon
     with pytest.raises(UsageError, match="nothing to index yet"):
         index(project)
     write(project / ".memsearch" / "memory" / "2026-03-05.md", "heron")
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match="nothing to index yet"):
         index(project)
-    assert "lorelog index .memsearch/memory" in refused.value.hint
+
+
+def test_a_bare_index_reads_the_journals_of_memsearch(claude: Path, project: Path, tmp_path: Path) -> None:
+    """Without a path, `index` finds `.memsearch/memory` of the project, also beside other roots, and no link out of it."""
+    write(project / "notes" / "a.md", "otter")
+    journal = write(project / ".memsearch" / "memory" / "2026-03-05.md", "heron")
+    index(project, project)
+    index(project)
+    assert set(indexed(project)) == {str(project / "notes" / "a.md"), str(journal)}
+
+    journal.parent.rename(tmp_path / "elsewhere")
+    journal.parent.symlink_to(tmp_path / "elsewhere")
+    index(project)
+    assert str(tmp_path / "elsewhere" / journal.name) not in indexed(project)
 
 
 def test_they_leave_and_return_with_their_files(claude: Path, project: Path) -> None:

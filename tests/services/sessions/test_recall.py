@@ -109,12 +109,13 @@ def test_a_session_is_not_told_what_it_said(memory: Path) -> None:
 
 
 def test_memories_are_short_and_hold_no_anchor(memory: Path) -> None:
-    """A memory is one line without the anchor of its entry, with source and date."""
+    """A memory is one line without the heading and the anchor of its entry, with its date and its file below the project."""
     for hit in recalled(memory):
         assert "\n" not in hit.text
         assert "<!--" not in hit.text
         assert "memory:" not in hit.text
-        assert Path(hit.source).is_file()
+        assert not hit.text.startswith("###")
+        assert (memory / hit.source).is_file()
         assert hit.id
     assert {hit.date[:10] for hit in recalled(memory, session="d")} >= {"2026-03-05"}
 

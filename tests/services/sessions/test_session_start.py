@@ -96,6 +96,17 @@ def test_the_parts_come_in_the_order_of_their_use(project: Project) -> None:
     assert "user's own words" in shown.text.split("\n")[1]
 
 
+def test_older_memories_that_are_not_shown_are_said_to_exist(project: Project) -> None:
+    """With memories of the user's own and none worth a line, one line says how to ask; a budget too small for it leaves it out."""
+    write_day(project.journals, 10, "### 09:00\n<!-- memory:m1 type:fact origin:user -->\nThe mill closes at six.\n")
+
+    shown = project.start(is_default=True)
+    assert shown.text.count("\n") == 2
+    assert 'older memories. Before work that they may have settled: `lorelog search "…"`' in shown.text
+    assert shown.standing == ()
+    assert project.start(10, is_default=True).text == ""
+
+
 def test_a_session_is_one_line(project: Project) -> None:
     """It has the first telling request, the last outcome and the files, but no commands and no errors."""
     write_day(

@@ -20,8 +20,8 @@ import pytest
 from lorelog.light import daemon_client as client
 from lorelog.light.daemon_connection import PROTOCOL, DaemonAddress, read_lock_holder
 from lorelog.light.daemon_control import start, stop
-from lorelog.surfaces.daemon.connection import OperationRunner
-from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock, ServerLimits
+from lorelog.surfaces.daemon.connection import OperationRunner, ServerLimits
+from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock
 
 PATIENCE_S = 60.0
 """How long a test waits for a condition."""

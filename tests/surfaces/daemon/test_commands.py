@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import Shell, run_process
-from tests.surfaces.daemon.conftest import Warm, connected, eventually, request
+from tests.surfaces.daemon.conftest import Warm, eventually
 
-from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.stores.embedded.connection import hold_lock
 
 FORTNIGHT = Path(__file__).parents[3] / "examples" / "fortnight"
@@ -161,11 +160,3 @@ def test_broken_settings_are_told_by_doctor_and_status(warm: Warm, shell: Shell)
     assert shell("doctor", "--json").status == 1
     last = eventually(lambda: warm.status()["last_error"])
     assert last["op"] == "settings"
-
-
-def test_a_stream_and_a_request_do_not_mix(warm: Warm) -> None:
-    """A client that sends data before the stream is confirmed gets an error."""
-    warm.start()
-    with connected(DaemonAddress(warm.address.home)) as connection:
-        connection.sendall(request("daemon.mcp") + b"{}\n")
-        assert b"wait for the response" in connection.recv(1000)

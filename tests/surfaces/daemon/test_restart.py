@@ -152,7 +152,7 @@ STOPS = b'{"ok":true,"result":{},"daemon":{"pid":1,"version":"0.0.1","protocol":
 OLD = b'{"ok":true,"result":{"from":"old"},"daemon":{"pid":1,"version":"0.0.1","protocol":1}}'
 NEW = b'{"ok":true,"result":{"from":"new"},"daemon":{"pid":1,"version":"99.0.0","protocol":1}}'
 OTHER = (
-    b'{"ok":false,"error":{"code":"daemon","message":"protocol 2"},"daemon":{"pid":1,"version":"99.0.0","protocol":2}}'
+    b'{"ok":false,"error":{"code":"daemon","message":"protocol 9"},"daemon":{"pid":1,"version":"99.0.0","protocol":9}}'
 )
 LEAVES = (
     b'{"ok":false,"error":{"code":"daemon","message":"old"},"leaving":true,"daemon":{"version":"0.0.1","protocol":1}}'
@@ -216,7 +216,7 @@ def test_a_newer_daemon_is_used(warm: Warm) -> None:
 
 def test_a_daemon_of_another_protocol_is_let_be(warm: Warm) -> None:
     """A daemon with another protocol is neither used nor replaced: the client works alone."""
-    with forged(warm, OTHER), pytest.raises(DaemonError, match="protocol 2"):
+    with forged(warm, OTHER), pytest.raises(DaemonError, match="protocol 9"):
         warm.ask("memory.stats")
 
 

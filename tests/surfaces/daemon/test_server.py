@@ -19,7 +19,7 @@ from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_an
 
 from lorelog.core.errors import NotFound, StoreBusy
 from lorelog.light.daemon_connection import MAX_REQUEST_BYTES, PROTOCOL
-from lorelog.surfaces.daemon.server import ServerLimits
+from lorelog.surfaces.daemon.connection import ServerLimits
 
 Serve = Callable[..., Counter]
 
@@ -331,10 +331,7 @@ def test_an_abandoned_request_is_not_run(serve: Serve) -> None:
             with counter.connect() as left:
                 left.sendall(request(op))
         third.sendall(request("third"))
-        eventually(lambda: counter.server._router._pool.queue_length() == 3)
-        with counter.connect() as asking:  # answered by the thread that has seen the other one go by then
-            asking.sendall(request("daemon.status"))
-            assert last_answer(asking)["ok"]
+        eventually(lambda: counter.server._router._slots.waiting == 3)
         free.set()
         assert last_answer(first)["ok"]
         first.sendall(request("last"))  # the only worker has seen to all others by then

@@ -211,6 +211,18 @@ def test_index_of_an_allowed_directory_reads_its_memory_folder(client: Client, h
     assert client.post(INDEX, {"dir_path": str(tmp_path / "working")}).status == 400
 
 
+def test_a_channel_without_a_directory_is_indexed_in_loops_own_folder(world: ServedNotes, home: Path) -> None:
+    """The memory of a channel that has only `~/.loop/ID/work` is indexed and found over HTTP, and nothing below that folder is."""
+    write(home.parent / ".loop" / "c9" / "work" / "memory" / "a.md", "# A\n\nZebras have stripes.\n")
+    write(home.parent / ".loop" / "c9" / "work" / "clone" / "memory" / "b.md", "# B\n\nZebras of a clone.\n")
+    client = world.serve()
+
+    assert client.post(INDEX, {"channel_id": "c9"}).json == {"count": 1}
+    (hit,) = client.post(SEARCH, {"query": "zebras", "channel_id": "c9"}).json["results"]
+    assert hit["file_path"].endswith("/c9/work/memory/a.md")
+    assert client.post(INDEX, {"dir_path": str(home.parent / ".loop" / "c9" / "work" / "clone")}).status == 403
+
+
 def test_a_channel_of_the_user_may_be_indexed(world: ServedNotes, home: Path, tmp_path: Path) -> None:
     """The user who names a channel's directory allows that its memory is indexed."""
     write(tmp_path / "chat" / "memory" / "a.md", "# A\n\nZebras have stripes.\n")

@@ -19,10 +19,9 @@ from tests.surfaces.daemon.conftest import Warm, eventually, warm  # noqa: F401 
 from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.core.errors import Cancelled, ConfigError, UsageError
-from lorelog.core.extras import missing_extra
 from lorelog.core.options import HttpOptions
 from lorelog.core.ports import Progress
-from lorelog.surfaces.http.server import SHUTDOWN_S, LazyApp, open_listener, serve_in_thread
+from lorelog.surfaces.http.server import SHUTDOWN_S, open_listener, serve_in_thread
 from lorelog.surfaces.http.tickets import home_token
 
 HELLO = {
@@ -70,60 +69,6 @@ def test_a_port_that_is_taken_is_told() -> None:
     """A port in use and a name that is nowhere are told with what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="is not available"):
         open_listener(HttpOptions(port=taken.getsockname()[1]))
-
-
-def test_an_extra_lives_with_the_server_behind_its_guard(world: ServedNotes) -> None:
-    """What is served beside our paths is loaded when first asked for, is behind the guard, and is left at the end."""
-    lived: list[str] = []
-
-    @contextmanager
-    def life(name: str) -> Iterator[None]:
-        lived.append(f"{name} begins")
-        yield
-        lived.append(f"{name} ends")
-
-    def extra(name: str) -> Any:
-        from contextlib import asynccontextmanager
-
-        @asynccontextmanager
-        async def running() -> Any:
-            with life(name):
-                yield
-
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": name.encode()})
-
-        return app, running
-
-    mounts = [LazyApp("/late", lambda: extra("late")), LazyApp("/never", lambda: extra("never"))]
-    server = serve_in_thread(world.dispatcher.call, HttpOptions(port=0), world.caller, mounts)
-    client = Client(server.port)
-    assert lived == []
-    assert [client.get("/late").text, client.get("/late").text] == ["late", "late"]
-    assert client.send("GET", "/late", headers={"Host": "evil.example"}).status == 403
-    server.stop()
-
-    assert lived == ["late begins", "late ends"]
-
-
-def test_an_extra_that_cannot_be_loaded_breaks_nothing_else(world: ServedNotes) -> None:
-    """Whoever asks for it is told, with the command that installs a missing extra; the others are served on."""
-
-    def broken() -> Any:
-        raise ImportError("no such package")
-
-    def missing() -> Any:
-        raise missing_extra("mcp", "MCP over HTTP")
-
-    mounts = [LazyApp("/late", broken), LazyApp("/mcp", missing)]
-    server = serve_in_thread(world.dispatcher.call, HttpOptions(port=0), world.caller, mounts)
-    client = Client(server.port)
-    asked = [client.get(path) for path in ("/late", "/late", "/mcp", "/mcp", "/health")]
-    server.stop()
-
-    assert [reply.status for reply in asked] == [500, 500, 501, 501, 200]
-    assert "lorelog[mcp]" in asked[3].text
 
 
 def test_stopping_ends_what_is_under_way(world: ServedNotes) -> None:

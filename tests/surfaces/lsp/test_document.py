@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.services.changes.diff import parse_diff
 from lorelog.surfaces.lsp.document import OpenFile, open_file, project_root, same_line
 
 LINES = st.lists(st.sampled_from("abc"), max_size=12)
@@ -35,12 +36,15 @@ def test_lines_around_an_edit_are_found(start: list[str], end: list[str], old: s
 
 
 @given(LINES, LINES)
-def test_added_lines_are_those_that_were_not_there(opened: list[str], lines: list[str]) -> None:
-    """An added line is one of the file, and no line is added if the file is as it was."""
-    added = OpenFile("a", "", opened, lines).added()
+def test_the_patch_of_an_edit_makes_one_state_of_the_other(opened: list[str], lines: list[str]) -> None:
+    """The patch of an edit leads from the text that was opened to the one in the editor; without an edit it is empty."""
+    edited = OpenFile("/work/src/a.py", "/work", [*opened, "end"], [*lines, "end"])
+    found = list(parse_diff(edited.patch()))
 
-    assert all(lines[number] == text for number, text in added)
-    assert OpenFile("a", "", lines, lines).added() == []
+    assert (found == []) == (opened == lines)
+    for file in found:
+        file.old_text = "\n".join(edited.opened)
+        assert (file.path, file.new_text) == ("src/a.py", "\n".join(edited.lines))
 
 
 @pytest.mark.parametrize("marker", ["git", ".lorelog.toml", ".lorelog"])

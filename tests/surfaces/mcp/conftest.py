@@ -10,19 +10,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import anyio
 import pytest
-import uvicorn
 from mcp import Client, StdioServerParameters
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from msgspec.structs import replace
 from tests.surfaces.conftest import write
 from tests.surfaces.daemon.conftest import warm  # noqa: F401  (a fixture)
 
+from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import CallOperation, ClientIdentity, Dispatcher
-from lorelog.surfaces.mcp.server import streamable_http_app
+from lorelog.surfaces.http.server import RunningServer, serve_in_thread
+from lorelog.surfaces.mcp.endpoint import mcp_routes
+from lorelog.surfaces.mcp.session import CALLER, McpMethods, McpSession
 from lorelog.wiring import ResourcePool
 
 Made = TypeVar("Made")
@@ -97,44 +98,49 @@ def stdio(cwd: Path, *words: str, **env: str) -> StdioServerParameters:
     )
 
 
+@dataclass
 class Web:
-    """An HTTP server with MCP mounted at /mcp, which can be stopped and started at the same port."""
+    """An HTTP server with MCP at /mcp, which can be stopped and started at the same port."""
 
-    def __init__(self, answer: CallOperation, caller: ClientIdentity) -> None:
-        self._answer, self._caller = answer, caller
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
-        self.port = 0
+    call: CallOperation
+    caller: ClientIdentity
+    port: int = 0
+    server: RunningServer | None = None
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp/"
+        return f"http://127.0.0.1:{self.port}/mcp"
 
     def start(self) -> None:
-        app, lifespan = streamable_http_app(self._answer, self._caller)
-
-        @asynccontextmanager
-        async def alive(_: Starlette) -> Any:
-            async with lifespan():
-                yield
-
-        whole = Starlette(routes=[Mount("/mcp", app=app)], lifespan=alive)
-        config = uvicorn.Config(whole, host="127.0.0.1", port=self.port, log_level="critical", ws="none")
-        config.timeout_graceful_shutdown = 1
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        while not server.started:
-            assert thread.is_alive()
-            thread.join(0.01)
-        self.port = server.servers[0].sockets[0].getsockname()[1]
-        self._server, self._thread = server, thread
+        self.server = serve_in_thread(
+            self.call, HttpOptions(port=self.port), self.caller, mcp_routes(self.call, self.caller)
+        )
+        self.port = self.server.port
 
     def stop(self) -> None:
-        assert self._server is not None
-        assert self._thread is not None
-        self._server.should_exit = True
-        self._thread.join()
+        assert self.server is not None
+        self.server.stop()
+
+
+def methods_for(caller: ClientIdentity, call: CallOperation) -> McpMethods:
+    """The methods of an agent with this identity."""
+    agent = replace(caller, **CALLER)
+    return McpMethods(lambda op, arguments, progress: call(op, arguments, agent, progress))
+
+
+@contextmanager
+def session_of(methods: McpMethods) -> Iterator[tuple[int, BinaryIO, threading.Thread]]:
+    """A session in a thread: where to write to it, where to read from it. It ends when its agent leaves."""
+    to_session, agent_end = os.pipe()
+    reading_end, from_session = os.pipe()
+    thread = threading.Thread(target=McpSession(to_session, from_session, methods).run)
+    thread.start()
+    with os.fdopen(reading_end, "rb") as lines:
+        yield agent_end, lines, thread
+        os.close(agent_end)
+        thread.join()
+    os.close(to_session)
+    os.close(from_session)
 
 
 @contextmanager

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import (
+    CallToolResult,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    ReadResourceResult,
+    jsonrpc_message_adapter,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from tests.surfaces.mcp.conftest import methods_for, session_of
 
+from lorelog.core import VERSION
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.surfaces.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, initialize_result
-from lorelog.surfaces.mcp.server import build_server
-from lorelog.surfaces.mcp.session import serve_stream
+from lorelog.surfaces.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, ProtocolError, initialize_result
+from lorelog.surfaces.mcp.session import McpMethods, ProgressTracker
+from lorelog.surfaces.mcp.tools import INSTRUCTIONS, TITLE
 
 Message = dict[str, Any]
 Exchange = Callable[[list[Message]], list[Message]]
@@ -56,23 +68,47 @@ def caller(remembering: Path) -> ClientIdentity:
 @pytest.fixture
 def ours(caller: ClientIdentity) -> Iterator[Exchange]:
     """Send messages to our session and return as many replies as there are requests."""
-    agent, served = socket.socketpair()
-    thread = threading.Thread(target=serve_stream, args=(served, Dispatcher().call, caller))
-    thread.start()
-    lines = agent.makefile("rb")
+    with session_of(methods_for(caller, Dispatcher().call)) as (agent, lines, _):
 
-    def exchange(messages: list[Message]) -> list[Message]:
-        replies = []
-        for message in messages:
-            agent.sendall(json.dumps(message).encode() + b"\n")
-            if "id" in message:
-                replies.append(json.loads(lines.readline()))
-        return replies
+        def exchange(messages: list[Message]) -> list[Message]:
+            replies = []
+            for message in messages:
+                os.write(agent, json.dumps(message).encode() + b"\n")
+                if "id" in message:
+                    replies.append(json.loads(lines.readline()))
+            return replies
 
-    yield exchange
-    lines.close()
-    agent.close()
-    thread.join()
+        yield exchange
+
+
+def sdk_server(methods: McpMethods) -> Server[Any]:
+    """The SDK's own server over our methods, without what they do themselves for the protocol."""
+
+    def handler(method: str, kind: Any) -> Any:
+        async def respond(_: Any, params: Any) -> Any:
+            values = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
+            values.pop("_meta", None)
+            try:
+                result = await to_thread.run_sync(methods.respond, method, values, ProgressTracker())
+            except ProtocolError as error:
+                raise MCPError(error.code, error.message) from error
+            return kind.model_validate(result)
+
+        return respond
+
+    return Server(
+        "lorelog",
+        version=VERSION,
+        title=TITLE,
+        instructions=INSTRUCTIONS,
+        on_list_tools=handler("tools/list", ListToolsResult),
+        on_call_tool=handler("tools/call", CallToolResult),
+        on_list_resources=handler("resources/list", ListResourcesResult),
+        on_list_resource_templates=handler("resources/templates/list", ListResourceTemplatesResult),
+        on_read_resource=handler("resources/read", ReadResourceResult),
+        on_list_prompts=handler("prompts/list", ListPromptsResult),
+        on_get_prompt=handler("prompts/get", GetPromptResult),
+    )
 
 
 @pytest.fixture
@@ -80,7 +116,7 @@ def theirs(caller: ClientIdentity) -> Exchange:
     """Send messages to the SDK's server and return as many replies as there are requests."""
 
     async def talk(messages: list[Message]) -> list[Message]:
-        server = build_server(Dispatcher().call, caller)
+        server = sdk_server(methods_for(caller, Dispatcher().call))
         incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
         replies = []
@@ -175,18 +211,14 @@ def test_an_agent_that_does_not_read_blocks_no_call(caller: ClientIdentity) -> N
         ended.append(op)
         return {"note": "x" * 2_000_000}
 
-    agent, served = socket.socketpair()
-    thread = threading.Thread(target=serve_stream, args=(served, call, caller))
-    thread.start()
-    params = {"name": "memory_call", "arguments": {"op": "stats"}, "_meta": {"progressToken": 1}}
-    for number in range(5):
-        request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-        agent.sendall(json.dumps(request).encode() + b"\n")
-    while len(ended) < 5:
-        thread.join(0.01)
-        assert thread.is_alive()
-    agent.close()
-    thread.join()
+    with session_of(methods_for(caller, call)) as (agent, _, thread):
+        params = {"name": "memory_call", "arguments": {"op": "stats"}, "_meta": {"progressToken": 1}}
+        for number in range(5):
+            request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+            os.write(agent, json.dumps(request).encode() + b"\n")
+        while len(ended) < 5:
+            thread.join(0.01)
+            assert thread.is_alive()
 
 
 def test_text_that_is_not_unicode_ends_no_session(ours: Exchange) -> None:

@@ -214,6 +214,7 @@ _SAME_SETTINGS = (
 _SETTINGS = dict(zip(_SAME_SETTINGS, _SAME_SETTINGS, strict=True)) | {
     "indexing.ignore_files": "index.ignore_files",
     "indexing.exclude": "index.exclude",
+    "watch.debounce_ms": "watch.debounce_ms",
     "compact.llm_provider": "llm.provider",
     "compact.llm_model": "llm.model",
     "compact.base_url": "llm.base_url",
@@ -322,9 +323,14 @@ def _read_memsearch_settings(path: Path) -> Iterator[ImportedItem]:
 
 
 def _read_store_and_plugins(values: dict[str, Any], path: Path) -> Iterator[ImportedItem]:
-    uri = str(object_of(values.get("milvus")).get("uri") or "")
-    if uri.startswith(("http://", "https://")):
-        yield ImportedSetting("store.uri", uri, f"{path.name}, milvus.uri")
+    milvus = object_of(values.get("milvus"))
+    is_server = str(milvus.get("uri")).startswith(("http://", "https://"))
+    for key in filter(milvus.get, ("uri", "collection")):
+        if is_server:
+            yield ImportedSetting(f"store.{key}", str(milvus[key]), f"{path.name}, milvus.{key}")
+        else:
+            why = "the search index is a file of lorelog's own; 'store.uri' chooses Milvus"
+            yield SkippedItem(f"{path.name}, milvus.{key}", why)
     for name in _SECRET_KEYS:
         section, _, key = name.partition(".")
         if object_of(values.get(section)).get(key):
@@ -337,10 +343,13 @@ def _read_store_and_plugins(values: dict[str, Any], path: Path) -> Iterator[Impo
             yield SkippedItem(place, "lorelog has no such host")
         elif summarize.get("enabled") is False:
             yield SkippedItem(place, "summaries by a model are off here unless 'summarize.provider' is set")
+            continue
         elif summarize.get("provider") not in (None, "", "native"):
             yield ImportedSetting("summarize.provider", str(summarize["provider"]), f"{place}.summarize.provider")
-            if summarize.get("model"):
-                models.append(f"{_PLUGINS[plugin]}={summarize['model']}")
+        elif summarize.get("model"):
+            yield SkippedItem(place, "its own model writes notes only once 'summarize.provider' is 'host'")
+        if plugin in _PLUGINS and summarize.get("model"):
+            models.append(f"{_PLUGINS[plugin]}={summarize['model']}")
     if models:
         yield ImportedSetting("summarize.models", ",".join(models), f"{path.name}, plugins.….summarize.model")
 

@@ -102,6 +102,11 @@ def _add_message(turn: TurnBuilder, message: JsonObject, text: str) -> None:
         for block in content_blocks(message.get("content")):
             if object_type(block) in _CALL_TYPES:
                 turn.add_call(block.get("id"), block.get("name"), block.get("arguments", block.get("input")))
+            elif object_type(block) in _RESULT_ROLES:
+                # Without an id it belongs to the call before it.
+                call = block.get("toolCallId") or block.get("tool_use_id") or next(reversed(turn.calls), "")
+                result = block.get("content", block.get("text", block.get("output")))
+                turn.add_result(call, result, failed=bool(block.get("isError") or block.get("is_error")))
     elif role in _RESULT_ROLES:
         call = message.get("toolCallId") or message.get("tool_use_id") or message.get("id")
         failed = bool(message.get("isError"))

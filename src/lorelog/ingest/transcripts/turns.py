@@ -18,6 +18,7 @@ from lorelog.ingest.transcripts.statements import certain_rules, last_question
 from lorelog.ingest.transcripts.user_replies import (
     CallResult,
     PendingCall,
+    call_outcome,
     is_stopped_call,
     pending_call,
     proposed_plans,
@@ -229,9 +230,8 @@ class TurnBuilder:
         if len(self.calls) >= _MAX_ACTIONS:
             shown, action = ToolCall(""), ToolAction("")
         self._line_count += sum(len(edit.lines) for edit in action.edits)
-        if action.edits:
-            kept = action.edits if self._line_count <= _MAX_EDITED_LINES else ()
-            action = replace(action, edits=kept, time=timestamp(time))
+        kept = action.edits if self._line_count <= _MAX_EDITED_LINES else ()
+        action = replace(action, edits=kept, time=timestamp(time))
         self.calls[identity or f"unnamed {len(self.calls)}"] = _Call(identity, shown, action, pending)
         self._written_plan = pending.plan or self._written_plan
 
@@ -248,9 +248,10 @@ class TurnBuilder:
         whole = result_text(result)
         text = to_text(strip_shown_memory(whole))
         is_stopped = is_stopped_call(whole, failed=failed)
-        if known.action.tool and is_stopped:
-            known.action = replace(known.action, failed=True)
-        elif known.action.tool and not known.action.failed:
+        outcome, words = call_outcome(text, stopped=is_stopped)
+        if known.action.tool and outcome:
+            known.action = replace(known.action, outcome=outcome, words=words, failed=known.action.failed or is_stopped)
+        if known.action.tool and not known.action.failed:
             has_failed, reason = parse_failure(text, failed=failed)
             action = replace(known.action, failed=has_failed, error=to_text(reason), result_chars=len(text))
             traces = extract_errors(text, action) if self._error_count < _MAX_ERRORS else ()

@@ -123,6 +123,15 @@ def is_rejection(result: str) -> bool:
     return bool(_REJECTED.search(result[:1_000]))
 
 
+def call_outcome(result: str, *, stopped: bool) -> tuple[str, str]:
+    """Return how a call that did not run ended, and the user's words about it: see `ToolAction.outcome`."""
+    if stopped:
+        return "stopped", ""
+    return (
+        ("rejected", rejection_words(result)) if is_rejection(result) else ("interrupted" * is_interruption(result), "")
+    )
+
+
 def read_reply(call: PendingCall, result: CallResult, key: str, plan: str = "") -> Iterator[UserStatement]:
     """Yield the user's words in the result of a call. `plan` is the plan's text if the call itself has none."""
     rejected = result.failed and result.text.removeprefix("Error: ").startswith(REJECTION_STARTS)

@@ -54,7 +54,7 @@ MAX_FINDINGS = 10
 _MAX_TEXT_CHARS, _MAX_WHY_CHARS = 240, 160
 _MIN_SESSIONS = 2
 """Sessions in which an error must have been seen."""
-_MAX_ERROR_FILES, _MAX_REVERTS, _MIN_REVERTED = 30, 20, 3
+_MAX_ERROR_FILES, _MAX_LOGGED, _MAX_REVERTS, _MIN_REVERTED = 30, 200, 20, 3
 _REVERTS_S = 3.0
 _CONTAINERS = frozenset({SymbolKind.CLASS, SymbolKind.INTERFACE, SymbolKind.MODULE, SymbolKind.TYPE, SymbolKind.ENUM})
 _CI_PLACES = (".github/workflows/", ".github/actions/", ".gitlab-ci", ".circleci/", ".buildkite/", "azure-pipelines")
@@ -425,14 +425,22 @@ def _find_failures(change: Change, sources: ChangeSources) -> Iterator[Finding]:
 
 def _find_reverts(change: Change, git: Git) -> Iterator[Finding]:
     """Yield the reverts that a change undoes: it adds, or removes, the same lines again."""
-    names = [file.old_path for file in change.files if file.old_path and not file.left_out][:50]
-    words = ("--grep=^This reverts commit [0-9a-f]\\{7,40\\}", f"-n{_MAX_REVERTS}", "--format=%H%x00%cs%x00%s")
-    logged = (
-        git.run_text("log", *words, change.base, "--", *names, timeout_s=_REVERTS_S) if names and change.base else ""
+    names = {file.old_path for file in change.files if file.old_path and not file.left_out}
+    # Without paths: Git reads the trees of these commits only, not of the whole history.
+    words = (
+        "--name-only",
+        "--grep=^This reverts commit [0-9a-f]\\{7,40\\}",
+        f"-n{_MAX_LOGGED}",
+        "--format=%x01%H%x00%cs%x00%s%x00",
     )
+    logged = git.run_text("log", *words, change.base, timeout_s=_REVERTS_S) if names and change.base else ""
+    if logged is None:
+        change.notes.append("earlier reverts were not looked for: Git did not answer in time")
+    entries = [entry.split("\0") for entry in (logged or "").split("\x01")[1:]]
+    reverted = [entry[:3] for entry in entries if not names.isdisjoint(entry[3].splitlines())]
     added = {_key(line) for file in change.files for line in file.added}
     removed = {_key(line) for file in change.files for line in file.removed}
-    for commit, day, subject in (entry.split("\0") for entry in (logged or "").splitlines()):
+    for commit, day, subject in reverted[:_MAX_REVERTS]:
         reverts = {file.path: file for file in read_change(git, f"{commit}^..{commit}", None).files}
         for file in (file for file in change.files if file.new_path and file.old_path in reverts):
             earlier = reverts[file.old_path]

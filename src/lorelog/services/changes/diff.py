@@ -102,7 +102,7 @@ def read_patch(path: str) -> str:
 def read_change(git: Git, diff: str, patch: str | None) -> Change:
     """Return the change between two commits (`A..B`, `A...B`), of a patch, or else what is staged. Raise UsageError."""
     base, head = git.head(), ""
-    if git.run_text("rev-parse", "--git-dir") is None:
+    if not base and patch is None and git.run_text("rev-parse", "--git-dir") is None:
         raise UsageError("this is not the working tree of a Git repository", hint="run it in the repository")
     if diff:
         first, dots, last = diff.partition("..")
@@ -165,7 +165,8 @@ def _bounded(parsed: Iterable[ChangedFile]) -> tuple[list[ChangedFile], list[str
 def _read_old_texts(history: GitHistory, files: list[ChangedFile], base: str) -> None:
     whole = [file for file in files if not file.left_out]
     if any(len(file.blob) < 40 for file in whole if file.old_path):  # a patch has the beginnings of ids, or none
-        of_base = (history.files(base) if base else None) or {}
+        names = [file.old_path for file in whole if file.old_path]
+        of_base = (history.files(base, names) if base and names else None) or {}
         for file in whole:
             file.blob = of_base.get(file.old_path, "")
     texts = history.contents(file.blob for file in whole if file.old_path and file.blob) or {}

@@ -213,7 +213,6 @@ _CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "constructor", "initial
 _MAX_FOLLOWED = 300
 """Callers whose own callers are looked for, at each depth."""
 _MAX_OUTLINE_DEPTH = 40
-_SUGGESTION_SIMILARITY = 0.65
 _NOT_INDEXED = "no code is indexed here; run 'lorelog code index' in the working tree"
 
 _RankedUse = tuple[StoredUse, Certainty]
@@ -394,12 +393,12 @@ class CodeNavigator:
         )
 
     def search(self, text: str, query: SymbolQuery, options: CodeQueryOptions) -> CodeReply:
-        """Find symbols by a part of their name, by initials, or by a misspelling."""
+        """Find symbols by a part of their name, or by a misspelling."""
         is_filtered = bool(query.kind or query.language or options.below)
         roots = [root.path for root in self._roots]
         matches = [
             match
-            for match, _ in self._tables.search_names(text, roots, options.limit * (20 if is_filtered else 1))
+            for match in self._tables.search_names(text, roots, options.limit * (20 if is_filtered else 1))
             if (not query.kind or match.symbol.kind == query.kind)
             and (not query.language or match.language == query.language)
             and _is_at_or_below(match.absolute, options.below)
@@ -465,9 +464,8 @@ class CodeNavigator:
         return self._similar_name_notes(query)
 
     def _similar_name_notes(self, query: SymbolQuery) -> list[str]:
-        matches = self._tables.search_names(query.name, [root.path for root in self._roots], 20)
-        similar = list(dict.fromkeys(match.symbol.name for match, score in matches if score >= _SUGGESTION_SIMILARITY))
-        hint = f"; did you mean {' or '.join(similar[:3])}?" if similar else ""
+        similar = self._tables.similar_names(query.name, [root.path for root in self._roots], 3)
+        hint = f"; did you mean {' or '.join(similar)}?" if similar else ""
         return [f"{query.qualified_name} is not defined in this code{hint}"]
 
 

@@ -26,7 +26,7 @@ from lorelog.core.ports import Progress
 from lorelog.core.processes import FileLock
 from lorelog.core.record import ORIGINS
 from lorelog.ingest.redaction.redact import redact
-from lorelog.services.compact.sources import SUMMARY_PREFIX, compare_by_vectors, select_sources
+from lorelog.services.compact.sources import SUMMARY_PREFIX, select_sources
 from lorelog.services.compact.summary_writer import (
     TRUNCATION_MARK,
     SummaryPlan,
@@ -81,7 +81,7 @@ class Compactor(Struct, frozen=True):
             return _add_notes(
                 empty, f"nothing to summarize: {known if covered else 'no chunk of this project matches'}"
             )
-        plan = plan_summary(sources, compare_by_vectors(store), llm, prompt)
+        plan = plan_summary(sources, llm, prompt)
         reply = replace(empty, chunks=len(sources), batches=plan.reports(), tokens_most=plan.max_tokens())
         cut = sum(source.text.endswith(TRUNCATION_MARK) for batch in plan.batches for source in batch)
         if cut:

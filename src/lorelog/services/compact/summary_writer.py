@@ -26,6 +26,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
+from typing import TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -35,7 +36,7 @@ from lorelog.core.memory import CompactBatch, DroppedLine
 from lorelog.core.ports import Progress
 from lorelog.language import lexicon
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.compact.sources import NearnessFunction, SummarySource, extract_sentences, make_batches
+from lorelog.services.compact.sources import SummarySource, extract_sentences
 from lorelog.services.llm.metered import ESTIMATE_MARGIN, MeteredLlm
 
 SUMMARY_PROMPT = """\
@@ -94,6 +95,7 @@ class QuoteFrame(Struct, frozen=True):
         return task.rstrip() + _PROMPT_RULES.format(tag=f"{kind}-{self.mark}", lines=lines, example=example)
 
 
+ItemT = TypeVar("ItemT")
 PURPOSE = "compact"
 MAX_BATCH_TOKENS = 12_000
 """Maximum tokens of sources per request, for any context window: models overlook the middle of longer texts."""
@@ -164,10 +166,8 @@ class WrittenSummary(Struct):
     """False if every line is an extracted sentence, also if a model was asked and its lines did not pass the check."""
 
 
-def plan_summary(
-    sources: Sequence[SummarySource], near: NearnessFunction, llm: MeteredLlm | None, prompt: str = ""
-) -> SummaryPlan:
-    """Return a plan for the sources. Raise UsageError if the model's context window leaves no room for sources."""
+def plan_summary(sources: Sequence[SummarySource], llm: MeteredLlm | None, prompt: str = "") -> SummaryPlan:
+    """Return a plan for the sources, in order of time: batches that a model can read at once. Raise UsageError if the model's context window leaves no room for sources."""
     frame = QuoteFrame.around([source.text for source in sources])
     prompt = prompt or SUMMARY_PROMPT
     max_tokens, max_lines = MAX_EXTRACT_BATCH_TOKENS, _MAX_LINES
@@ -193,8 +193,21 @@ def plan_summary(
             part = replace(part, text=shorter if len(part.text) > length else part.text)
         fitted.append(part)
     costs = {source.id: estimate_tokens(frame.quote(source)) + 1 for source in fitted}
-    batches = make_batches(fitted, lambda source: costs[source.id], max_tokens, near)
-    return SummaryPlan(tuple(batches), frame, prompt, llm, max_lines)
+    batches = fill_batches(fitted, lambda source: costs[source.id], max_tokens)
+    return SummaryPlan(tuple(map(tuple, batches)), frame, prompt, llm, max_lines)
+
+
+def fill_batches(items: Iterable[ItemT], tokens: Callable[[ItemT], int], room: int) -> list[list[ItemT]]:
+    """Return items in their order, in batches with room for all of their tokens; one that is larger is a batch."""
+    batches: list[list[ItemT]] = []
+    left = 0
+    for item in items:
+        if not batches or tokens(item) > left:
+            batches.append([])
+            left = room
+        batches[-1].append(item)
+        left -= tokens(item)
+    return batches
 
 
 def max_lines_for(sources: int, limit: int = _MAX_LINES) -> int:
@@ -271,14 +284,7 @@ class SummaryWriter:
         """Merge lines, as many as fit per request, until one request is enough or they no longer shrink."""
         room = _room_to_merge(llm, self._plan.frame.prompt(MERGE_PROMPT, "lines"))
         for _ in range(_MAX_ROUNDS):
-            groups: list[list[SummaryLine]] = []
-            left = 0
-            for line in lines:
-                if not groups or _line_tokens(line) > left:
-                    groups.append([])
-                    left = room
-                groups[-1].append(line)
-                left -= _line_tokens(line)
+            groups = fill_batches(lines, _line_tokens, room)
             before = sum(map(_line_tokens, lines))
             lines = tuple(dict.fromkeys(line for group in groups for line in self._merge_group(llm, group)))
             if len(groups) == 1 or sum(map(_line_tokens, lines)) > _MAX_SHRINK_RATIO * before:

@@ -1,44 +1,27 @@
 """Past tool calls, from the hosts' transcripts or from the traces of captured turns.
 
-A transcript has everything that a hook would have seen, and what the user said next. Traces have commands and files, but
-not the text that was written. A transcript that can still be read is preferred.
+A transcript is read as it is captured: it has the lines that a call added, and what the user said next. Traces have commands and
+files, but not the text that was written. A transcript that can still be read is preferred.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.query import Filters
-from lorelog.ingest.transcripts.actions import PATCH_KEYS, PATH_KEYS, parse_action, parse_arguments
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
-from lorelog.ingest.transcripts.json_files import read_records
-from lorelog.ingest.transcripts.turns import (
-    JsonObject,
-    TranscriptStats,
-    as_object,
-    content_blocks,
-    iso_time,
-    message_text,
-    object_type,
-    result_text,
-    to_text,
-)
-from lorelog.ingest.transcripts.user_replies import (
-    is_interruption,
-    is_rejection,
-    is_stopped_call,
-    rejection_words,
-    strip_shown_memory,
-)
+from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats, iso_time
+from lorelog.ingest.transcripts.user_replies import is_interruption, is_rejection
 from lorelog.light.guard_check import MAX_CONTENT_CHARS
 from lorelog.services.guards.replay import PastCall
 
@@ -52,54 +35,12 @@ if TYPE_CHECKING:
 MAX_STATEMENT_CHARS = 2_000
 _MAX_CALLS_PER_FILE = 20_000
 _MAX_CACHED_CHARS = 30_000_000
-_CONTENT_KEYS = ("content", "new_string", "newString", "new_str", "file_text", "insert_text", "new_source", "text")
 _READ_TOOLS = ("read", "view", "cat", "open")
 _SEARCH_TOOLS = ("grep", "glob", "search", "find", "list")
-_CALL_TYPES = frozenset({"tool_use", "toolCall", "function_call", "custom_tool_call", "local_shell_call"})
-_RESULT_TYPES = frozenset({"tool_result", "toolResult", "function_call_output", "custom_tool_call_output"})
 _MAX_TRACED_CALLS = 50_000
 _MAX_TRANSCRIPTS = 500
 _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
-
-
-def call_from_arguments(tool: str, arguments: object) -> PastCall:
-    action = parse_action(tool, arguments)
-    values = as_object(parse_arguments(arguments))
-    content = "" if action.command else _written_text(values, arguments)
-    paths = action.files or tuple(
-        path for key in PATH_KEYS if isinstance(path := values.get(key), str) and path.strip()
-    )
-    return PastCall(
-        tool=tool,
-        kind=_kind_of(tool, action, content),
-        paths=tuple(paths),
-        command=action.command,
-        content=content[:MAX_CONTENT_CHARS],
-    )
-
-
-def _kind_of(tool: str, action: ToolAction, content: str) -> str:
-    if action.command:
-        return "run"
-    if action.files:
-        return "edit"
-    name = tool.lower()
-    if name == "ls" or any(word in name for word in _SEARCH_TOOLS):
-        return "search"
-    is_read = any(word in name for word in _READ_TOOLS)
-    return "read" if is_read else "edit" if content and "write" in name else "other"
-
-
-def _written_text(values: JsonObject, arguments: object) -> str:
-    edits = values.get("edits")
-    holders = [values, *(edit for edit in edits if isinstance(edit, dict))] if isinstance(edits, list) else [values]
-    texts = [text for holder in holders for key in _CONTENT_KEYS if isinstance(text := holder.get(key), str)]
-    patches = [text for key in PATCH_KEYS if isinstance(text := values.get(key), str)]
-    if isinstance(arguments, str) and not values:
-        patches.append(arguments)
-    added = [line[1:] for patch in patches for line in patch.splitlines() if line.startswith("+")]
-    return "\n".join([*texts, *added])
 
 
 # -- transcripts -----------------------------------------------------------------------------------------------------
@@ -130,108 +71,42 @@ def _cached_calls(path: str, session: str) -> tuple[PastCall, ...]:
 
 
 def read_transcript_calls(path: str, session: str = "") -> Iterator[PastCall]:
-    """Yield the tool calls of a conversation in order. Raise LorelogError if it cannot be read."""
-    conversation = open_conversation(path, session)
-    head = read_conversation_head(conversation)
-    reader = _read_lines if conversation.format == "jsonl" else _read_turns
-    for number, call in enumerate(reader(conversation)):
-        if number >= _MAX_CALLS_PER_FILE:
-            return
-        yield replace(
-            call, host=conversation.host, session=session or head.session, directory=call.directory or head.directory
-        )
+    """Yield the tool calls of a conversation in order, with what the user said next. Raise LorelogError if it cannot be read."""
+    return islice(_read_calls(open_conversation(path, session), session), _MAX_CALLS_PER_FILE)
 
 
-def _read_turns(conversation: Conversation) -> Iterator[PastCall]:
-    """Read a database or a JSON document by its turns: without the written text."""
-    waiting: list[PastCall] = []
+def _read_calls(conversation: Conversation, session: str) -> Iterator[PastCall]:
+    head, waiting = read_conversation_head(conversation), list[PastCall]()
+    origin = {"host": conversation.host, "session": session or head.session, "directory": head.directory}
     for parsed in conversation.turns(TranscriptStats()):
-        request = parsed.digest.request[:MAX_STATEMENT_CHARS]
-        yield from (replace(call, statement=call.statement or request) for call in waiting)
-        waiting = [
-            PastCall(
-                tool=action.tool,
-                kind=_kind_of(action.tool, action, ""),
-                paths=action.files,
-                command=action.command,
-                at=parsed.turn.time,
-                turn=parsed.turn.id,
-                rejected=is_rejection(action.error),
-                interrupted=is_interruption(action.error),
-                complete=bool(action.command),
-            )
-            for action in parsed.digest.actions
-        ]
+        calls = [_past_call(action, parsed, origin) for action in parsed.digest.actions if action.tool]
+        if parsed.turn.sidechain:  # its request is the agent's
+            yield from calls
+            continue
+        said = parsed.digest.request[:MAX_STATEMENT_CHARS]
+        yield from (replace(call, statement=call.statement or said) for call in waiting)
+        waiting = calls
     yield from waiting
 
 
-def _read_lines(conversation: Conversation) -> Iterator[PastCall]:
-    collector = _CallCollector()
-    for record in read_records(conversation.path, TranscriptStats()):
-        yield from collector.take(record)
-    yield from collector.flush()
-
-
-class _CallCollector:
-    """Collects the calls of one turn, and completes them with their results and with the user's next words."""
-
-    def __init__(self) -> None:
-        self._calls: dict[str, PastCall] = {}
-        self._seen: set[str] = set()
-        self._directory = ""
-
-    def take(self, record: JsonObject) -> Iterator[PastCall]:
-        if isinstance(record.get("cwd"), str):
-            self._directory = record["cwd"]
-        holder = as_object(record.get("message")) or as_object(record.get("payload")) or record
-        at = iso_time(record.get("timestamp"))
-        blocks = content_blocks(holder.get("content"))
-        if object_type(holder) in _CALL_TYPES | _RESULT_TYPES or holder.get("role") == "toolResult":
-            blocks = [{**holder, "type": object_type(holder) or "toolResult"}]
-        for block in blocks:
-            if object_type(block) in _CALL_TYPES:
-                self._take_call(block, at)
-            elif object_type(block) in _RESULT_TYPES:
-                self._take_result(block)
-        if holder.get("role") == "user" and not record.get("isMeta") and not record.get("isSidechain"):
-            text = message_text(holder.get("content"), ("text", "input_text")).strip()
-            if text and not text.startswith(
-                ("<", "[Request interrupted", "# AGENTS.md", "This session is being continued")
-            ):
-                yield from self.flush(text)
-
-    def flush(self, statement: str = "") -> Iterator[PastCall]:
-        """Yield the calls before a statement of the user."""
-        for call in self._calls.values():
-            yield replace(call, statement=call.statement or statement[:MAX_STATEMENT_CHARS])
-        self._calls.clear()
-
-    def _take_call(self, block: JsonObject, at: str) -> None:
-        identity = to_text(block.get("call_id") or block.get("id")) or f"unnamed {len(self._seen)}"
-        if identity in self._seen:
-            return
-        self._seen.add(identity)
-        keys = ("input", "arguments", "action")
-        arguments: object = next((block[key] for key in keys if block.get(key) is not None), {})
-        tool = to_text(block.get("name")).strip()[:100] or "shell"
-        self._calls[identity] = replace(call_from_arguments(tool, arguments), at=at, directory=self._directory)
-
-    def _take_result(self, block: JsonObject) -> None:
-        names = ("tool_use_id", "call_id", "toolCallId")
-        identity = next((to_text(block[name]) for name in names if block.get(name)), "")
-        call = self._calls.get(identity)
-        if call is None:
-            return
-        text = result_text(block.get("content") if block.get("content") is not None else block.get("output"))[:20_000]
-        if is_stopped_call(text, failed=bool(block.get("is_error"))):  # by a guard or a rule, not by the user
-            self._calls[identity] = replace(call, stopped=True)
-            return
-        text = strip_shown_memory(text)
-        if is_rejection(text):
-            statement = rejection_words(text)[:MAX_STATEMENT_CHARS]
-            self._calls[identity] = replace(call, rejected=True, statement=statement)
-        elif is_interruption(text):
-            self._calls[identity] = replace(call, interrupted=True)
+def _past_call(action: ToolAction, parsed: ParsedTurn, origin: Mapping[str, str]) -> PastCall:
+    name = action.tool.lower()
+    is_search = name == "ls" or any(word in name for word in _SEARCH_TOOLS)
+    kind = "run" if action.command else "edit" if action.files else "search" if is_search else ""
+    written = (line for edit in action.edits for line in edit.lines)
+    more: dict[str, Any] = {**origin, **({action.outcome: True} if action.outcome else {})}
+    return PastCall(
+        tool=action.tool,
+        kind=kind or ("read" if any(word in name for word in _READ_TOOLS) else "other"),
+        paths=action.files or tuple(filter(None, (action.opened,))),
+        command=action.command,
+        content="\n".join(() if action.command else written)[:MAX_CONTENT_CHARS],
+        at=iso_time(action.time) or parsed.turn.time,
+        turn=parsed.turn.id,
+        complete=bool(action.command or action.edits or not action.files),
+        statement=action.words[:MAX_STATEMENT_CHARS],
+        **more,
+    )
 
 
 # -- traces ----------------------------------------------------------------------------------------------------------

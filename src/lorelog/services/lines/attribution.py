@@ -15,6 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ _HEX = frozenset("0123456789abcdef")
 _CHECKPOINT_REFS = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
 _AGENTS = ("claude", "codex", "copilot", "gemini", "cursor", "qwen", "opencode", "aider")
 """First words of the names under which agents sign as co-authors."""
-_MAX_SESSIONS, _MAX_TRAILERS, _MAX_BLOB_BYTES = 8, 50, 1 << 16
+_MAX_SESSIONS, _MAX_TRAILERS = 8, 50
 
 
 class LineSources(Struct, frozen=True):
@@ -90,21 +91,10 @@ def find_author(file: str, number: int, sources: LineSources, now_s: float) -> L
     author = LineAuthor(path=path, number=number, text=text, commit=blamed, unknown=problem)
     if problem or author.is_bots:
         return replace(author, unknown=problem or "a bot made this commit")
-    around, at = lines, number - 1
-    if blamed is not None:
-        committed = Git(str(Path(file).parent)).run(
-            "cat-file", "blob", f"{blamed.commit}:{blamed.path}", max_bytes=MAX_FILE_BYTES
-        )
-        around = [] if committed is None else committed.decode("utf-8", "replace").split("\n")
-        at = blamed.number - 1
-        if not 0 <= at < len(around):
-            around, at = [text], 0
-    return _attribute(author, _near_digests(around, at), sources, now_s)
+    return _attribute(author, lines, sources, now_s)
 
 
-def _attribute(
-    author: LineAuthor, near: tuple[Sequence[bytes], bytes, Sequence[bytes]], sources: LineSources, now_s: float
-) -> LineAuthor:
+def _attribute(author: LineAuthor, lines: Sequence[str], sources: LineSources, now_s: float) -> LineAuthor:
     blamed = author.commit
     path = blamed.path if blamed else author.path
     # A commit that was amended has lines from after its author's date, but a rebase looks the same: those stay unknown.
@@ -115,6 +105,7 @@ def _attribute(
         if is_same_file(edit.file, path)
     ]
     is_weak = not distinctive(author.text)
+    near = _near_digests(*_committed(author, lines)) if edits else ([], b"", [])
     found = [(support, edit) for edit in edits if (support := _support(edit.lines, *near)) >= _MIN_NEAR * is_weak]
     if blamed is not None and found:
         since = Git(blamed.root).last_change(f"{blamed.commit}^", blamed.path)
@@ -126,6 +117,17 @@ def _attribute(
         return replace(author, edit=edit, near=support)
     hint = edits[0] if edits and until - edits[0].at / 1000 < _HINT_S else None
     return replace(author, hint=hint, unknown="no captured session wrote this line")
+
+
+def _committed(author: LineAuthor, lines: Sequence[str]) -> tuple[Sequence[str], int]:
+    """Return the lines of the file in the commit of a line, and where the line is among them."""
+    blamed = author.commit
+    if blamed is None:
+        return lines, author.number - 1
+    name, at = f"{blamed.commit}:{blamed.path}", blamed.number - 1
+    data = Git(blamed.root).run("cat-file", "blob", name, max_bytes=MAX_FILE_BYTES) or b""
+    around = data.decode("utf-8", "replace").split("\n")
+    return (around, at) if 0 <= at < len(around) else ([author.text], 0)
 
 
 def _support(lines: bytes, before: Sequence[bytes], digest: bytes, after: Sequence[bytes]) -> int:
@@ -210,13 +212,12 @@ def find_claims(line: BlamedLine) -> list[SessionClaim]:
     """Return what a repository claims about a committed line, the best claim first."""
     git = Git(line.root)
     notes: list[SessionClaim] = []
-    trailers = ""
-    for ref, read in (("ai", _read_git_ai), ("agent-trace", _read_agent_trace)):
-        trailers, note = git.words_of(line.commit, ref) or ("", "")
+    trailers, note = git.words_of(line.commit, ("ai", "agent-trace")) or ("", "")
+    for read in (_read_git_ai, _read_agent_trace):
         try:
             notes += [SessionClaim(name, (session,), is_of_line=True) for name, session in read(note, line)]
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-            continue  # somebody else's note, in another format
+            continue  # of the other tool, or in another format
     return [*notes, *_read_trailers(trailers, git)][:_MAX_SESSIONS]
 
 
@@ -236,16 +237,11 @@ def _read_trailers(trailers: str, git: Git) -> Iterator[SessionClaim]:
 
 def _checkpoint_sessions(checkpoint: str, git: Git) -> Iterator[str]:
     """Yield the sessions of a checkpoint of Entire, from its branch."""
-    for ref in _CHECKPOINT_REFS:
-        for number in range(_MAX_SESSIONS):
-            file = f"{ref}:{checkpoint[:2]}/{checkpoint[2:]}/{number}/metadata.json"
-            data = git.run("cat-file", "blob", file, max_bytes=_MAX_BLOB_BYTES)
-            if data is None:
-                break
-            try:
-                session = json.loads(data)["session_id"]
-            except (ValueError, LookupError, TypeError, RecursionError):
-                continue
+    folder = f"{checkpoint[:2]}/{checkpoint[2:]}"
+    files = [f"{ref}:{folder}/{number}/metadata.json" for ref in _CHECKPOINT_REFS for number in range(_MAX_SESSIONS)]
+    for data in (GitHistory(git).contents(files) or {}).values():
+        with suppress(ValueError, LookupError, TypeError, RecursionError):
+            session = json.loads(data)["session_id"]
             if isinstance(session, str) and _SESSION_ID.fullmatch(session):
                 yield session
 
@@ -253,7 +249,7 @@ def _checkpoint_sessions(checkpoint: str, git: Git) -> Iterator[str]:
 def _read_git_ai(note: str, line: BlamedLine) -> Iterator[tuple[str, str]]:
     """Yield the sessions that a git-ai log (3.0.0) names for a line: files, with keys and their lines, then what keys mean."""
     log, _, about = note.partition("\n---")
-    described: Mapping[str, Any] = json.loads(about) if about.strip() else {}
+    described: Mapping[str, Any] = _read_json(about) if about.strip() else {}
     file = ""
     for entry in log.splitlines():
         if not entry.startswith((" ", "\t")):
@@ -274,12 +270,15 @@ def _has_line(ranges: str, number: int) -> bool:
 
 def _read_agent_trace(note: str, line: BlamedLine) -> Iterator[tuple[str, str]]:
     """Yield the sessions that a record of Agent Trace names for a line: the last part of a conversation's address."""
-    if not note.strip():
-        return
-    for file in json.loads(note)["files"]:
+    for file in _read_json(note)["files"] if note.strip() else ():
         for conversation in file["conversations"] if file["path"] == line.path else ():
             ranges = conversation["ranges"]
             if any(part["start_line"] <= line.number <= part["end_line"] for part in ranges):
                 session = conversation["url"].rstrip("/").rpartition("/")[2]
                 if _SESSION_ID.fullmatch(session):
                     yield "Agent Trace", session
+
+
+def _read_json(text: str) -> Any:
+    """Return the value that a text begins with: the note of another tool may follow."""
+    return json.JSONDecoder().raw_decode(text.lstrip())[0]

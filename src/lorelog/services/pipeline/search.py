@@ -14,7 +14,7 @@ from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, TrustFilter
 from lorelog.retrieval.snippet import SNIPPET_WIDTH
 from lorelog.services.pipeline.scope import ProjectScope
-from lorelog.services.places.workspace import CODE_DATABASE, Workspace
+from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import restrict_to_records
 from lorelog.services.search.postprocess import (
     add_confidence,
@@ -24,7 +24,7 @@ from lorelog.services.search.postprocess import (
     hit_of,
     judge_hits,
 )
-from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
+from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher
 
 if TYPE_CHECKING:
     from lorelog.core.query import SearchReply
@@ -186,24 +186,3 @@ class SearchPipeline(Struct, frozen=True):
             if known and known.isdisjoint(document.root for document in self.scope.store.documents()):
                 notes = [_INDEX_IS_NEW, *(note for note in notes if note != NOTHING_INDEXED)]
         return tuple(notes)
-
-
-def add_code_answer(
-    reply: SearchReply, query: str, workspace: Workspace, open_code: Callable[[], CodeScope]
-) -> SearchReply:
-    """Return the reply with an answer from the code index, if there is one and the query is about code."""
-    if not (workspace.cache_folder / CODE_DATABASE).exists():
-        return reply
-    from lorelog.core.errors import StoreError
-    from lorelog.services.code.questions import answer_question
-
-    try:
-        with SEARCH_TURN.taken():
-            answer = answer_question(limit_query(query), open_code())
-    except StoreError as error:
-        return replace(reply, notes=(*reply.notes, f"the code index was not searched: {error.message}"))
-    if answer is None:
-        return reply
-    # The code answers, so it does not matter that there are no memories.
-    notes = tuple(note for note in reply.notes if note not in {NOTHING_INDEXED, _INDEX_IS_NEW})
-    return replace(reply, code=answer, notes=notes, nothing_relevant="")

@@ -1,6 +1,7 @@
 """Choose the roots that an index run covers and the project of each, and update the list of roots.
 
-Agent memory files (Claude Code's own memory, CLAUDE.md, AGENTS.md) are discovered by name, without configuration. A
+Agent memory files (Claude Code's own memory, CLAUDE.md, AGENTS.md) are discovered by name, without configuration, and so are memsearch's
+journals when an index run names no paths. A
 repository is not trusted: its files count only if they are really inside it, and no link out of Claude Code's projects is
 followed. Links in the user's own `~/.claude` are the user's choice. A folder of journals that leads out of its project is not a
 root.
@@ -27,7 +28,7 @@ from lorelog.core.paths import is_below, leads_out
 from lorelog.core.ports import Store
 from lorelog.ingest.files import is_unicode
 from lorelog.services.places.roots import Root, Roots
-from lorelog.services.places.workspace import Project, Workspace, find_project
+from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Project, Workspace, find_project
 
 # `os.path` instead of pathlib: for a path that is not accessible it returns False, where pathlib raises.
 
@@ -161,6 +162,11 @@ def select_default_roots(
 ) -> tuple[Root, ...]:
     """Return the roots of an index run without arguments. Raise UsageError if there are none and `required` is set."""
     roots = select_project_roots(workspace, registered)
+    journals = os.path.realpath(os.path.join(workspace.project.id, MEMSEARCH_FOLDER))
+    # When the user asks, not by itself: a repository may bring such a folder. What Git tracks of it is shown as a quotation.
+    is_inside = os.path.isdir(journals) and not leads_out(journals, workspace.project.id)
+    if workspace.claude is not None and is_inside and not _is_covered(journals, roots):
+        roots = (*roots, Root(journals, workspace.project.id, origin=AUTO_MEMORY_ORIGIN))
     if not roots and required:
         for path in find_outside_links(workspace):
             raise UsageError(
@@ -168,9 +174,6 @@ def select_default_roots(
                 hint="replace it with a directory, or name the files to index",
             )
         hint = 'name files or directories: lorelog index notes/ (or add a first memory: lorelog add "…")'
-        if os.path.isdir(os.path.join(workspace.project.id, ".memsearch", "memory")):
-            # Not by itself: a repository may bring such a folder, and its text would be shown to agents.
-            hint = "there are journals of memsearch: lorelog index .memsearch/memory"
         raise UsageError(f"nothing to index yet in {workspace.project.name}", hint=hint)
     return roots
 
@@ -192,10 +195,14 @@ def select_project_roots(workspace: Workspace, registered: Sequence[Root]) -> tu
     if workspace.claude is not None:
         chosen = [root for root in roots.values() if not root.origin]
         for root in find_auto_memory(workspace.project, workspace.claude):
-            # Scans skip hidden names, so paths below one are not covered.
-            if not any(outer.holds(root.path) and "/." not in root.path[len(outer.path) :] for outer in chosen):
+            if not _is_covered(root.path, chosen):
                 roots.setdefault(root.path, root)
     return tuple(roots.values())
+
+
+def _is_covered(path: str, roots: Sequence[Root]) -> bool:
+    """Return True if a root contains a path, and no name below the root is hidden: scans skip those."""
+    return any(outer.holds(path) and "/." not in path[len(outer.path) :] for outer in roots)
 
 
 def list_awaited_paths(workspace: Workspace) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class _Packer:
 
 def _citation_tokens(hit: Hit) -> int:
     """Return what a hit costs beside its text."""
-    location = f"{hit.short_source}:{hit.start_line}-{hit.end_line}"
+    location = f"{hit.shown_source}:{hit.start_line}-{hit.end_line}"
     labels = f"{hit.date}  {hit.type} {' '.join(f'#{tag}' for tag in hit.tags)}  {hit.id}"
     others = (f"also in {other}" for other in hit.duplicates)
     return estimate_tokens(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from _thread import allocate_lock
 
 from lorelog.core.errors import ConfigError, DaemonError, DaemonUnresponsive, UsageError
 from lorelog.light.quick_json import dumps_indented
@@ -219,13 +220,17 @@ def open_own_engine(args: argparse.Namespace) -> Engine:
 class OperationClient:
     """Calls operations one after another. Once the daemon could not be used, it does the rest in this process.
 
-    `shared` keeps engines and models open between calls; close the client then.
+    `shared` keeps engines and models open between calls; close the client then. With `returns` the daemon is tried again for every
+    call: for a process that outlives a daemon. Threads may share such a client.
     """
 
-    def __init__(self, warm: str | None, *, start_daemon: bool = False, shared: bool = False) -> None:
+    def __init__(
+        self, warm: str | None, *, start_daemon: bool = False, shared: bool = False, returns: bool = False
+    ) -> None:
         self._mode = daemon_mode(warm)
         self._start_daemon = start_daemon
-        self._shared = shared
+        self._shared, self._returns = shared, returns
+        self._opening = allocate_lock()
         self._dispatcher: Dispatcher | None = None
         self._resources: ResourcePool | None = None
 
@@ -237,16 +242,18 @@ class OperationClient:
         *,
         directory: str | None = None,
         environment: Mapping[str, str] | None = None,
+        caller: Mapping[str, Any] = {},
     ) -> dict[str, Any]:
         """Call an operation and return its JSON. Raise LorelogError as the operation does.
 
-        `directory` replaces the current directory; `environment` is added to the variables of this process.
+        `directory` replaces the current directory; `environment` is added to the variables of this process; `caller` has further
+        fields of a `ClientIdentity`.
         """
         if op.startswith("daemon."):  # for `lorelog daemon` only
             raise UsageError(f"there is no operation {op!r}", hint="'lorelog ops' lists the operations")
         variables = {**os.environ, **(environment or {})}
         progress = progress or wait_notice()
-        if self._mode != "off" and self._dispatcher is None:
+        if self._mode != "off" and (self._returns or self._dispatcher is None):
             from lorelog.light.daemon_client import call_daemon
 
             is_required = self._mode == "required"
@@ -257,21 +264,22 @@ class OperationClient:
             )
             try:
                 return call_daemon(
-                    op, arguments, directory=directory, environment=variables, start=start, progress=progress
+                    op,
+                    arguments,
+                    directory=directory,
+                    environment=variables,
+                    caller=caller,
+                    start=start,
+                    progress=progress,
                 )
             except DaemonError as error:
                 if is_required:
                     raise
                 tell_unresponsive(error)
-        return self._call_here(op, arguments, progress, directory, variables)
+        return self._call_here(op, arguments, progress, {**caller, "directory": directory, "environment": variables})
 
     def _call_here(
-        self,
-        op: str,
-        arguments: Mapping[str, Any],
-        progress: Progress | None,
-        directory: str | None,
-        environment: dict[str, str],
+        self, op: str, arguments: Mapping[str, Any], progress: Progress | None, caller: dict[str, Any]
     ) -> dict[str, Any]:
         if gc.get_freeze_count():  # a process of our own: see `main`
             # 700 by default: a search made 56 collections of objects that all live to its end, and at 50,000 one that took 20 ms.
@@ -280,11 +288,13 @@ class OperationClient:
         from lorelog.operations.dispatch import ClientIdentity, Dispatcher
         from lorelog.wiring import ResourcePool, working_directory
 
-        if self._dispatcher is None:
-            self._resources = ResourcePool() if self._shared else None
-            self._dispatcher = Dispatcher(self._resources.engine) if self._resources else Dispatcher()
-        caller = ClientIdentity(working_directory() if directory is None else directory, environment)
-        return self._dispatcher.call(op, arguments, caller, progress)
+        with self._opening:
+            if self._dispatcher is None:
+                self._resources = ResourcePool() if self._shared else None
+                self._dispatcher = Dispatcher(self._resources.engine) if self._resources else Dispatcher()
+        if caller["directory"] is None:
+            caller["directory"] = working_directory()
+        return self._dispatcher.call(op, arguments, ClientIdentity(**caller), progress)
 
     def close(self) -> None:
         """Close shared engines and models."""

@@ -1,21 +1,19 @@
-"""Connections and requests of the daemon: bounded buffers and responses, parsing, the queue with its worker threads, and counts of
-running operations.
-"""
+"""Connections and requests of the daemon: limits, reading and sending, parsing, and counts of running operations."""
 
 # ruff: noqa: PTH116, PTH117, PTH118, PTH123  (hundreds of files between two requests: pathlib takes three times as long)
 from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import struct
 import sys
 import threading
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -24,7 +22,7 @@ from msgspec import Struct, ValidationError, convert, field
 
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
-from lorelog.light.daemon_connection import MAX_REQUEST_BYTES, PACKAGE_FOLDER, PROTOCOL
+from lorelog.light.daemon_connection import HEARTBEAT_S, MAX_REQUEST_BYTES, PACKAGE_FOLDER, PROTOCOL
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
@@ -137,102 +135,140 @@ def _encode_response(response: dict[str, Any]) -> bytes:
         return json.dumps(response, default=str).encode() + b"\n"
 
 
-class ClientConnection:
-    """A client's socket with its input and output buffers. Used only by the server's I/O thread."""
+class ServerLimits(Struct, frozen=True, kw_only=True):
+    connections: int = 128
+    reserved_connections: int = 16
+    """Further connections, for `daemon.*` operations only."""
+    workers: int = 64
+    """Operations at work; further ones wait."""
+    buffered_bytes: int = 4 * MAX_REQUEST_BYTES
+    """Total size of incomplete requests over all connections."""
+    write_timeout_s: float = 30.0
+    """A client that reads nothing for this long is disconnected."""
+    request_timeout_s: float = 60.0
+    """An incomplete request must grow within this time."""
+    idle_timeout_s: float = 600.0
+    """A connection without a request is closed after this time."""
+    linger_s: float = 5.0
+    stop_timeout_s: float = 4.0
+    """How long running operations may take when the daemon stops."""
 
-    def __init__(self, client: socket.socket, *, over_limit: bool) -> None:
-        self.socket = client
+
+class ClientConnection:
+    """A client's socket. Its thread reads requests and answers them; the main thread sends signs of life in between."""
+
+    def __init__(self, client: socket.socket, limits: ServerLimits, *, over_limit: bool) -> None:
+        client.setblocking(False)
         self.over_limit = over_limit
         """Whether it was accepted above the connection limit: only `daemon.*` operations are answered."""
         self.incoming = bytearray()
-        self.outgoing = bytearray()
-        self.job: Job | None = None
-        self.at_eof = False
-        """Whether the client has closed its side."""
-        self.closing = False
-        """Whether input is ignored: the connection closes once the output is sent."""
-        self.close_by = float("inf")
-        self.writes_shut_down = False
-        self.last_active_at = time.monotonic()
-        """When bytes were last received or sent."""
-        self._searched = 0
+        self.started_at = 0.0
+        """When the request at work was taken; 0 without one."""
+        self._socket, self._limits = client, limits
+        self._outgoing = bytearray()
+        self._sent_at = 0.0
+        self._sending = Lock()
 
-    def receive(self) -> None:
-        """Read the bytes that are available."""
-        try:
-            received = self.socket.recv(_CHUNK_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            received = b""
-        if not received:
-            self.at_eof = True
-            return
-        self.last_active_at = time.monotonic()
-        if not self.closing:
+    def read_line(self, check: Callable[[ClientConnection], None]) -> bytes | None:
+        """Return the next line without its newline, or None if the client has left or was silent for too long.
+
+        `check` may raise an error about what has been received. Raise UsageError for a line that is too long or incomplete.
+        """
+        searched = 0
+        while (end := self.incoming.find(b"\n", searched)) < 0:
+            searched = len(self.incoming)
+            if searched >= MAX_REQUEST_BYTES:
+                raise UsageError(f"a request may have at most {MAX_REQUEST_BYTES:,} bytes")
+            limits = self._limits
+            if not self._wait(select.POLLIN, limits.request_timeout_s if searched else limits.idle_timeout_s):
+                return None
+            received = self._socket.recv(_CHUNK_BYTES)
+            if not received and self.incoming:
+                raise UsageError("the request ends without a newline")
+            if not received:
+                return None
             self.incoming += received
-
-    def next_line(self) -> bytes | None:
-        """Return the next complete line without its newline, or None."""
-        end = self.incoming.find(b"\n", self._searched)
-        if end < 0:
-            self._searched = len(self.incoming)
-            return None
+            check(self)
         line = bytes(self.incoming[:end])
         del self.incoming[: end + 1]
-        self._searched = 0
         return line
 
-    def is_full(self) -> bool:
-        """Return whether the input is too large for a request, if it contains no complete line."""
-        return len(self.incoming) >= MAX_REQUEST_BYTES
+    def begin(self) -> None:
+        """Note that a request is at work."""
+        self.started_at = self._sent_at = time.monotonic()
 
-    def can_receive(self) -> bool:
-        """Return whether to read more. Requests sent before a response is ready wait in the buffer."""
-        return not self.at_eof and not self.is_full()
-
-    def send(self, response: dict[str, Any] | bytes) -> bool:
-        """Queue a response and send as much as the client accepts now. Return False if the connection is lost."""
-        self.outgoing += response if isinstance(response, bytes) else json.dumps(response).encode() + b"\n"
-        return self.flush()
-
-    def flush(self) -> bool:
-        """Send queued output. Return False if the connection is lost."""
-        while self.outgoing:
+    def end(self, response: bytes) -> None:
+        """Send the response. Raise OSError if the client has left, or does not read."""
+        with self._sending:
             try:
-                sent = self.socket.send(self.outgoing[:_CHUNK_BYTES])
-            except (BlockingIOError, InterruptedError):
-                return True
+                self._send(response, self._limits.write_timeout_s)
+            finally:
+                self.started_at = 0.0
+
+    def send(self, message: dict[str, Any] | bytes, *, waits: bool = True) -> None:
+        """Send a message. Unless it `waits`, a client that has not read what was sent before does not get it."""
+        line = message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+        if self._sending.acquire(blocking=waits):
+            try:
+                if waits or not self._outgoing:
+                    self._send(line, self._limits.write_timeout_s if waits else 0.0)
+            finally:
+                self._sending.release()
+
+    def show_life(self, now: float) -> None:
+        """Tell the client that its request is at work, if it was told nothing for a while."""
+        if self.started_at and now - self._sent_at >= HEARTBEAT_S - 0.5 and self._sending.acquire(blocking=False):
+            try:
+                if self.started_at and not self._outgoing:
+                    line = json.dumps({"working": round(now - self.started_at, 1)}).encode() + b"\n"
+                    self._send(line, 0.0)
             except OSError:
-                self.outgoing.clear()
-                self.at_eof = True
-                return False
-            self.last_active_at = time.monotonic()
-            del self.outgoing[:sent]
-        return True
+                pass  # its thread finds that it has left
+            finally:
+                self._sending.release()
 
-    def shut_down_writes(self, linger_s: float) -> None:
-        """Send nothing after the queued output. Read and discard further input for `linger_s` seconds.
+    def is_gone(self) -> bool:
+        """Return whether the client has closed its side."""
+        try:
+            return self._wait(select.POLLIN, 0.0) and not self._socket.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
 
-        Closing a socket that has unread input could discard the response before the client reads it.
-        """
-        if not self.closing:
-            self.closing = True
-            self.close_by = time.monotonic() + linger_s
-        self.incoming.clear()
-        self._searched = 0
-        if not self.outgoing:
-            self.writes_shut_down = True
-            with suppress(OSError):
-                self.socket.shutdown(socket.SHUT_WR)
+    def reject(self, error: LorelogError) -> None:
+        """Send an error, then discard what the client still sends: closing a socket that has unread input could discard the error."""
+        with suppress(OSError):
+            self.end(error_response(error))
+            self._socket.shutdown(socket.SHUT_WR)
+            deadline = time.monotonic() + self._limits.linger_s
+            while self._wait(select.POLLIN, max(0.0, deadline - time.monotonic())) and self._socket.recv(_CHUNK_BYTES):
+                pass
+
+    def hang_up(self) -> None:
+        """End the connection from another thread: its own one then closes it."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        with suppress(OSError):
-            self.socket.close()
+        self._socket.close()
+
+    def _send(self, line: bytes, timeout_s: float) -> None:
+        """Send what is queued and a line; each part within a time, else raise TimeoutError. With 0, the rest stays queued."""
+        self._sent_at = time.monotonic()
+        self._outgoing += line
+        while self._outgoing:
+            if not self._wait(select.POLLOUT, timeout_s):
+                if timeout_s:
+                    raise TimeoutError
+                return
+            del self._outgoing[: self._socket.send(self._outgoing[:_CHUNK_BYTES])]
+
+    def _wait(self, events: int, timeout_s: float) -> bool:
+        """Return whether the socket is ready in time."""
+        poll = select.poll()
+        poll.register(self._socket, events)
+        return bool(poll.poll(timeout_s * 1000))
 
 
-_THREAD_IDLE_S = 30.0
-"""Seconds after which a worker thread without work exits."""
 CLIENT_ERROR_CODES = frozenset({"usage", "config", "not_found", "cancelled", "source", "capped"})
 """Codes of errors caused by the client or by a limit of the settings, which are not failures of the daemon."""
 
@@ -245,7 +281,9 @@ class DaemonCaller(Struct, frozen=True, kw_only=True):
     own: bool = True
     """Whether the client is this user's process, which may name local files to read."""
     names_files: bool = True
-    """False for a page in this user's browser, which may not."""
+    """False for a page in this user's browser and for MCP, which may not."""
+    agent: str = ""
+    """Name of the agent that calls, where the environment does not tell."""
     umask: int | None = None
     """The client's umask, if sent."""
     zone: list[Any] | None = None
@@ -286,60 +324,28 @@ def parse_request(line: bytes) -> DaemonRequest:
     return request
 
 
-class Job(Struct, eq=False, kw_only=True):
-    """Work done by a worker thread while its connection waits."""
+class WorkSlots:
+    """Limits how many operations are at work."""
 
-    run: Callable[[Job], None]
-    request: DaemonRequest | None = None
-    raw: bytes = b""
-    response: bytes = b""
-    cancelled: bool = False
-    """Whether the client has disconnected."""
-    pending_progress: tuple[str, int, int] | None = None
-    """The latest progress that has not been sent."""
-    posted_at: float = 0.0
-    """When progress was last posted to the I/O thread."""
-    started_at: float = field(default_factory=time.monotonic)
-    last_sent_at: float = field(default_factory=time.monotonic)
-    """When the client was last sent anything."""
-
-
-class WorkerPool:
-    """Worker threads, started on demand and stopped when idle."""
-
-    def __init__(self, max_threads: int) -> None:
-        self._max_threads = max_threads
-        self._queue: deque[Job] = deque()
+    def __init__(self, most: int) -> None:
+        self._free = most
         self._changed = threading.Condition()
-        self._threads = 0
-        self._idle = 0
-        """Waiting threads, including notified ones that have not taken their job from the queue yet."""
+        self.waiting = 0
 
-    def submit(self, job: Job) -> None:
-        """Queue a job. It runs at once if a thread is idle or may be started."""
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait for a slot and hold it."""
         with self._changed:
-            self._queue.append(job)
-            if self._idle < len(self._queue) and self._threads < self._max_threads:
-                self._threads += 1
-                threading.Thread(target=self._work, name="lorelog-worker", daemon=True).start()
-            else:
-                self._changed.notify()
-
-    def queue_length(self) -> int:
-        return len(self._queue)
-
-    def _work(self) -> None:
-        while True:
+            self.waiting += 1
+            self._changed.wait_for(lambda: self._free)
+            self.waiting -= 1
+            self._free -= 1
+        try:
+            yield
+        finally:
             with self._changed:
-                self._idle += 1
-                self._changed.wait_for(lambda: self._queue, _THREAD_IDLE_S)
-                self._idle -= 1
-                if not self._queue:
-                    self._threads -= 1
-                    return
-                job = self._queue.popleft()
-            job.run(job)
-            del job  # do not keep its response until the next job arrives
+                self._free += 1
+                self._changed.notify()
 
 
 class DaemonFailure(Struct, frozen=True):

@@ -31,8 +31,8 @@ from lorelog.core.paths import cache_folder, tenant_folder
 from lorelog.core.processes import limit_arenas, resident_bytes, trim_memory
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
-from lorelog.surfaces.daemon.connection import OperationRunner
-from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock, ServerLimits
+from lorelog.surfaces.daemon.connection import OperationRunner, ServerLimits
+from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, InstanceLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -396,11 +396,6 @@ class Daemon:
         limit_arenas()
         options = self._read_settings()
 
-        def serve_mcp(stream: socket.socket, caller: ClientIdentity) -> None:
-            from lorelog.surfaces.mcp.session import serve_stream
-
-            serve_stream(stream, self._runner.call, caller)
-
         def status_fields() -> dict[str, Any]:
             return {
                 "readers": [] if self._readers is None else self._readers.status(),
@@ -410,7 +405,6 @@ class Daemon:
             }
 
         hooks = DaemonHooks(
-            streams={"daemon.mcp": serve_mcp},
             status_fields=status_fields,
             on_tick=self._tick,
             on_wake=self._spool_event.set,
@@ -626,23 +620,16 @@ class Daemon:
             self._log.write(f"watch: {watch_pass.error}")
 
     def _start_http(self, settings: DaemonSettings) -> None:
-        from lorelog.core.extras import require_extra
         from lorelog.operations.dispatch import ClientIdentity
-        from lorelog.surfaces.http.server import LazyApp, serve_in_thread
+        from lorelog.surfaces.http.server import serve_in_thread
         from lorelog.surfaces.http.tickets import announce_server, with_token
+        from lorelog.surfaces.mcp.endpoint import mcp_routes
         from lorelog.surfaces.page.app import PageContext, page_routes
 
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
-
-        def load() -> Any:
-            require_extra("mcp", "MCP over HTTP")
-            from lorelog.surfaces.mcp.server import streamable_http_app
-
-            return streamable_http_app(self._runner.call, caller)
-
         options = with_token(settings.http(), self._home)
         page = page_routes(self._runner.call, caller, PageContext("", self._home, settings.tenant))
-        server = serve_in_thread(self._runner.call, options, caller, [LazyApp("/mcp", load)], page)
+        server = serve_in_thread(self._runner.call, options, caller, mcp_routes(self._runner.call, caller), page)
         self._http_server = server
         self._http_record.enter_context(announce_server(self._home, server.url, server.port))
         self._log.write(f"serving {server.url}")

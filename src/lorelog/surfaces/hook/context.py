@@ -32,7 +32,7 @@ from lorelog.light.delivery_files import (
 from lorelog.light.delivery_log import estimate_tokens, prompted_memories
 from lorelog.light.git_location import is_default_branch, read_head
 from lorelog.light.quick_json import dumps, loads
-from lorelog.light.session_start import RecentJournals, render_session_start
+from lorelog.light.session_start import ONLY_STATUS, RecentJournals, render_session_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ def _start_context(context: HookContext) -> str:
     branch, commit = read_head(context.root)
     head, agent = (branch, commit, is_default_branch(context.root, branch)), context.event["agent"]
     shown = render_session_start(journals, context.files, budget, head, rules_only=to_subagent == "rules")
+    if not shown.text and to_subagent == "all" and estimate_tokens(ONLY_STATUS) <= budget:
+        chosen = (root for root in _read_roots(location.deletions) if not root.get("origin"))
+        return ONLY_STATUS if any(root.get("project") == location.project for root in chosen) else ""
     if shown.text:
         context.record("standing", list(shown.standing), estimate_tokens(shown.text), agent=agent)
     for memory, cue in shown.cued:  # its tokens are part of those above
@@ -165,13 +168,18 @@ def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
     folder = os.path.join(project, _MEMSEARCH_FOLDER)
     if not os.path.isdir(folder):
         return ()
+    real = os.path.realpath(folder)
+    roots = (root for root in _read_roots(deletions) if root.get("project") == project)
+    return (folder,) if any(is_below(real, str(root.get("path"))) for root in roots) else ()
+
+
+def _read_roots(deletions: str) -> list[dict[str, Any]]:
+    """Return the indexed files and directories of the tenant whose tombstones are `deletions`."""
     try:
         roots = loads(read_start(os.path.join(os.path.dirname(deletions), "roots.json"), _MAX_ROOTS_BYTES))["roots"]
-        real = os.path.realpath(folder)
-        is_indexed = any(is_below(real, root["path"]) and root["project"] == project for root in roots)
+        return [root for root in roots if isinstance(root, dict)]
     except (ValueError, KeyError, TypeError):
-        return ()
-    return (folder,) if is_indexed else ()
+        return []
 
 
 def recall_for_prompt(context: HookContext, prompt: str, budget: int) -> tuple[list[str], list[str]]:

@@ -114,15 +114,18 @@ KEEPALIVE_S = 5.0
 _MIN_INTERVAL_S = 0.1
 """Minimum seconds between two progress events."""
 _EVENT_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
+KEEPALIVE = b": working\n\n"
 StreamJob = Callable[[Progress], dict[str, Any]]
+EncodeEvent = Callable[[str, dict[str, Any]], bytes]
+"""Returns an event of a stream: its name (progress, result, error) and data as bytes."""
 
 
 class EventStream(Response):
     """Runs a job in a thread, which reports progress; the event loop sends the latest report, and the result."""
 
-    def __init__(self, job: StreamJob, limiter: CapacityLimiter) -> None:
+    def __init__(self, job: StreamJob, limiter: CapacityLimiter, encode: EncodeEvent) -> None:
         super().__init__()
-        self._job, self._limiter = job, limiter
+        self._job, self._limiter, self._encode = job, limiter, encode
         self._loop = asyncio.get_running_loop()
         self._latest: dict[str, Any] | None = None
         self._wake, self._done = Event(), Event()
@@ -143,9 +146,9 @@ class EventStream(Response):
     async def _run_job(self) -> None:
         try:
             reply = await to_thread.run_sync(self._job, self._progress, limiter=self._limiter, abandon_on_cancel=True)
-            self._final = event_bytes("result", reply)
+            self._final = self._encode("result", reply)
         except Exception as error:
-            self._final = event_bytes("error", {"error": error_object(error)})
+            self._final = self._encode("error", {"error": error_object(error)})
         self._done.set()
         self._wake.set()
 
@@ -157,7 +160,7 @@ class EventStream(Response):
             if self._done.is_set():
                 break
             latest, self._latest = self._latest, None
-            body = event_bytes("progress", latest) if latest else b": working\n\n"
+            body = self._encode("progress", latest) if latest else KEEPALIVE
             await send({"type": "http.response.body", "body": body, "more_body": True})
             with move_on_after(_MIN_INTERVAL_S):
                 await self._done.wait()
@@ -202,19 +205,28 @@ class OperationEndpoints:
     async def reply(self, request: Request, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Response:
         """Call an operation, and reply as the request wants it."""
         is_long = operation.name in _LONG_OPERATIONS
-        if "text/event-stream" not in request.headers.get("accept", ""):
-            return json_response(
-                await self.run_job(request, lambda call: call(operation.name, arguments), long=is_long)
-            )
+        return await self.respond(
+            request, lambda progress: self.call_with(operation.name, arguments, progress), long=is_long
+        )
 
-        def job(report: Progress) -> dict[str, Any]:
-            def progress(stage: str, done: int, total: int) -> None:
-                self._check_stopping()
-                report(stage, done, total)
+    def call_with(self, op: str, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        """Call an operation for the client, unless the server is stopping."""
 
-            return self._call(operation.name, arguments, self.caller, progress)
+        def report(stage: str, done: int, total: int) -> None:
+            if self.stopping.is_set():
+                hint = "repeat the request when it is back"
+                raise Cancelled("the server is stopping; finished work is kept", hint=hint)
+            progress(stage, done, total)
 
-        return EventStream(job, self._limiter_long if is_long else self._limiter_short)
+        return self._call(op, arguments, self.caller, report)
+
+    async def respond(
+        self, request: Request, job: StreamJob, *, long: bool = False, encode: EncodeEvent | None = None
+    ) -> Response:
+        """Run a job in a thread, and reply with JSON or, if accepted, an event stream."""
+        if "text/event-stream" in request.headers.get("accept", ""):
+            return EventStream(job, self._limiter_long if long else self._limiter_short, encode or event_bytes)
+        return json_response(await self._run(request, job, long=long))
 
     async def read_call(self, request: Request) -> tuple[Operation[Any, Any], dict[str, Any]]:
         """Return the operation and the arguments. An invalid request gets an error status even if it wants a stream."""
@@ -234,23 +246,24 @@ class OperationEndpoints:
 
     async def run_job(self, request: Request, job: Callable[[BoundCall], JobReply], *, long: bool = False) -> JobReply:
         """Run a job in a thread; its calls of operations are cancelled when the client disconnects."""
+        return await self._run(
+            request, lambda progress: job(lambda op, arguments: self.call_with(op, arguments, progress)), long=long
+        )
+
+    async def _run(self, request: Request, job: Callable[[Progress], JobReply], *, long: bool) -> JobReply:
         disconnected = threading.Event()
         outcome: list[JobReply] = []
         raised: list[Exception] = []
 
         def progress(stage: str, done: int, total: int) -> None:
-            self._check_stopping()
             if disconnected.is_set():
                 raise Cancelled("the client disconnected")
-
-        def work() -> JobReply:
-            return job(lambda op, arguments: self._call(op, arguments, self.caller, progress))
 
         async with create_task_group() as group:
             group.start_soon(_wait_for_disconnect, request.receive, disconnected)
             try:
                 limiter = self._limiter_long if long else self._limiter_short
-                outcome.append(await to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True))
+                outcome.append(await to_thread.run_sync(job, progress, limiter=limiter, abandon_on_cancel=True))
             except Exception as error:
                 raised.append(error)
             finally:
@@ -259,10 +272,6 @@ class OperationEndpoints:
         if raised:
             raise raised[0]
         return outcome[0]
-
-    def _check_stopping(self) -> None:
-        if self.stopping.is_set():
-            raise Cancelled("the server is stopping; finished work is kept", hint="repeat the request when it is back")
 
 
 async def read_body(request: Request) -> bytes:

@@ -1,7 +1,6 @@
-"""The HTTP application and its server: routes, metrics, applications mounted beside it, start, and shutdown within seconds.
+"""The HTTP application and its server: routes, metrics, start, and shutdown within seconds.
 
-Every request passes the guard first. An application that takes a second to import (MCP) is loaded by its first request,
-so that it does not delay the start of the server. Metrics are in Prometheus' text format, version 0.0.4.
+Every request passes the guard first. Metrics are in Prometheus' text format, version 0.0.4.
 
 The address is resolved and checked here, and the socket that was checked is the one that is served. Without a token
 only loopback addresses are served.
@@ -17,21 +16,20 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
-from anyio import Event, create_task_group, to_thread
+from anyio import to_thread
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lorelog.core import VERSION
@@ -100,89 +98,26 @@ def render_metrics(reply: Mapping[str, Any], version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-class LazyApp:
-    """An application that is served at an exact path, behind the same guard, and loaded by its first request.
-
-    `load` imports and builds it, and returns it with its lifespan.
-    """
-
-    def __init__(
-        self, path: str, load: Callable[[], tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[Any]]]]
-    ) -> None:
-        self.path = path
-        self._load = load
-        self._app: ASGIApp | None = None
-        self._failure: Exception | None = None
-        self._requested: Event | None = None
-        self._loaded: Event | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._app is None and self._requested is not None and self._loaded is not None:
-            self._requested.set()
-            await self._loaded.wait()
-        if isinstance(self._failure, LorelogError):
-            raise self._failure.with_traceback(None)
-        if self._app is None:
-            failure = f": {type(self._failure).__name__}" if self._failure else ""
-            raise LorelogError(f"{scope['path']} could not be loaded{failure}")
-        await self._app(scope, receive, send)
-
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
-        """Run the task that loads the application on request and closes it."""
-        self._requested, self._loaded = Event(), Event()
-        stopping = Event()
-        async with create_task_group() as group:
-            group.start_soon(self._run, self._requested, self._loaded, stopping)
-            yield
-            stopping.set()
-            self._requested.set()
-
-    async def _run(self, requested: Event, loaded: Event, stopping: Event) -> None:
-        await requested.wait()
-        if stopping.is_set():
-            return
-        try:
-            app, lifespan = await to_thread.run_sync(self._load)
-            async with lifespan():
-                self._app = app
-                loaded.set()
-                await stopping.wait()
-        except Exception as error:
-            self._failure = error
-        finally:
-            self._app = None
-            loaded.set()
-
-
-PageRoutes = Callable[[threading.Event], Sequence[BaseRoute]]
-"""Returns the routes of the page, which replace ours; the event is set when the server stops."""
+MakeRoutes = Callable[[threading.Event], Sequence[BaseRoute]]
+"""Returns the routes of the page, which replace ours, or those of MCP; the event is set when the server stops."""
 
 
 def build_app(
     call: CallOperation,
     options: HttpOptions,
     caller: ClientIdentity,
-    mounts: Sequence[LazyApp] = (),
-    page: PageRoutes | None = None,
+    mcp: MakeRoutes | None = None,
+    page: MakeRoutes | None = None,
 ) -> RequestGuard:
     """Return the application. Requests that name no project use the directory of `caller`."""
     calls = OperationEndpoints(call, caller)
-    pages = () if page is None else page(calls.stopping)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as contexts:
-            for mounted in mounts:
-                await contexts.enter_async_context(mounted.lifespan())
-            yield
+    added = [route for make_routes in (page, mcp) if make_routes for route in make_routes(calls.stopping)]
 
     async def handle_error(request: Request, error: Exception) -> Response:
         return error_response(request.url.path, error)
 
     starlette = Starlette(
-        routes=[*pages, *_routes(calls, options), *(Route(mounted.path, mounted) for mounted in mounts)],
-        lifespan=lifespan,
+        routes=[*added, *_routes(calls, options)],
         exception_handlers=dict.fromkeys((HTTPException, HttpRefusalError, LorelogError, Exception), handle_error),
     )
     starlette.router.redirect_slashes = False  # a redirect would echo the request's Host header
@@ -414,11 +349,11 @@ def serve_in_thread(
     call: CallOperation,
     options: HttpOptions,
     caller: ClientIdentity,
-    mounts: Sequence[LazyApp] = (),
-    page: PageRoutes | None = None,
+    mcp: MakeRoutes | None = None,
+    page: MakeRoutes | None = None,
 ) -> RunningServer:
     """Serve in a thread. Raise LorelogError if the address is not allowed or not available."""
-    app, listener, ready = build_app(call, options, caller, mounts, page), open_listener(options), threading.Event()
+    app, listener, ready = build_app(call, options, caller, mcp, page), open_listener(options), threading.Event()
     server = _make_server(app, ready.set)
 
     def run() -> None:

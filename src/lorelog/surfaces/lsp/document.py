@@ -7,7 +7,6 @@ the first difference keep their number, those after the last one their distance 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from lorelog.core.paths import is_below
 from lorelog.light.git_location import find_worktree, walk_up
 
 MAX_CHARS = 2 << 20
-_MAX_ADDED, _MAX_ADDED_CHARS = 500, 2_000
+_MAX_CHANGED, _CONTEXT = 500, 3
 _PROJECT_FILES = (".lorelog.toml", ".lorelog")
 Memory = Mapping[str, Any]
 
@@ -43,17 +42,19 @@ class OpenFile(Struct):
         except OSError:
             return ()
 
-    def added(self) -> list[tuple[int, str]]:
-        """Return number and text of the lines that were added or changed since the file was opened."""
+    def patch(self) -> str:
+        """Return what changed since the file was opened as a unified diff of one hunk; empty if nothing did, or too much."""
         before, after = _common_ends(self.opened, self.lines)
-        known = Counter(self.opened[before : len(self.opened) - after])
-        added = []
-        for number in range(before, len(self.lines) - after):
-            line = self.lines[number]
-            known[line] -= 1
-            if known[line] < 0 and line.strip():
-                added.append((number, line[:_MAX_ADDED_CHARS]))
-        return added[:_MAX_ADDED]
+        old, new = (lines[before : len(lines) - after] for lines in (self.opened, self.lines))
+        if not (old or new) or max(len(old), len(new)) > _MAX_CHANGED:
+            return ""
+        first = max(0, before - _CONTEXT)
+        lead, tail = self.lines[first:before], self.lines[len(self.lines) - after :][:_CONTEXT]
+        body = [(" ", lead), ("-", old), ("+", new), (" ", tail)]
+        around, name = len(lead) + len(tail), os.path.relpath(self.path, self.root)
+        spans = (f"{first + (count > 0)},{count}" for count in (around + len(old), around + len(new)))
+        head = f"--- a/{name}\n+++ b/{name}\n@@ -{next(spans)} +{next(spans)} @@\n"
+        return head + "".join(f"{sign}{line}\n" for sign, lines in body for line in lines)
 
 
 def open_file(path: str, text: str) -> OpenFile | None:

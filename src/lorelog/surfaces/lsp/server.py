@@ -111,11 +111,9 @@ class Server(LanguageServer):
         if (file := self.files.get(uri)) is None:
             return
         self.current(uri)
-        added, found = file.added(), []
-        if added:
-            arguments = {"path": file.path, "added": [text for _, text in added]}
-            reply = await self.others.ask("code.memories", arguments, file.root)
-            found = [_diagnostic(warning, *added[warning["line"]]) for warning in reply["warnings"]]
+        patch, lines = file.patch(), file.lines
+        found = (await self.others.ask("code.check", {"text": patch}, file.root))["findings"] if patch else ()
+        found = [_diagnostic(finding, lines[finding["line"] - 1]) for finding in found if finding["line"] <= len(lines)]
         if uri in self.files:
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
 
@@ -318,10 +316,10 @@ def _keep(done: Future[Mapping[str, Any]], key: object, reasons: dict[Any, Mappi
             reasons.pop(next(iter(reasons)))
 
 
-def _diagnostic(warning: Mapping[str, Any], number: int, line: str) -> lsp.Diagnostic:
+def _diagnostic(finding: Mapping[str, Any], line: str) -> lsp.Diagnostic:
+    number, text = finding["line"] - 1, one_line(f"{finding['text']} ({finding['why']})")
     place = lsp.Range(lsp.Position(number, len(line) - len(line.lstrip())), lsp.Position(number, len(line)))
-    text = one_line(warning["text"])
-    return lsp.Diagnostic(place, text, lsp.DiagnosticSeverity.Information, code=warning["id"], source="lorelog")
+    return lsp.Diagnostic(place, text, lsp.DiagnosticSeverity.Information, code=finding["id"], source="lorelog")
 
 
 def _lenses(file: OpenFile) -> Iterable[lsp.CodeLens]:

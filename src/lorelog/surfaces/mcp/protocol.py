@@ -1,7 +1,6 @@
-"""What the protocol says, for proxy and session: lines from a byte stream, errors, versions, and results that need no work.
+"""What the protocol says, over pipes as over HTTP: lines from a byte stream, errors, versions, and results that need no work.
 
-Standard library only: the proxy answers for a daemon that is still starting. Results equal those of the SDK's server;
-a test compares them.
+Standard library only: each agent has a process that imports this. Results equal those of the SDK's server; a test compares them.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class LineBuffer:
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Error codes of JSON-RPC."""
-LOST = BUSY = -32000
-"""The SDK's code for a closed connection, and the first one that servers may define."""
+BUSY = -32000
+"""The first code that servers may define."""
 UNSUPPORTED_VERSION = -32022
 """Error code of the protocol since 2026-07-28."""
 
@@ -110,6 +109,30 @@ def message_key(message: dict[str, Any]) -> str | None:
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         return None
     return json.dumps(identity)
+
+
+def check_message(message: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Return the method, None for a reply, and its parameters. Raise ProtocolError if it is not JSON-RPC."""
+    method, params = message.get("method"), message.get("params")
+    valid_id = "id" not in message or message_key(message) is not None
+    is_valid = message.get("jsonrpc") == "2.0"
+    if is_valid and method is None and "id" in message and ("result" in message or "error" in message):
+        return None, {}
+    if not (is_valid and valid_id and isinstance(method, str) and isinstance(params, dict | None)):
+        raise ProtocolError(INVALID_REQUEST, NOT_A_REQUEST)
+    return method, params or {}
+
+
+def progress_token(params: dict[str, Any]) -> int | str | None:
+    """Return the token of a request that wants reports."""
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if isinstance(token, int | str) and not isinstance(token, bool) else None
+
+
+def progress_message(token: int | str, done: int, total: int | None, stage: str) -> dict[str, Any]:
+    params = {"progressToken": token, "progress": done, "message": stage, **({"total": total} if total else {})}
+    return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
 def initialize_result(params: object) -> dict[str, Any] | None:

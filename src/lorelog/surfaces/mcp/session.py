@@ -1,64 +1,72 @@
-"""The methods of the protocol, and one agent's session over a connected socket: newline-delimited JSON-RPC, without the SDK.
+"""The methods of the protocol, and one agent's session over its pipes: newline-delimited JSON-RPC, without an SDK.
 
 A method takes parameters and returns the result as plain JSON values, whatever the transport. It runs in the calling thread and
 may take long: it reports progress to a `ProgressTracker`, which also ends it when its request was cancelled. A project's
 journals are resources: one per day, newest first. They are read through operations, not from disk, so that deleted and
 out-of-scope memories stay hidden and the index may be in another process.
 
-The SDK takes a second to import, 45 MB of memory, and 20 distributions on disk; a session over pipes needs ten methods of it.
+The SDK takes a second to import, 45 MB of memory, and 20 distributions on disk; a session needs ten methods of it.
 Tests run the SDK's client against this session and compare its replies with those of the SDK's server.
+
+Each agent has a process of its own, so nothing that holds memory is imported here: the daemon is asked for every call, and a host
+that starts the process gets the handshake and the list of tools at once, whether a daemon runs or not. If the daemon ends, the next
+call starts another; one that was at work on a call that must not be repeated is an error that says so.
 
 A request of the protocol since 2026-07-28 carries its version in `_meta` and needs no handshake; older clients send `initialize`
 first. Both are answered in one session, by what each request says.
 
-Threads: the calling one reads; one writes, so that an agent that does not read blocks no work; each request has its own. To end a
-session from outside, shut the socket down (`shutdown`, not `close`): it then ends as if the agent had disconnected.
+Threads: the calling one reads; one writes, so that an agent that does not read blocks no work; each request has its own.
 """
 
 from __future__ import annotations
 
 import json
-import logging
+import os
 import queue
 import re
-import socket
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
-from pathlib import Path
-from typing import Any
-
-from msgspec.structs import replace
 
 from lorelog.core.errors import Cancelled, LorelogError, NotFound, nearest_name
-from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
-from lorelog.services.places.workspace import JOURNALS
 from lorelog.surfaces.mcp.calls import call_tool, render_error
 from lorelog.surfaces.mcp.protocol import (
     BUSY,
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    NOT_A_REQUEST,
     LineBuffer,
     ProtocolError,
     add_modern_fields,
+    check_message,
     discover_result,
     initialize_result,
     is_modern,
     message_key,
     parse_message,
+    progress_message,
+    progress_token,
     tools_list_result,
 )
 from lorelog.surfaces.mcp.tools import TOOL_NAMES
-from lorelog.wiring import resolve_location
 
-Params = Mapping[str, Any]
-Result = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
+    from lorelog.core.ports import Progress
+    from lorelog.operations.dispatch import BoundCall
+
+    Params = Mapping[str, Any]
+    Result = dict[str, Any]
+    CallTracked = Callable[[str, dict[str, Any], Progress], dict[str, Any]]
+    """Calls an operation for an agent, with its progress."""
+
+CALLER: dict[str, Any] = {"agent": "an MCP client", "names_files": False}
+"""Who calls operations: an agent, which may not name files to read."""
 JOURNAL_URI_PREFIX = "lorelog://journal/"
 JOURNAL_URI_TEMPLATE = JOURNAL_URI_PREFIX + "{day}"
 _MAX_JOURNALS = 100
@@ -76,24 +84,27 @@ _PROMPT = {
     "description": "Recall what memory holds about a topic",
     "arguments": [{"name": "topic", "description": "What to recall", "required": True}],
 }
-_log = logging.getLogger(__name__)
 _CHUNK = 65_536
 _MAX_REQUESTS = 32
 """Maximum number of requests of one session that run at the same time."""
 _MAX_WAITING_PROGRESS = 100
 _PROGRESS_INTERVAL_S = 0.1
 _FLUSH_S = 1.0
+_GRACE_S = 1.5
+"""Seconds to wait for running requests after the agent closed its end: scripts close it at once. Less than the two
+seconds after which the official client kills a server."""
+_JOURNALS = "/.lorelog/memory"
 
 
-def list_journals(caller: ClientIdentity, call: BoundCall) -> list[Mapping[str, Any]]:
+def list_journals(call: BoundCall) -> list[Mapping[str, Any]]:
     """Return the documents that are journals, each with its `day`, newest first."""
-    request = {"documents": True, "source": str(_journal_folder(caller)), "limit": _MAX_JOURNALS}
+    request = {"documents": True, "source": _journal_folder(call), "limit": _MAX_JOURNALS}
     documents = call("memory.list", request)["documents"]
-    days = [{**document, "day": Path(document["source"]).stem} for document in documents]
+    days = [{**document, "day": document["source"].rpartition("/")[2].removesuffix(".md")} for document in documents]
     return sorted((day for day in days if _DAY_PATTERN.fullmatch(day["day"])), key=itemgetter("day"), reverse=True)
 
 
-def read_journal(uri: str, caller: ClientIdentity, call: BoundCall) -> str:
+def read_journal(uri: str, call: BoundCall) -> str:
     """Return a day's journal as Markdown. Raise NotFound if there is none."""
     day = uri.removeprefix(JOURNAL_URI_PREFIX)
     if not uri.startswith(JOURNAL_URI_PREFIX) or not _DAY_PATTERN.fullmatch(day):
@@ -101,7 +112,7 @@ def read_journal(uri: str, caller: ClientIdentity, call: BoundCall) -> str:
             f"there is no resource {uri[:200]}",
             hint=f"the URI of a journal is {JOURNAL_URI_TEMPLATE}, such as {JOURNAL_URI_PREFIX}2026-03-05",
         )
-    source = str(_journal_folder(caller) / f"{day}.md")
+    source = f"{_journal_folder(call)}/{day}.md"
     entries = call("memory.list", {"source": source, "limit": _MAX_ENTRIES})["memories"]
     entries = sorted((entry for entry in entries if entry["source"] == source), key=itemgetter("start_line"))
     if not entries:
@@ -117,9 +128,8 @@ def _sections(entries: list[dict[str, Any]], call: BoundCall) -> Iterator[str]:
         yield "\n".join(section["content"].splitlines()[:end]).strip()
 
 
-def _journal_folder(caller: ClientIdentity) -> Path:
-    location = resolve_location(home=caller.home, directory=caller.directory, environment=caller.environment)
-    return Path(location.project.id) / JOURNALS
+def _journal_folder(call: BoundCall) -> str:
+    return str(call("memory.stats", {})["project"]["id"]) + _JOURNALS
 
 
 class ProgressTracker:
@@ -150,8 +160,8 @@ class ProgressTracker:
         """End the call at its next report."""
         self.stopped = True
 
-    def notify(self) -> None:
-        """Tell the transport that there is a new report."""
+    def notify(self, *, is_last: bool = False) -> None:
+        """Tell the transport that there is a new report; the last one is for sure the newest."""
 
     def take(self) -> tuple[int, int | None, str] | None:
         """Return the latest report if its count is higher than that of the one returned before."""
@@ -163,58 +173,80 @@ class ProgressTracker:
 
 
 class McpMethods:
-    """The methods for one client, which counts as an agent and may not name files to read."""
+    """The methods for one client."""
 
-    def __init__(self, call: CallOperation, caller: ClientIdentity) -> None:
+    def __init__(self, call: CallTracked) -> None:
         self._call = call
-        self.caller = replace(caller, agent=caller.agent or "an MCP client", names_files=False)
+        self._instant: dict[str, Result] = {
+            "ping": {},
+            "tools/list": tools_list_result(),
+            "resources/templates/list": {"resourceTemplates": [_TEMPLATE]},
+            "prompts/list": {"prompts": [_PROMPT]},
+        }
         self._methods: dict[str, Callable[[Params, BoundCall], Result]] = {
-            "tools/list": lambda params, call: tools_list_result(),
             "tools/call": _call_tool,
-            "resources/list": self._list_resources,
-            "resources/templates/list": lambda params, call: {"resourceTemplates": [_TEMPLATE]},
-            "resources/read": self._read_resource,
-            "prompts/list": lambda params, call: {"prompts": [_PROMPT]},
+            "resources/list": _list_resources,
+            "resources/read": _read_resource,
             "prompts/get": _get_prompt,
         }
 
-    def __contains__(self, method: str) -> bool:
+    def takes_time(self, method: str) -> bool:
+        """Return whether a method does work: all others are answered at once."""
         return method in self._methods
 
-    def respond(self, method: str, params: Params, progress: ProgressTracker) -> Result:
+    def respond(self, method: str, params: dict[str, Any], progress: ProgressTracker) -> Result:
         """Return the result of a method. Raise ProtocolError for the reply to be an error."""
+        modern = is_modern(method, params)
+        if method == "initialize":
+            result = initialize_result(params)
+            if result is None:
+                raise ProtocolError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
+            return result
+        if method == "server/discover" and modern:
+            result = discover_result()
+        elif method in self._instant:
+            result = self._instant[method]
+        elif method in self._methods:
+            result = self._work(method, params, progress)
+        else:
+            raise ProtocolError(METHOD_NOT_FOUND, "Method not found", method)
+        return add_modern_fields(method, result) if modern else result
 
-        def call(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            return self._call(op, arguments, self.caller, progress)
-
+    def _work(self, method: str, params: dict[str, Any], progress: ProgressTracker) -> Result:
         try:
-            return self._methods[method](params, call)
+            return self._methods[method](params, lambda op, arguments: self._call(op, arguments, progress))
         except ProtocolError:
             raise
         except LorelogError as error:
             code = INVALID_PARAMS if isinstance(error, NotFound) else INTERNAL_ERROR
             raise ProtocolError(code, f"{error.message} ({error.hint})" if error.hint else error.message) from error
         except Exception as error:
-            _log.exception("%s failed", method)
-            raise ProtocolError(INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error}") from error
+            raise ProtocolError(INTERNAL_ERROR, _print_bug(error)) from error
 
-    def _list_resources(self, params: Params, call: BoundCall) -> Result:
-        resources = [
-            {
-                "uri": f"{JOURNAL_URI_PREFIX}{journal['day']}",
-                "name": journal["day"],
-                "description": f"Journal of {journal['day']}",
-                "mimeType": _MARKDOWN,
-                "size": journal["bytes"],
-            }
-            for journal in list_journals(self.caller, call)
-        ]
-        return {"resources": resources}
 
-    def _read_resource(self, params: Params, call: BoundCall) -> Result:
-        uri = _text_parameter(params, "uri")
-        text = read_journal(uri, self.caller, call)
-        return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}
+def _print_bug(error: Exception) -> str:
+    """Print the traceback of a bug for whoever reads the log of the host, and return what the agent is told."""
+    sys.excepthook(type(error), error, error.__traceback__)
+    return f"internal error: {type(error).__name__}: {error}"
+
+
+def _list_resources(params: Params, call: BoundCall) -> Result:
+    resources = [
+        {
+            "uri": f"{JOURNAL_URI_PREFIX}{journal['day']}",
+            "name": journal["day"],
+            "description": f"Journal of {journal['day']}",
+            "mimeType": _MARKDOWN,
+            "size": journal["bytes"],
+        }
+        for journal in list_journals(call)
+    ]
+    return {"resources": resources}
+
+
+def _read_resource(params: Params, call: BoundCall) -> Result:
+    uri = _text_parameter(params, "uri")
+    return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": read_journal(uri, call)}]}
 
 
 def _call_tool(params: Params, call: BoundCall) -> Result:
@@ -227,8 +259,7 @@ def _call_tool(params: Params, call: BoundCall) -> Result:
     try:
         result = call_tool(name, arguments, call)
     except Exception as error:
-        _log.exception("%s failed", name)
-        result = render_error(f"internal error: {type(error).__name__}: {error}", "", "error")
+        result = render_error(_print_bug(error), "", "error")
     reply: Result = {"content": [{"type": "text", "text": result.text}], "isError": result.failed}
     return {**reply, "structuredContent": result.structured} if result.structured else reply
 
@@ -268,73 +299,56 @@ def _object_parameter(params: Params, name: str) -> Params:
     return value or {}
 
 
-def serve_stream(sock: socket.socket, call: CallOperation, caller: ClientIdentity) -> None:
-    """Serve a session until the agent disconnects, then close the socket."""
-    try:
-        sock.setblocking(True)
-        McpSession(sock, McpMethods(call, caller)).run()
-    finally:
-        sock.close()
+def claim_stdout() -> int:
+    """Return a private descriptor of stdout, the agent's pipe, and redirect all other output to stderr."""
+    sink = os.dup(1)
+    os.dup2(2, 1)
+    return sink
 
 
 class McpSession:
-    """Reads requests, runs them, and writes replies, until the agent disconnects."""
+    """Reads requests from a descriptor, runs them, and writes replies to another, until the agent closes its end."""
 
-    def __init__(self, sock: socket.socket, methods: McpMethods) -> None:
-        self._sock = sock
+    def __init__(self, source: int, sink: int, methods: McpMethods) -> None:
+        self._source, self._sink = source, sink
         self._methods = methods
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._running: dict[_StreamProgress, str] = {}
+        self._changed = threading.Condition()
+        self._running: dict[_PipeProgress, str] = {}
         """Requests that run, each with the key of its id."""
 
     def run(self) -> None:
-        """Serve until the agent disconnects; calls that still run end at their next progress report."""
+        """Serve until the agent disconnects; calls that still run then end at their next progress report."""
         writer = threading.Thread(target=self._write, name="lorelog-mcp-writer", daemon=True)
         writer.start()
-        try:
-            self._read()
-        finally:  # also after a fault of ours: no thread may be left behind
-            self._end(writer)
-
-    def _read(self) -> None:
         lines = LineBuffer()
         with suppress(OSError):
-            while data := self._sock.recv(_CHUNK):
+            while data := os.read(self._source, _CHUNK):
                 for line in lines.feed(data):
                     if line is None or line.strip():
                         self._receive(line)
-
-    def _end(self, writer: threading.Thread) -> None:
-        """Stop the calls that run, and send what is queued if the agent still reads."""
-        with self._lock:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, _GRACE_S)
             for progress in self._running:
                 progress.stop()
         self._outgoing.put(None)
         writer.join(_FLUSH_S)
-        with suppress(OSError):  # ends a writer that waits for an agent
-            self._sock.shutdown(socket.SHUT_RDWR)
-        writer.join()
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message. A character that is not Unicode, as in a path that is not UTF-8, becomes a question mark."""
         text = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False)
         self._outgoing.put(text.encode(errors="replace") + b"\n")
 
-    def send_progress(self, token: int | str, report: tuple[int, int | None, str]) -> None:
+    def send_progress(self, message: dict[str, Any]) -> None:
         """Queue a report, unless the agent is far behind with reading."""
-        if self._outgoing.qsize() > _MAX_WAITING_PROGRESS:
-            return
-        done, total, stage = report
-        params = {"progressToken": token, "progress": done, "total": total, "message": stage}
-        if total is None:
-            del params["total"]
-        self.send({"method": "notifications/progress", "params": params})
+        if self._outgoing.qsize() <= _MAX_WAITING_PROGRESS:
+            self.send(message)
 
     def _write(self) -> None:
-        with suppress(OSError):
-            while (data := self._outgoing.get()) is not None:
-                self._sock.sendall(data)
+        with suppress(OSError):  # the agent does not read replies any more
+            while data := self._outgoing.get():
+                while data:
+                    data = data[os.write(self._sink, data) :]
 
     def _receive(self, line: bytes | None) -> None:
         """Handle one message. An invalid one gets an error: its sender would wait."""
@@ -343,100 +357,69 @@ class McpSession:
             message = parse_message(line)
             if message_key(message) is not None:
                 identity = message["id"]
-            method, params = _check_message(message)
+            method, params = check_message(message)
             if method is None:
                 return  # a reply: this server sends no requests
-            if "id" in message:
-                self._answer(message["id"], method, params)
+            if "id" in message and self._methods.takes_time(method):
+                self._start(message["id"], method, params)
+            elif "id" in message:
+                self._reply(identity, method, params, ProgressTracker())
             elif method == "notifications/cancelled":
                 cancelled = message_key({"id": params.get("requestId")})
-                with self._lock:
+                with self._changed:
                     for progress in (progress for progress, key in self._running.items() if key == cancelled):
                         progress.stop()
         except ProtocolError as error:
-            self._refuse(identity, error)
+            self.send({"id": identity, "error": error.to_dict()})
 
-    def _answer(self, identity: int | str, method: str, params: dict[str, Any]) -> None:
-        """Answer at once what needs no work; run the rest in a thread."""
-        modern = is_modern(method, params)
-        if method == "initialize":
-            result = initialize_result(params)
-            if result is None:
-                raise ProtocolError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
-            self.send({"id": identity, "result": result})
-        elif method == "ping":
-            self._reply(identity, method, {}, modern=modern)
-        elif method == "server/discover" and modern:
-            self._reply(identity, method, discover_result(), modern=True)
-        elif method in self._methods:
-            self._start(identity, method, params, modern=modern)
-        else:
-            raise ProtocolError(METHOD_NOT_FOUND, "Method not found", method)
-
-    def _start(self, identity: int | str, method: str, params: dict[str, Any], *, modern: bool) -> None:
-        progress = _StreamProgress(self, params)
-        with self._lock:
+    def _start(self, identity: int | str, method: str, params: dict[str, Any]) -> None:
+        progress = _PipeProgress(self, params)
+        with self._changed:
             if len(self._running) >= _MAX_REQUESTS:
                 raise ProtocolError(BUSY, f"{_MAX_REQUESTS} requests are running; try again when one has ended")
             self._running[progress] = json.dumps(identity)
 
         def work() -> None:
             try:
-                result = self._methods.respond(method, params, progress)
-                progress.flush()
-                if not progress.stopped:  # nobody waits for the reply to a cancelled request
-                    self._reply(identity, method, result, modern=modern)
+                self._reply(identity, method, params, progress)
             except ProtocolError as error:
                 if not progress.stopped:
-                    self._refuse(identity, error)
+                    self.send({"id": identity, "error": error.to_dict()})
             finally:
-                with self._lock:
-                    del self._running[progress]
+                self._forget(progress)
 
         try:
             threading.Thread(target=work, name=f"lorelog-mcp-{method}", daemon=True).start()
         except RuntimeError as error:  # the system has no more threads: the session must survive
-            with self._lock:
-                del self._running[progress]
+            self._forget(progress)
             raise ProtocolError(BUSY, f"the request could not be started: {error}; try again") from error
 
-    def _reply(self, identity: int | str, method: str, result: dict[str, Any], *, modern: bool) -> None:
-        self.send({"id": identity, "result": add_modern_fields(method, result) if modern else result})
+    def _reply(
+        self, identity: int | str | None, method: str, params: dict[str, Any], progress: ProgressTracker
+    ) -> None:
+        result = self._methods.respond(method, params, progress)
+        progress.notify(is_last=True)
+        if not progress.stopped:  # nobody waits for the reply to a cancelled request
+            self.send({"id": identity, "result": result})
 
-    def _refuse(self, identity: int | str | None, error: ProtocolError) -> None:
-        self.send({"id": identity, "error": error.to_dict()})
+    def _forget(self, progress: _PipeProgress) -> None:
+        with self._changed:
+            del self._running[progress]
+            self._changed.notify_all()
 
 
-class _StreamProgress(ProgressTracker):
+class _PipeProgress(ProgressTracker):
     """Progress to an agent that gave a token, at most ten reports per second."""
 
     def __init__(self, session: McpSession, params: dict[str, Any]) -> None:
         super().__init__()
-        self._session = session
-        meta = params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        self._token = token if isinstance(token, int | str) and not isinstance(token, bool) else None
+        self._session, self._token = session, progress_token(params)
         self._next_s = 0.0
 
-    def notify(self) -> None:
-        """Send the report, unless the last one was sent just now."""
-        if self._token is not None and time.monotonic() >= self._next_s:
+    def notify(self, *, is_last: bool = False) -> None:
+        """Send the report if it is new, unless another one was sent just now."""
+        if self._token is None or self.stopped or (time.monotonic() < self._next_s and not is_last):
+            return
+        if report := self.take():
             self._next_s = time.monotonic() + _PROGRESS_INTERVAL_S
-            self.flush()
-
-    def flush(self) -> None:
-        """Send the latest report if it is new."""
-        if self._token is not None and not self.stopped and (report := self.take()) is not None:
-            self._session.send_progress(self._token, report)
-
-
-def _check_message(message: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return the method, None for a reply, and its parameters. Raise ProtocolError if it is not JSON-RPC."""
-    method, params = message.get("method"), message.get("params")
-    valid_id = "id" not in message or message_key(message) is not None
-    is_valid = message.get("jsonrpc") == "2.0"
-    if is_valid and method is None and "id" in message and ("result" in message or "error" in message):
-        return None, {}
-    if not (is_valid and valid_id and isinstance(method, str) and isinstance(params, dict | None)):
-        raise ProtocolError(INVALID_REQUEST, NOT_A_REQUEST)
-    return method, params or {}
+            self._session.send_progress(progress_message(self._token, *report))

@@ -50,7 +50,7 @@ from lorelog.surfaces.http.calls import (
     read_json,
 )
 from lorelog.surfaces.http.guard import PAGE_AGENT
-from lorelog.surfaces.http.server import PageRoutes, show_addresses
+from lorelog.surfaces.http.server import MakeRoutes, show_addresses
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -90,7 +90,7 @@ class PageContext(Struct, frozen=True):
         return read_revision(self.home, tenant_folder(self.home, self.tenant))
 
 
-def page_routes(call: CallOperation, caller: ClientIdentity, context: PageContext) -> PageRoutes:
+def page_routes(call: CallOperation, caller: ClientIdentity, context: PageContext) -> MakeRoutes:
     """Return what builds the routes. `caller` is the server's own identity."""
     return lambda stopping: _Page(call, caller, context, stopping).routes()
 

@@ -180,6 +180,13 @@ _OTHER_NAMES = {
     "purge": "forget",
     "roots": "index --list",
     "man": "docs",
+    "warm": "daemon",
+    "memory-md": "agent-context",
+    "export-markdown": "export",
+    "export-omf": "export --format omf",
+    "import-omf": "import",
+    "consolidate": "compact",
+    "maintenance": "doctor",
     "settings": "config",
 }
 """What other programs call these commands. The nearest spelling would be wrong: `forget` for `get`."""

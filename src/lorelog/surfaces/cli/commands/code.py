@@ -189,14 +189,6 @@ def _show_outlines(files: Sequence[Json]) -> None:
             print(f"  {symbol['name_line']:>6}  {'  ' * depth}{_format_symbol(symbol)}")
 
 
-def show_code_answer(answer: Json) -> None:
-    """Print the code index's answer to a search query."""
-    shown = _show_answer(answer, docs=True)
-    if answer["total"] > shown:
-        print(stylize(f"   {shown:,} of {answer['total']:,}: lorelog code --help", "dim"))
-    print()
-
-
 def _show_answer(reply: Json, *, docs: bool) -> int:
     """Print references, callers, imports, files or else definitions; return how many."""
     verb = "files" if reply["verb"] == "outline" else reply["verb"]

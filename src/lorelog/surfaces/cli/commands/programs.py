@@ -7,13 +7,12 @@ import sys
 import time
 
 from lorelog.core.atomic_file import read_bounded_lines
-from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
+from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError, nearest_name
 from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import read_text
 from lorelog.surfaces.cli.client import (
     OperationClient,
     call_operation,
-    daemon_mode,
     launch_daemon,
     print_json,
     print_note,
@@ -110,7 +109,7 @@ def run_batch(args: argparse.Namespace) -> int:
     """Call many operations in order, one per line of input.
 
     Each line is {"op": "memory.search", "arguments": {…}}. One row is printed per line: {"ok", "index", "line", "op", "elapsed_ms",
-    "result" or "error"}. The batch stops at the first failure, with exit status 1. With --continue-on-error it runs all lines,
+    "result" or "error"}; other fields of the line are named in "ignored". The batch stops at the first failure, with exit status 1. With --continue-on-error it runs all lines,
     and the exit status is still 1.
 
     examples:
@@ -143,7 +142,8 @@ def _run_line(
     row: dict[str, Any] = {"ok": False, "index": place[0], "line": place[1], "op": ""}
     outcome: dict[str, Any]
     try:
-        row["op"], arguments = _parse_line(line)
+        row["op"], arguments, ignored = _parse_line(line)
+        row |= {"ignored": ignored} if ignored else {}
         name = arguments.get("project_id")
         if isinstance(name, str) and "project" not in arguments and not name.startswith(("/", "~", "./", "../")):
             projects.add(name)
@@ -163,7 +163,8 @@ def _run_line(
     return row | outcome
 
 
-def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
+def _parse_line(line: bytes) -> tuple[str, dict[str, Any], list[str]]:
+    """Return the operation of a line, its arguments, and the fields that mean nothing here: as in memd, they are no fault."""
     import json
 
     if len(line) > MAX_LINE_BYTES:
@@ -176,13 +177,13 @@ def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
     op = entry.get("op", entry.get("tool")) if isinstance(entry, dict) else None
     if not isinstance(op, str):
         raise UsageError("the line has no 'op'", hint="""{"op": "memory.search", "arguments": {"query": "…"}}""")
-    unknown = sorted(set(entry) - {"op", "tool", "arguments"})
-    if unknown:
-        raise UsageError(f"the line has an unknown field {unknown[0]!r}", hint="use only op and arguments")
+    ignored = sorted(set(entry) - {"op", "tool", "arguments"})
     arguments = entry.get("arguments")
+    if "arguments" not in entry and (near := [name for name in ignored if nearest_name(name, ("arguments", "args"))]):
+        raise UsageError(f"the line has an unknown field {near[0]!r}", hint="did you mean 'arguments'?")
     if arguments is not None and not isinstance(arguments, dict):
         raise UsageError("the arguments must be a JSON object")
-    return op, dict(arguments or {})
+    return op, dict(arguments or {}), ignored
 
 
 def run_ops(args: argparse.Namespace) -> int:
@@ -224,25 +225,27 @@ def _show_operation(operation: Json, args: argparse.Namespace) -> None:
 def run_mcp(args: argparse.Namespace) -> int:
     """Run an MCP server on standard input and output.
 
-    Agents start this command; 'lorelog docs mcp' has the configuration for each host. The process is a thin proxy: the daemon does the
-    work and is started if needed, so that ten agents share one model. Without a daemon the process does the work itself. It
-    exits when the agent closes the connection.
+    Agents start this command; 'lorelog docs mcp' has the configuration for each host. The daemon does the work and is started if
+    needed, so that ten agents share one model. Without a daemon the process does the work itself. It exits when the agent closes the
+    connection.
 
     examples:
       lorelog mcp                               use the current directory's project
       lorelog mcp --project ~/work/app          use another project
       claude mcp add lorelog -- lorelog mcp     register it with Claude Code
     """
-    from lorelog.surfaces.mcp.proxy import McpProxy, claim_stdout, make_connector
+    from lorelog.surfaces.mcp.session import CALLER, McpMethods, McpSession, claim_stdout
 
-    mode = daemon_mode(args.warm)
     directory = os.path.abspath(args.project or ".")
     if not os.path.isdir(directory):
         raise NotFound(f"there is no directory {directory}", hint="--project must be the directory of a project")
-    environment = dict(os.environ)
-    if args.tenant:
-        environment["LORELOG_SCOPE_TENANT"] = args.tenant
-    McpProxy(make_connector(mode, directory, environment), 0, claim_stdout(), greets=mode != "required").run()
+    tenant = {"LORELOG_SCOPE_TENANT": args.tenant} if args.tenant else {}
+    client = OperationClient(args.warm, start_daemon=True, shared=True, returns=True)
+
+    def call(op: str, arguments: dict[str, Any], progress: Progress) -> Json:
+        return client.call(op, arguments, progress, directory=directory, environment=tenant, caller=CALLER)
+
+    McpSession(0, claim_stdout(), McpMethods(call)).run()
     return 0
 
 
@@ -259,7 +262,7 @@ def run_lsp(args: argparse.Namespace) -> int:
 
     require_extra("lsp", "the language server")
     from lorelog.surfaces.lsp.server import serve
-    from lorelog.surfaces.mcp.proxy import claim_stdout
+    from lorelog.surfaces.mcp.session import claim_stdout
 
     tenant = {"LORELOG_SCOPE_TENANT": args.tenant} if args.tenant else {}
 
@@ -339,10 +342,10 @@ def _serve(
     import threading
     from contextlib import ExitStack, closing
 
-    from lorelog.core.extras import require_extra
     from lorelog.operations.dispatch import ClientIdentity
-    from lorelog.surfaces.http.server import LazyApp, build_app, serve_app
+    from lorelog.surfaces.http.server import build_app, serve_app
     from lorelog.surfaces.http.tickets import announce_server
+    from lorelog.surfaces.mcp.endpoint import mcp_routes
     from lorelog.surfaces.page.app import PageContext, page_routes
     from lorelog.wiring import ResourcePool
 
@@ -358,12 +361,6 @@ def _serve(
             while not stopped.wait(_IDLE_CHECK_S):
                 resources.unload_idle(daemon.model_idle_s)
 
-        def load_mcp() -> Any:
-            require_extra("mcp", "MCP over HTTP")
-            from lorelog.surfaces.mcp.server import streamable_http_app
-
-            return streamable_http_app(call, caller)
-
         def start(url: str) -> None:
             port = int(url.rpartition(":")[2])
             contexts.enter_context(announce_server(home, url, port))
@@ -371,7 +368,7 @@ def _serve(
 
         threading.Thread(target=unload, name="lorelog-rest", daemon=True).start()
         page = page_routes(call, caller, PageContext(project, home, tenant))
-        serve_app(build_app(call, options, caller, [LazyApp("/mcp", load_mcp)], page), options, started=start)
+        serve_app(build_app(call, options, caller, mcp_routes(call, caller), page), options, started=start)
 
 
 class _FallbackClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lorelog.core.errors import UsageError, plural
+from lorelog.light.quick_json import dumps
 from lorelog.surfaces.cli.client import call_command, print_note, print_reply
 from lorelog.surfaces.text import (
     RECORD_TIERS,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 ARGUMENTS = {
     "search": {
-        "--format {text,tsv}": "tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
+        "--format {text,markdown,jsonl,tsv}": "markdown: a section per hit; jsonl: its JSON on a line; tsv: id, path, line, confidence, date and "
+        "first line, separated by tabs",
         "--short": "print one short entry per memory, as plain text: for agents",
         "settings": "",
     }
@@ -57,8 +59,7 @@ def run_search(args: argparse.Namespace) -> int:
     Keyword and semantic matches are combined into one ranking. Each hit shows its location, whether it is a strong, likely or
     weak match, its date, type, tags and id, and a snippet with the matching words marked; a record shows its id and trust
     level. --explain shows scores, probabilities and full ids. With --token-budget the best set of hits that fits is shown, full
-    sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search'). Questions about code ("who calls parse_config", "where is Engine
-    defined", "what imports requests") are also answered from the code index, if 'lorelog code index' has built one.
+    sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search'), markdown and jsonl what memd prints.
 
     examples:
       lorelog search "why did we choose redis"
@@ -67,18 +68,22 @@ def run_search(args: argparse.Namespace) -> int:
       lorelog search "deploy steps" --all-projects -k 10 --explain
       lorelog search "how do deploys work" -k 20 --token-budget 2000
       lorelog search "which cache did we decide on" --trust verified
-      lorelog search who calls parse_config
       lorelog search "why did we choose redis" --short
       lorelog search redis -k 50 --format tsv
     """
-    if args.json and args.format == "tsv":
+    if args.json and args.format not in (None, "text"):
         raise UsageError("--json and --format exclude each other", hint="use one of them")
     limits = {"k": min(args.k, _MAX_K)} if args.k else {}
     return print_reply(args, call_command(args, one_per_memory=args.short, **limits), _show_search)
 
 
 def _show_search(reply: Json, args: argparse.Namespace) -> None:
-    if args.format == "tsv":
+    if args.format in ("markdown", "jsonl"):
+        for number, hit in enumerate(reply["hits"], 1):
+            print(_format_section(number, hit) if args.format == "markdown" else dumps(hit, ensure_ascii=False))
+        if reply["nothing_relevant"]:
+            print_note(reply["nothing_relevant"])
+    elif args.format == "tsv":
         for hit in reply["hits"]:
             cells = [hit["id"], hit["source"], hit["start_line"], hit["confidence"] or "", format_date(hit)]
             text = hit["packed"]["text"] if hit.get("packed") else hit["snippet"]
@@ -89,14 +94,22 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
         if reply["nothing_relevant"]:
             print_note(reply["nothing_relevant"])
     elif args.short and not reply["packing"]:
-        if reply["code"]:
-            from lorelog.surfaces.cli.commands.code import show_code_answer
-
-            show_code_answer(reply["code"])
         print(printable(render_short_hits(reply, "lorelog show", short_path)))
     else:
         is_folded = not (args.explain or args.min_relevance is not None or reply["packing"])
         _show_in_full(reply, explain=args.explain, is_folded=is_folded)
+
+
+def _format_section(number: int, hit: Json) -> str:
+    """Return a hit as a section of Markdown: how to cite it, what to know about it, and its text without comments."""
+    cite = f"{short_path(hit['source'])}:{hit['start_line']}-{hit['end_line']}"
+    origin = format_origin((hit["anchor"] or {}).get("origin", "")) if hit["trust"]["tainted"] else ""
+    states = (format_lifecycle(hit.get("lifecycle")), format_freshness(hit.get("freshness")), format_repository(hit))
+    facts = (f"`{hit['id']}`", cite, format_date(hit), hit["confidence"], hit["trust"]["tier"], origin, *states)
+    known = "".join(f"- {one_line(fact)}\n" for fact in facts if fact)
+    text = hit["packed"]["text"] if hit.get("packed") else hit["content"]
+    heading = one_line(" > ".join(hit["heading_path"])) or cite
+    return f"## {number}. {heading}\n\n{known}\n{printable(without_comments(text)).strip()}\n"
 
 
 _LANES = ("hybrid", "lexical", "dense")
@@ -106,11 +119,7 @@ _MIN_SHOWN_VALUE = 0.00005
 
 def _show_in_full(reply: Json, *, explain: bool, is_folded: bool) -> None:
     hits, packing = reply["hits"], reply["packing"]
-    if reply["code"]:
-        from lorelog.surfaces.cli.commands.code import show_code_answer
-
-        show_code_answer(reply["code"])
-    elif not hits and not (packing and packing["dropped"]):
+    if not hits and not (packing and packing["dropped"]):
         print("Nothing found.")
     mark_undated(hits)
     records, ids = _record_ids(hits), shorten_ids((hit["id"] for hit in hits), _MIN_ID_CHARS)

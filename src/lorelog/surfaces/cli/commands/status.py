@@ -29,8 +29,6 @@ ARGUMENTS = {
         "--daemon-only": "check only the daemon, in detail",
         "--store": "only compare the catalog with the search index",
         "--repair": "with --store: fix the differences",
-        "--chaos": "kill writers and a daemon in a temporary home, and check what is left",
-        "--cycles N": "with --chaos: number of kills (10)",
         "shared": "json project tenant daemon",
     },
     "daemon status": {"": "show the running daemon", "shared": "json"},
@@ -347,26 +345,14 @@ def run_doctor(args: argparse.Namespace) -> int:
     vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences and embeds
     texts whose vectors are lost.
 
-    --chaos tries the promises on this machine, in temporary homes, with the commands that you type, and names each trial: two writers at once that
-    are killed (add, task, guard, import, capture); a killed daemon; the same written again after the cache is lost; a sync; commands of an agent that
-    only a person may run; a guard; forget. What was acknowledged must be flushed, locked, there once, found, and yours; what was forgotten must be gone. It
-    takes a minute, and a few seconds for each further kill. Your own memories are not touched.
-
     examples:
       lorelog doctor
       lorelog doctor --store --repair
       lorelog doctor --daemon-only
-      lorelog doctor --chaos --cycles 100
       lorelog doctor --json
     """
     if args.repair and not args.store:
         raise UsageError("--repair requires --store", hint="lorelog doctor --store --repair")
-    if args.chaos:
-        from lorelog.surfaces.cli.self_test import run_self_test
-
-        return run_self_test(args)
-    if args.cycles is not None:
-        raise UsageError("--cycles requires --chaos", hint="lorelog doctor --chaos --cycles 100")
     checks: list[Json] = []
     status = None
     if args.store:
@@ -401,7 +387,7 @@ def _check_settings(args: argparse.Namespace) -> list[Json]:
     if settings.value("store.uri"):
         checks += _attempt("store", partial(require_extra, "milvus", "store.uri"))
     # An extra that is not installed is not a fault.
-    features = {"code": "lorelog code", "signing": "signed records", "mcp": "MCP over HTTP", "lsp": "lorelog lsp"}
+    features = {"code": "lorelog code", "signing": "signed records", "lsp": "lorelog lsp"}
     checks += [
         _make_check("extras", f"not installed: {feature} ({install_hint(extra)})")
         for extra, feature in features.items()
@@ -553,13 +539,12 @@ def format_daemon_status(status: Json) -> list[str]:
     running = ", ".join(f"{job['op']} for {format_duration(job['seconds'])}" for job in status["at_work"]) or "nothing"
     error, http = status["last_error"], status.get("http")
     since = f"{status['started_at'][:19].replace('T', ' ')} ({format_duration(status['uptime_s'])})"
-    clients = f"{plural(status['connections'], 'connection')}, {plural(status['streams'], 'agent')}"
     lines = [
         f"daemon   running, process {status['pid']}, lorelog {status['version']}",
         f"home     {short_path(status['home'])}",
         f"since    {since}, idle for {format_duration(status['idle_s'])}, {lifetime}",
         f"memory   {_format_memory(status)}, {plural(status.get('models_loaded', 0), 'model')} loaded",
-        f"calls    {status['calls']:,}, {status['errors']:,} failed, {clients}",
+        f"calls    {status['calls']:,}, {status['errors']:,} failed, {plural(status['connections'], 'connection')}",
         f"at work  {running}" + (f", {status['waiting']:,} waiting" if status["waiting"] else ""),
         *_format_watch(status.get("watch")),
         f"http     {http['url'] if http else 'off'}",

@@ -1,4 +1,4 @@
-"""`lorelog doctor --chaos`: a sound program passes, and without any one of its protections it fails."""
+"""`bench.safety.promises`: a sound program passes, and without any one of its protections it fails."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.safety.promises import MODULE, TrialPlace, TrialReport, check_words
 
 import lorelog
-from lorelog.surfaces.cli.self_test import TrialPlace, TrialReport, check_words
 
 SABOTAGES = [
     (
@@ -37,9 +37,9 @@ SABOTAGES = [
 """A line at the end of a module that removes a protection, and the fault that must be named then."""
 
 
-def run_chaos(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
+def run_trials(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-m", "lorelog", "doctor", "--chaos", "--json", *words]
+    command = [sys.executable, "-m", MODULE, "--json", *words]
     done = subprocess.run(command, env=environment, capture_output=True, check=False, text=True)
     return done.returncode, json.loads(done.stdout)
 
@@ -47,7 +47,7 @@ def run_chaos(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.slow
 def test_every_promise_holds() -> None:
     """Two killed writers, a killed daemon, repetition, sync, an agent and forget break no promise, and each trial is named."""
-    status, reply = run_chaos(Path(lorelog.__path__[0]).parent, "--cycles", "2")
+    status, reply = run_trials(Path(lorelog.__path__[0]).parent, "--cycles", "2")
 
     assert (status, reply["ok"]) == (0, True), reply
     assert [trial["acknowledged"] >= 2 for trial in reply["trials"][:4]] == [True] * 4
@@ -61,7 +61,7 @@ def test_a_missing_protection_is_noticed(tmp_path: Path, module: str, line: str,
     with (tmp_path / "lorelog" / module).open("a", encoding="utf-8") as file:
         file.write(f"\n\n{line}\n")
 
-    status, reply = run_chaos(tmp_path, "--cycles", "1")
+    status, reply = run_trials(tmp_path, "--cycles", "1")
 
     assert status == 1
     assert fault in str(reply["trials"])

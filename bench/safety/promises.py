@@ -1,12 +1,15 @@
-"""`lorelog doctor --chaos`: try the promises on the user's own machine, in temporary homes, with the commands that people type.
+"""Promises tried on this machine, in temporary homes, with the commands that people type.
 
-Writers are processes of their own (`python -m lorelog.surfaces.cli.self_test`). They note which files were flushed and locked before a
+    python -m bench.safety.promises [--cycles 10] [--json]
+
+Writers are processes of their own (`python -m bench.safety.promises ROOT WORD`). They note which files were flushed and locked before a
 command was acknowledged, because the system keeps what a killed process wrote, flushed or not. The tests remove one protection after
-the other from a copy of the program, and a trial must fail each time. `bench/safety` kills every other verb, fills disks and damages files.
+the other from a copy of the program, and a trial must fail each time. `kill_trials` and `fault_trials` kill every other verb, fill disks and damage files.
 """
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import json
 import os
@@ -29,20 +32,14 @@ from msgspec import Struct, field, to_builtins
 
 from lorelog.code.git import run_git
 from lorelog.core.caller import without_agent_markers
-from lorelog.core.errors import UsageError, plural
+from lorelog.core.errors import plural
 from lorelog.light.daemon_connection import find_address, read_lock_holder
 from lorelog.light.daemon_control import stop
-from lorelog.surfaces.cli.client import print_reply
 from lorelog.surfaces.cli.main import main
-from lorelog.surfaces.text import one_line, stylize
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lorelog.operations.operation import Json
-
-_CYCLES = 10
 _MAX_ACKNOWLEDGED = 8
 """A writer is killed after at most this many commands more than three."""
 _VERBS = {
@@ -62,6 +59,9 @@ _TRUTH = (
     "{home}/**/guards.jsonl",
 )
 _NOT_TRIED = "Not tried: power cuts, full disks, damaged files, programs that run as you."
+
+MODULE = "bench.safety.promises"
+_CHECKOUT = Path(__file__).resolve().parents[2]
 
 Written = set[tuple[str, str]]
 """Verbs and words that were acknowledged."""
@@ -87,6 +87,7 @@ class TrialPlace(Struct, frozen=True):
         (self.root / self.project).mkdir(exist_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LORELOG_")}
         own = {"LORELOG_HOME": str(self.root / self.home), "LORELOG_EMBEDDING_PROVIDER": "none", "HOME": str(self.root)}
+        own |= {"PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(_CHECKOUT))))}
         own |= {"LORELOG_DAEMON_WARM": "off", **without_agent_markers(os.environ), **variables}
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         command = [sys.executable, "-m", *words]
@@ -105,22 +106,17 @@ class TrialPlace(Struct, frozen=True):
         return {path: path.read_text("utf-8") for pattern in patterns for path in self.root.glob(pattern)}
 
 
-def run_self_test(args: argparse.Namespace) -> int:
-    """Run the trials, print a line for each, and return 1 if a promise was broken."""
-    cycles = _CYCLES if args.cycles is None else args.cycles
-    if cycles < 1:
-        raise UsageError(f"--cycles {cycles} is not a number of kills", hint="lorelog doctor --chaos --cycles 100")
+def try_promises(cycles: int) -> list[TrialReport]:
+    """Run the trials in a temporary folder: two killed writers, a killed daemon, repetition, sync, an agent, a guard, forget."""
     place = TrialPlace(Path(tempfile.mkdtemp(prefix="lorelog-trial-")).resolve())
     try:
-        reports = list(run_trials(place, cycles))  # each is filled after it was yielded
+        return list(_run_trials(place, cycles))  # each is filled after it was yielded
     finally:
         stop(find_address(str(place.root / place.home)))
         shutil.rmtree(place.root, ignore_errors=True)
-    trials = [{**to_builtins(report), "ok": not report.faults} for report in reports]
-    return print_reply(args, {"ok": all(trial["ok"] for trial in trials), "trials": trials}, _show)
 
 
-def run_trials(place: TrialPlace, cycles: int) -> Iterator[TrialReport]:
+def _run_trials(place: TrialPlace, cycles: int) -> Iterator[TrialReport]:
     written: Written = set()
     yield (report := TrialReport(f"two writers at once, killed {plural(cycles, 'time')}"))
     for cycle in range(cycles):
@@ -135,7 +131,7 @@ def run_trials(place: TrialPlace, cycles: int) -> Iterator[TrialReport]:
         path.unlink()
     place.run(report, "index")
     again = [f"{verb} {word}" for verb, word in written if verb not in {"task", "guard"}]
-    place.start(__name__, str(place.root), *again).communicate()
+    place.start(MODULE, str(place.root), *again).communicate()
     check_words(place, report, written)
     if shutil.which("git"):
         yield (report := TrialReport("a sync with another home"))
@@ -172,7 +168,7 @@ def _run_killed_writers(
 ) -> None:
     """Kill two writers, or the daemon and then both, a random while after each has acknowledged some commands."""
     names = [prefix + _letters(number) for number in range(2)]
-    writers = [place.start(__name__, str(place.root), name, LORELOG_DAEMON_WARM=daemon) for name in names]
+    writers = [place.start(MODULE, str(place.root), name, LORELOG_DAEMON_WARM=daemon) for name in names]
     outputs = [writer.stdout for writer in writers if writer.stdout]
     lines = [output.readline() for output in outputs for _ in range(3 + secrets.randbelow(_MAX_ACKNOWLEDGED))]
     time.sleep(secrets.randbelow(50) / 1000)
@@ -214,14 +210,23 @@ def _letters(number: int) -> str:
     return "".join("abcdefghij"[int(digit)] for digit in str(number)) + "x"
 
 
-def _show(reply: Json, args: argparse.Namespace) -> None:
-    for trial in reply["trials"]:
-        mark = stylize("ok  ", "green") if trial["ok"] else stylize("fail", "red")
-        count = trial["acknowledged"]
-        print(f"{mark}  {trial['name']}" + (f": {plural(count, 'write')} acknowledged" if count else ""))
-        for fault in trial["faults"][:5]:
-            print(f"      {one_line(fault)}")
-    print(f"{'Every promise that was tried held.' if reply['ok'] else 'A promise was broken.'} {_NOT_TRIED}")
+def _main() -> int:
+    """Print a line for each trial; return 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cycles", type=int, default=10, help="number of kills")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    reports = try_promises(max(1, args.cycles))
+    for report in () if args.json else reports:
+        count = f": {plural(report.acknowledged, 'write')} acknowledged" if report.acknowledged else ""
+        print("\n      ".join([f"{'fail' if report.faults else 'ok  '}  {report.name}{count}", *report.faults[:5]]))
+    ok = not any(report.faults for report in reports)
+    if args.json:
+        trials = [{**to_builtins(report), "ok": not report.faults} for report in reports]
+        print(json.dumps({"ok": ok, "trials": trials}, indent=2))
+    else:
+        print(f"{'Every promise that was tried held.' if ok else 'A promise was broken.'} {_NOT_TRIED}")
+    return 0 if ok else 1
 
 
 def _command(place: TrialPlace, verb: str, word: str) -> list[str]:
@@ -272,6 +277,8 @@ def _write(place: TrialPlace, commands: Iterable[Sequence[str]]) -> None:
 
 
 if __name__ == "__main__":
+    if not sys.argv[2:] or sys.argv[1].startswith("-"):
+        sys.exit(_main())
     root, first, *more = sys.argv[1:]
     endless = ((verb, first + _letters(number)) for number in count() for verb in _VERBS)  # until it is killed
     _write(TrialPlace(Path(root)), [each.split() for each in (first, *more)] if " " in first else endless)

@@ -1,0 +1,3 @@
+"""Names of memsearch over lorelog."""
+
+from memsearch.core import MemSearch as MemSearch
