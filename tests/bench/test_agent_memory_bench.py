@@ -17,63 +17,7 @@ from typing import Any
 import pytest
 
 ADAPTER = Path(__file__).resolve().parents[2] / "examples" / "agent_memory_bench" / "adapter.py"
-CONTRACT = """
-import hashlib, json
-from dataclasses import dataclass, field
-from pathlib import Path
-
-@dataclass(frozen=True)
-class CorpusManifest:
-    root: Path
-    sessions: dict
-
-    @classmethod
-    def load(cls, root):
-        return cls(Path(root), json.loads((Path(root) / "manifest.json").read_text())["sessions"])
-
-    def verify(self):
-        for path, digest in self.sessions.items():
-            assert hashlib.sha256((self.root / path).read_bytes()).hexdigest() == digest
-
-@dataclass(frozen=True)
-class IngestReport:
-    arm: str
-    namespace: str
-    sessions_offered: int
-    items_stored: int | None = None
-    wall_time_ms: float | None = None
-    llm_input_tokens: int | None = None
-    llm_output_tokens: int | None = None
-    local_model: str | None = None
-    notes: tuple = ()
-
-@dataclass(frozen=True)
-class ArmSpec:
-    arm: str
-    mcp_config: str | None = None
-    append_system_prompt_file: Path | None = None
-    memory_tool_prefix: str | None = None
-    extra_allowed_tools: tuple = ()
-    config_dir: Path | None = None
-    config_dir_digest: str | None = None
-    env: dict = field(default_factory=dict)
-    bare: bool = True
-    metadata: dict = field(default_factory=dict)
-
-class MemoryAdapter:
-    name = ""
-
-def digest_tree(root):
-    return hashlib.sha256(str(sorted(path.name for path in root.rglob("*"))).encode()).hexdigest()
-"""
-GATE = """
-from dataclasses import dataclass
-
-@dataclass(frozen=True)
-class AdmissionSignal:
-    arm: str
-    mcp_tool_prefixes: tuple = ()
-"""
+HARNESS = ADAPTER.parent / "stand_in"
 SESSIONS = {
     "sessions/parcel-codes/p01.jsonl": [
         {"role": "user", "content": "The depot refused parcel 4417. Find out why.", "ts": "2026-05-04T09:00:00Z"},
@@ -91,13 +35,9 @@ SESSIONS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def harness(tmp_path: Path) -> Path:
-    """A folder with the contract's names, and a corpus with its manifest."""
-    package = tmp_path / "amb" / "harness"
-    (package / "adapters").mkdir(parents=True)
-    for name, text in {"__init__": "", "adapters/__init__": "", "adapters/base": CONTRACT, "gate": GATE}.items():
-        (package / f"{name}.py").write_text(text)
+@pytest.fixture(autouse=True)
+def _corpus(tmp_path: Path) -> None:
+    """A corpus with its manifest, and the file that every arm is told."""
     digests = {}
     for path, messages in SESSIONS.items():
         file = tmp_path / "corpus" / path
@@ -106,13 +46,12 @@ def harness(tmp_path: Path) -> Path:
         digests[path] = hashlib.sha256(file.read_bytes()).hexdigest()
     (tmp_path / "corpus" / "manifest.json").write_text(json.dumps({"sessions": digests}))
     (tmp_path / "README.md").write_text("# The project\n")
-    return package.parent
 
 
 @pytest.fixture
-def module(harness: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The adapter, imported as it is beside the harness."""
-    monkeypatch.syspath_prepend(harness)
+    monkeypatch.syspath_prepend(HARNESS)
     spec = spec_from_file_location("amb_adapter", ADAPTER)
     assert spec is not None
     assert spec.loader is not None
@@ -177,12 +116,12 @@ def test_a_restored_snapshot_is_the_store_as_it_was(module: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_sidecar_answers_with_the_session_that_decided(harness: Path, tmp_path: Path) -> None:
+def test_the_sidecar_answers_with_the_session_that_decided(tmp_path: Path) -> None:
     """The challenge's process is ready, finds the session with the decision, and refuses other requests."""
     address = tmp_path / "run" / "adapter.sock"
     address.parent.mkdir()
     words = [sys.executable, str(ADAPTER), "--corpus", str(tmp_path / "corpus"), "--socket", str(address)]
-    process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(harness)})
+    process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(HARNESS)})
     try:
         while not address.exists() and process.poll() is None:
             time.sleep(0.1)

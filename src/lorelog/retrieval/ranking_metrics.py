@@ -23,7 +23,6 @@ RANKING_DEPTH = 100
 
 _RESAMPLES = 1_000
 _SEED = 20_260_301
-_RESAMPLE_BATCH = 1 << 21
 
 
 class MeanInterval(Serializable, Struct, frozen=True):
@@ -70,11 +69,7 @@ def mean_interval(values: Sequence[float]) -> MeanInterval:
 
     samples = np.asarray(values, dtype=np.float64)
     draw = np.random.default_rng(_SEED)
-    rows = max(1, _RESAMPLE_BATCH // len(samples))
-    means: list[float] = []
-    while len(means) < _RESAMPLES:
-        drawn = draw.integers(0, len(samples), size=(min(rows, _RESAMPLES - len(means)), len(samples)))
-        means += samples[drawn].mean(axis=1).tolist()
+    means = [samples[draw.integers(0, len(samples), len(samples))].mean() for _ in range(_RESAMPLES)]
     low, high = np.percentile(means, (2.5, 97.5)).tolist()
     return MeanInterval(fsum(values) / len(values), low, high)
 
