@@ -89,7 +89,7 @@ def test_an_unknown_purpose_has_no_answer(embedder: Embedder | None) -> None:
         assert "such a purpose" in ask("bake a cake", ran("make test", "Run the tests")).unknown
 
 
-def test_one_word_in_common_is_no_answer() -> None:
+def test_one_word_in_common_does_not_make_an_answer() -> None:
     """A command that shares one word of many with the question is not told; other words for the same thing are understood."""
     embedder = BuiltinEmbedder(EmbedOptions())
     matcher = PurposeMatcher(WordAnalyser().words, embedder, f"{embedder.provider}/{embedder.model}")
