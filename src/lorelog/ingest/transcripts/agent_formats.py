@@ -266,8 +266,8 @@ def _unslug(name: str) -> str:
 _CURSOR_HEADS = """
 WITH composers AS (
   SELECT substr(key, 14) AS id, CASE WHEN json_valid(CAST(value AS TEXT)) THEN CAST(value AS TEXT) ELSE '{}' END AS value
-  FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' AND length(value) <= ?1
-    AND ?2 IN ('', substr(key, 14)))
+  FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' AND length(value) <= ?
+    AND ? IN ('', substr(key, 14)))
 SELECT id, json_extract(value, '$.createdAt'), json_extract(value, '$.lastUpdatedAt'),
   coalesce(json_extract(value, '$.workspaceIdentifier.uri.fsPath'), json_extract(value, '$.workspaceIdentifier.uri.path')),
   json_extract(value, '$.workspaceIdentifier.id'), json_extract(value, '$.subagentInfo.parentComposerId')
@@ -358,7 +358,7 @@ def _cursor_records(database: SessionDatabase, session: str, stats: TranscriptSt
 
 
 def _zed_heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
-    query = "SELECT id, updated_at, NULL, NULL, NULL FROM threads WHERE ?1 IN ('', id) ORDER BY updated_at"
+    query = "SELECT id, updated_at, NULL, NULL, NULL FROM threads WHERE ? IN ('', id) ORDER BY updated_at"
     if {"created_at", "folder_paths", "parent_id"} <= database.columns["threads"]:
         query = query.replace("NULL, NULL, NULL", "created_at, folder_paths, parent_id")
     for identity, changed, created, folders, parent in database.connection.execute(query, (session,)):
@@ -405,7 +405,7 @@ def read_goose_lines(path: str, stats: TranscriptStats) -> Iterator[JsonObject]:
 
 
 def _goose_heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
-    query = "SELECT id, working_dir, created_at, updated_at FROM sessions WHERE ?1 IN ('', id) ORDER BY created_at"
+    query = "SELECT id, working_dir, created_at, updated_at FROM sessions WHERE ? IN ('', id) ORDER BY created_at"
     if "session_type" in database.columns["sessions"]:
         query = query.replace(" ORDER", " AND session_type NOT IN ('sub_agent', 'hidden') ORDER")
     for identity, folder, created, changed in database.connection.execute(query, (session,)):

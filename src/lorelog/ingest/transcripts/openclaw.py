@@ -156,7 +156,7 @@ def _add_result(turn: TurnBuilder, result: JsonObject) -> None:
 def _heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
     query = (
         "SELECT session_id, (SELECT event_json FROM transcript_events e WHERE e.session_id = t.session_id ORDER BY seq LIMIT 1)"
-        " FROM transcript_events t WHERE ?1 IN ('', session_id) GROUP BY session_id ORDER BY min(rowid)"
+        " FROM transcript_events t WHERE ? IN ('', session_id) GROUP BY session_id ORDER BY min(rowid)"
     )
     for identity, first in database.connection.execute(query, (session,)):
         record = parse_object(first or "{}", TranscriptStats()) or {}

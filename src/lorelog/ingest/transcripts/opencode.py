@@ -39,7 +39,7 @@ def _heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
     columns = database.columns["session"]
     names = ("id", *(name for name in ("directory", "time_created", "parent_id", "time_updated") if name in columns))
     order = "time_created" if "time_created" in columns else "rowid"
-    query = f"SELECT {', '.join(names)} FROM session WHERE ?1 IN ('', id) ORDER BY {order}"  # noqa: S608
+    query = f"SELECT {', '.join(names)} FROM session WHERE ? IN ('', id) ORDER BY {order}"  # noqa: S608
     for row in database.connection.execute(query, (session,)):
         head = dict(zip(names, row, strict=True))
         yield {**head, "changed": (head.get("time_updated") or 0) / 1000, "sidechain": bool(head.get("parent_id"))}
