@@ -21,9 +21,9 @@ from bench.quality.pipeline import RANKINGS, Bench, Place, parts_of
 from bench.quality.samples import keyword_questions, stressed
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
-from lorelog.retrieval.ranking_metrics import RANKING_DEPTH, measure_ranking
 from lorelog.retrieval.relevance import calibration_of
 from lorelog.retrieval.snippet import Snippet
+from lorelog.services.evaluation.search_quality import RANKING_DEPTH, measure_ranking
 from lorelog.services.search import searcher
 
 PART_SIZES = (20, 60, 160)

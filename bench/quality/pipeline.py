@@ -24,8 +24,7 @@ from lorelog.core.document import ChunkKey
 from lorelog.core.query import Filters, Hit
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
-from lorelog.retrieval.ranking_metrics import RANKING_DEPTH
-from lorelog.services.evaluation.search_quality import rank_documents
+from lorelog.services.evaluation.search_quality import RANKING_DEPTH, rank_documents
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.workspace import Project
 from lorelog.stores.embedded import EmbeddedStore

@@ -12,7 +12,7 @@ from bench.quality.measuring import PART_SIZES, SetResult
 from bench.quality.pipeline import RANKINGS
 from msgspec import structs
 
-from lorelog.retrieval.ranking_metrics import mean_interval, metric_names, paired_difference
+from lorelog.services.evaluation.search_quality import mean_interval, metric_names, paired_difference
 
 NDCG = "nDCG@10"
 ALLOWED_BELOW_BEST = 0.01

@@ -19,8 +19,7 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, ScopedRequest, about, resolve_path
 from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
-from lorelog.services.lines.explain import LineReason
-from lorelog.services.lines.memories import FileMemories
+from lorelog.services.lines.explain import FileMemories, LineReason
 from lorelog.services.places.root_selection import real_path
 from lorelog.services.places.workspace import find_project
 
@@ -290,8 +289,7 @@ def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> Co
 def file_memories(engine: Engine, request: MemoriesRequest, call: RequestContext) -> FileMemories:
     """List the memories that name a file or something in it, with their freshness."""
     from lorelog.core.options import ListOptions
-    from lorelog.services.lines.explain import locate_file
-    from lorelog.services.lines.memories import find_memories
+    from lorelog.services.lines.explain import find_memories, locate_file
     from lorelog.services.standing.memories import MAX_STANDING, is_unfiled
 
     lifecycle = engine.lifecycle_index()

@@ -1,17 +1,20 @@
 """Answers why a line exists: who wrote it, for which prompt, what was said and tested meanwhile, and whether that still holds.
 
 "Unknown" is an answer, with its reason. Everything that is quoted comes from notes that are redacted already.
+
+It also finds what is remembered about a file: a memory belongs to a definition or a file that it names as code; a word of prose is no
+name. Notes of turns are left out: they name every file of a session.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, convert
+from msgspec.structs import asdict, replace
 
 from lorelog.code.extract import extract
 from lorelog.code.git import BlamedLine, Git
@@ -20,12 +23,13 @@ from lorelog.code.source import decode_source
 from lorelog.core.code import Symbol
 from lorelog.core.document import Chunk, StoredChunk
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.query import Filters, FreshnessVerdict, Hit, LifecycleState
+from lorelog.core.query import NO_LIFECYCLE_STATE, UNCHECKED_VERDICT, Filters, FreshnessVerdict, Hit, LifecycleState
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import STATEMENT_KINDS
 from lorelog.light.delivery_files import shorten_line
 from lorelog.light.session_start import parse_note
 from lorelog.light.shell_command import command_variants, is_test_run, split_command
+from lorelog.services.freshness.mentions import Mention, MentionKind, find_mentions
 from lorelog.services.lines.attribution import (
     MAX_FILE_BYTES,
     LineAuthor,
@@ -33,6 +37,7 @@ from lorelog.services.lines.attribution import (
     SessionClaim,
     find_author,
     find_claims,
+    is_same_file,
 )
 from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter, format_moment
 
@@ -295,3 +300,71 @@ def make_statement(
         freshness=str(verdict.freshness) if verdict else "",
         change="; ".join(verdict.change_phrases) if verdict else "",
     )
+
+
+# -- memories about a file -------------------------------------------------------------------------------------------------
+
+_MAX_MEMORIES = 100
+
+
+class FileMemory(LineStatement, frozen=True, kw_only=True):
+    """A memory that names a file, or something in it."""
+
+    source: str
+    source_line: int
+    """The memory's file, and its first line there."""
+    names: tuple[str, ...]
+    """What it names of the file, without the container."""
+    lines: tuple[int, ...]
+    """The definitions that it names; line 1 if it names the file; none if it names only what the file uses."""
+
+
+class FileMemories(Serializable, Struct, frozen=True, kw_only=True):
+    """What is remembered about a file."""
+
+    path: str
+    memories: tuple[FileMemory, ...] = ()
+    """Those about definitions and the file first, then the newest first."""
+
+
+def find_memories(
+    file: Path,
+    root: str,
+    memories: Sequence[StoredChunk],
+    *,
+    verdicts: Callable[[Sequence[StoredChunk]], Mapping[str, FreshnessVerdict]],
+    with_origin: Callable[[StoredChunk], StoredChunk],
+) -> tuple[FileMemory, ...]:
+    """Return those of the memories that name a file or something in it; none of a binary, generated or huge file."""
+    text, defined = read_source(file)
+    path = file.relative_to(Path(root).resolve()).as_posix()
+    words = {*re.findall(r"[A-Za-z_$][\w$]*", text), *re.findall(r"\w+", path)}
+    symbols = [(f".{symbol.qualified_name}", symbol.name_line) for symbol in defined]
+    found: list[tuple[StoredChunk, tuple[str, ...], tuple[int, ...]]] = []
+    for stored in memories if text else ():
+        mentions = find_mentions(stored.chunk.text)
+        named = list(_named(mentions, path, words))
+        is_elsewhere = "" not in named and any(mention.kind is MentionKind.PATH for mention in mentions)
+        if named:
+            parts = [f".{name}" for name in named]
+            lines = {line for symbol, line in symbols if not is_elsewhere and symbol.endswith(tuple(parts))}
+            lines |= {1} if "" in named else set()
+            found.append((stored, tuple(name.rpartition(".")[2] for name in named if name), tuple(sorted(lines))))
+    found = sorted(found, key=lambda each: not each[2])[:_MAX_MEMORIES]
+    of_found, shown = verdicts([stored for stored, _, _ in found]), []
+    for stored, names, places in found:
+        verdict, chunk = of_found.get(stored.id, UNCHECKED_VERDICT), with_origin(stored).chunk
+        statement = make_statement(stored.id, chunk, NO_LIFECYCLE_STATE, verdict)
+        place = {"source": chunk.source, "source_line": chunk.start_line}
+        shown.append(convert({**asdict(statement), **place, "names": names, "lines": places}, FileMemory))
+    return tuple(shown)
+
+
+def _named(mentions: Sequence[Mention], path: str, words: set[str]) -> Iterator[str]:
+    """Yield the names of a file's words that a memory mentions, and an empty one for the file itself."""
+    for mention in mentions:
+        if mention.kind is MentionKind.PATH and is_same_file(mention.text, path):
+            yield ""
+        elif mention.kind is MentionKind.SYMBOL and words.issuperset(parts := mention.text.split(".")):
+            inside = [part for part in parts if part not in path.replace(".", "/").split("/")]  # without the module
+            yield ".".join(inside or parts)

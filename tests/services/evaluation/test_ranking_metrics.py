@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lorelog.retrieval.ranking_metrics import mean_interval, measure_ranking, metric_names, paired_difference
+from lorelog.services.evaluation.search_quality import mean_interval, measure_ranking, metric_names, paired_difference
 
 NAMES = st.sampled_from([f"d{number}" for number in range(30)])
 RANKED = st.lists(NAMES, unique=True)
