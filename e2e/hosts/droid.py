@@ -8,6 +8,9 @@ from e2e.hosts.host import FEW_CORE_ROWS, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host
 from e2e.hosts.lines import json_lines
 from e2e.model import Step
 
+_RESUMED = ("resume", "failure", "interrupt", "kill", "parallel", "daemon dies", "no daemon", "backfill", "fork")
+_NO_RESUME = "without an account, `droid exec --session-id` ended with 1 and said nothing"
+
 
 class Droid(Host):
     """Factory's."""
@@ -21,7 +24,7 @@ class Droid(Host):
     writer = ("Create", "file_path", "content")
     mcp_prefix = "lorelog___"
     core_rows = FEW_CORE_ROWS
-    absent = (OF_CLAUDE | NO_TERMINAL | ONE_TURN) | {
+    absent = (OF_CLAUDE | NO_TERMINAL | ONE_TURN | dict.fromkeys(_RESUMED, _NO_RESUME)) | {
         "own installer": "its plugins come from a repository or a marketplace, not from a folder"
     }
 
@@ -29,22 +32,17 @@ class Droid(Host):
         self.own_folder.mkdir()
         address = f"{self.world.model.address}/v1"
         model = {"model": "scripted", "displayName": "Scripted", "baseUrl": address, "apiKey": "e2e"}
-        model |= {"provider": "generic-chat-completion-api", "maxOutputTokens": 8000}
-        settings = {"customModels": [model], "model": "custom:scripted", "cloudSessionSync": False}
+        more = {"provider": "generic-chat-completion-api", "maxOutputTokens": 8000}
+        settings = {"customModels": [{**model, **more}], "model": "custom:scripted", "cloudSessionSync": False}
         (self.own_folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
 
     def environment(self) -> dict[str, str]:
-        return self.world.environment(FACTORY_API_KEY="fk-e2e")
+        return self.world.environment(FACTORY_API_KEY="fk-e2e", FACTORY_AIRGAP_ENABLED="true")
 
     def command(self, prompt: str, session: str) -> list[str]:
-        return self._words(prompt, *(["--session-id", session] if session else []))
-
-    def _words(self, prompt: str, *more: str) -> list[str]:
         words = [str(self.installed.program), "exec", "--output-format", "json", "--skip-permissions-unsafe"]
-        return [*words, "--model", "custom:scripted", *more, prompt]
-
-    def fork(self, prompt: str, session: str) -> Outcome:
-        return self.complete(self.launch(self._words(prompt, "--fork", session)))
+        words += ["--model", "custom:scripted", *(["--session-id", session] if session else [])]
+        return [*words, prompt]
 
     def read(self, printed: str) -> tuple[str, str]:
         told = next((line for line in json_lines(printed) if line.get("type") == "result"), {})

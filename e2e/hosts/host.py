@@ -25,7 +25,7 @@ from e2e.world import REPOSITORY, Failed, World
 COMPACT = "\0compact"
 """Said in a conversation: not a prompt, but the order to compact."""
 TURN_LIMIT_S = 180.0
-CORE_ROWS = ("install", "start", "capture", "recall", "tools", "deliver", "guard", "kill")
+CORE_ROWS: tuple[str, ...] = ("install", "start", "capture", "recall", "tools", "deliver", "guard", "kill")
 """What every run checks in a host, whatever time there is: installed, told at the start, captured, found, delivered, guarded,
 nothing lost."""
 FEW_CORE_ROWS = CORE_ROWS[:4]
@@ -112,7 +112,8 @@ class Host(abc.ABC):
     leave_keys: tuple[str, ...] = (CONTROL_C, CONTROL_C)
     asks_leave = False
     """Whether the host itself must be told that our hooks may run, before any does."""
-    core_rows = CORE_ROWS
+    turn_limit_s = TURN_LIMIT_S
+    core_rows: tuple[str, ...] = CORE_ROWS
     absent: dict[str, str] = {}  # noqa: RUF012 - overridden whole
     """Rows that this host cannot have, and why."""
 
@@ -283,7 +284,7 @@ class Host(abc.ABC):
 
     def finish(self, running: Running) -> Outcome:
         """Wait for a turn that was started."""
-        status = running.wait()
+        status = running.wait(self.turn_limit_s)
         session, answer = self.read(running.printed())
         return Outcome(session, answer, status, tuple(self.world.model.requests(running.since)))
 

@@ -186,6 +186,7 @@ class KiloCode(OpenCode):
     changed = ("kilo.json",)
     kept = "../../.local/share/kilo/kilo.db*"
     core_rows = FEW_CORE_ROWS
+    turn_limit_s = 2 * TURN_LIMIT_S  # a turn took 100 s on a busy machine
     absent = OpenCode.absent | NO_TERMINAL
 
     def bring_plugin(self) -> None:

@@ -33,7 +33,7 @@ def prompt(name: str, text: str, origin: str = "user") -> dict[str, Any]:
 def test_kimi_lines(tmp_path: Path) -> None:
     """A turn has the prompt of a person, the answer's text, and its calls with their results; thoughts are left out."""
     folder = tmp_path / "sessions" / "wd_app_1" / "session_1"
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"type": "metadata", "protocol_version": "1.5", "created_at": 1},
         {"type": "profile.bind", "agentId": "main", "systemPrompt": "You are Kimi."},
         prompt("m1", "Run the checks"),
@@ -60,20 +60,9 @@ def test_kimi_lines(tmp_path: Path) -> None:
     assert (head.session, head.directory) == ("session_1", "/src/app")
 
 
-def test_a_session_of_kimi_without_its_state_has_its_folders_name(tmp_path: Path) -> None:
-    """Without `state.json` the session is known, and its directory is not guessed."""
-    path = tmp_path / "session_2" / "agents" / "main" / "wire.jsonl"
-    path.parent.mkdir(parents=True)
-    write_lines(path, [prompt("m1", "Go")])
-
-    head = read_conversation_head(open_conversation(str(path)))
-
-    assert (head.session, head.directory) == ("session_2", "")
-
-
 def test_the_system_prompt_of_pi_is_not_a_turn(tmp_path: Path) -> None:
     """Pi writes its system prompt as a message, which begins no turn."""
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"type": "session", "version": 3, "id": "s", "timestamp": "2026-11-19T14:31:01Z", "cwd": "/src/app"},
         {
             "type": "message",
