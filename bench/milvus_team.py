@@ -47,7 +47,8 @@ def timed(work: Callable[[], object]) -> float:
 def write_all(stores: Sequence[MilvusStore], parts: Sequence[Corpus], workers: int) -> float:
     """Return the seconds in which all stores wrote their parts, so many at once."""
     with ThreadPoolExecutor(workers) as pool:
-        return timed(lambda: list(pool.map(lambda pair: fill(*pair, Result("")), zip(stores, parts, strict=True))))
+        results = [Result("") for _ in stores]
+        return timed(lambda: list(pool.map(fill, stores, parts, results)))
 
 
 def ask_all(stores: Sequence[MilvusStore], corpus: Corpus) -> tuple[float, float, float]:
@@ -79,7 +80,7 @@ def outcome(work: Callable[[], object]) -> str:
 def differences(stores: Sequence[MilvusStore]) -> tuple[int, int, int]:
     """Return the rows of all machines that are missing in Milvus, surplus there, and unlike their catalogs."""
     found = [store.compare() for store in stores]
-    return tuple(sum(getattr(each, name) for each in found) for name in ("missing", "surplus", "unlike"))  # type: ignore[return-value]
+    return sum(each.missing for each in found), sum(each.surplus for each in found), sum(each.unlike for each in found)
 
 
 def lose_server(home: Path, stores: Sequence[MilvusStore], more: Corpus, *, returns: bool) -> bool:
