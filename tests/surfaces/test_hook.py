@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -286,18 +285,6 @@ def test_a_home_that_cannot_be_written_is_told_once(app: Path, home: str, monkey
     assert "Redis" in said["hookSpecificOutput"]["additionalContext"]
     assert "this session is not captured" in said["systemMessage"]
     assert hook(["claude", "turn-end"], {**PAYLOAD, "cwd": str(app)}, app, env=more)[0] == {}
-
-
-def _no_room() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
-
-def test_a_full_disk_is_told(quiet: Path, app: Path) -> None:
-    """On a full disk no partial file is left, and the user is told."""
-    said, _ = hook(["claude", "session-start"], {**PAYLOAD, "cwd": str(app)}, app, preexec_fn=_no_room)
-
-    assert "this session is not captured" in said["systemMessage"]
-    assert list((quiet / "spool").iterdir()) == []
 
 
 def test_settings_that_cannot_be_read_are_passed_over(quiet: Path, app: Path) -> None:

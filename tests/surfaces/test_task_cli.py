@@ -394,18 +394,6 @@ def test_what_is_exported_is_imported(form: str, shell: Shell, tmp_path: Path) -
     assert shell("import", file, "--json", "--tenant", "t").json["there"] == 1
 
 
-def test_a_bad_line_is_told_and_changes_the_exit_status(shell: Shell, tmp_path: Path) -> None:
-    """The rest is taken; the line is named."""
-    start_task(shell)
-    file = tmp_path / "in.jsonl"
-    file.write_text("nonsense\n" + shell("export", "--format", "ledger").out, "utf-8")
-
-    done = shell("import", file, "--tenant", "t")
-    assert done.status == 1
-    assert "line 1: it is not valid JSON" in done.err
-    assert "1 record written, 1 refused" in done.out
-
-
 def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> None:
     """Memories leave without their anchors and arrive as imported ones, once; no page of a record goes with them as a memory."""
     shell("add", "a heron was seen", "--type", "fact", "--tag", "bird:heron")

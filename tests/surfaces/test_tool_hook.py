@@ -94,12 +94,6 @@ def test_a_delivery_is_logged(tmp_path: Path) -> None:
     assert line["tokens"] > 0
 
 
-def test_nothing_is_written_when_nothing_matches(tmp_path: Path) -> None:
-    """Without a match there is no text, no log and no folder."""
-    assert deliver(call(tmp_path), None, [], []) == ("", False)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_memory_is_shown_once_in_a_session(tmp_path: Path) -> None:
     """The second matching call shows nothing; another session and a subagent have contexts of their own."""
     assert deliver(call(tmp_path), None, [], [RULE])[0]
@@ -240,14 +234,6 @@ def test_broken_guards_are_reported(home: Path, tmp_path: Path, content: bytes) 
     notice = handle_hook(["claude", "session-start"], payload, environment)["systemMessage"]
     assert "guards were not applied" in notice
     assert "lorelog guard list" in notice
-
-
-def test_without_guards_there_is_no_notice(home: Path, tmp_path: Path) -> None:
-    """A home without guards has nothing to report."""
-    environment = {"LORELOG_HOME": str(home), "LORELOG_CAPTURE_ENABLED": "off"}
-    payload = json.dumps({"session_id": "s", "cwd": str(tmp_path)}).encode()
-
-    assert handle_hook(["claude", "session-start"], payload, environment) == {}
 
 
 # -- holding a call ------------------------------------------------------------------------------------------------------

@@ -37,29 +37,9 @@ def all_errors(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogE
         yield from all_errors(kind)
 
 
-def test_what_is_not_offered_says_why(client: Client) -> None:
-    """An operation that HTTP does not offer is 403, with the reason."""
-    for name, reason in [
-        (name, operation.absent["http"]) for name, operation in all_operations().items() if "http" in operation.absent
-    ]:
-        reply = client.call(name, paths=["/etc"])
-
-        assert (reply.status, reply.code) == (403, "forbidden")
-        assert reason in reply.json["error"]["message"]
-
-
 def test_a_body_may_be_left_out(client: Client) -> None:
     """An operation without required fields is called by its short name and an empty body."""
     assert client.send("POST", "/api/call/stats", None, JSON).json["documents"] == 3
-
-
-def test_files_of_this_machine_cannot_be_named(client: Client, world: ServedNotes) -> None:
-    """Whoever asks over HTTP cannot have a path read that a person did not choose."""
-    for op, arguments in (("index", {"paths": [str(world.outside)]}), ("transcript", {"place": str(world.outside)})):
-        reply = client.call(op, **arguments)
-
-        assert (reply.status, reply.code) == (400, "usage")
-    assert "secret.md" not in client.call("list", documents=True, all_projects=True).text
 
 
 WRONG = [

@@ -187,22 +187,6 @@ def test_no_other_spelling_reaches_a_file(client: Client, world: ServedNotes) ->
     assert (world.note.read_bytes(), world.outside.read_bytes()) == before
 
 
-def test_a_link_to_a_file_is_not_followed(client: Client, world: ServedNotes) -> None:
-    """A link beside an indexed file, or in its place, leads nowhere."""
-    link = world.project / "notes" / "link.md"
-    link.symlink_to(world.outside)
-    before = world.outside.read_bytes()
-    beside = {"dir_path": world.here, "path": str(link)}
-    assert (client.get(FILE, **beside).status, client.put(FILE, b"x", beside).status) == (403, 403)
-
-    world.note.unlink()
-    world.note.symlink_to(world.outside)
-    instead = {"dir_path": world.here, "path": str(world.note)}
-    for reply in (client.get(FILE, **instead), client.put(FILE, b"x", instead)):
-        assert (reply.status, reply.text) == NOT_OURS
-    assert world.outside.read_bytes() == before
-
-
 def test_no_component_may_be_a_link(tmp_path: Path) -> None:
     """Opening passes through no link, neither as the file nor as any directory above it, whatever was looked up before."""
     real = write(tmp_path / "a" / "b" / "c.md", "ours")

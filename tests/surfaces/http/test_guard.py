@@ -196,20 +196,6 @@ def test_a_body_that_breaks_off_does_nothing(client: Client, world: ServedNotes)
     assert client.get("/health").status == 200
 
 
-def test_a_body_that_does_not_come_is_given_up(world: ServedNotes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who takes too long to send a body is told so, and let go."""
-    monkeypatch.setattr("lorelog.surfaces.http.calls.BODY_TIMEOUT_S", 0.2)
-    client = world.serve()
-    with client.raw() as connection:
-        connection.sendall(
-            b"POST /api/call/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Content-Length: 100\r\n\r\n{"
-        )
-        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-
-    assert answer.startswith(b"HTTP/1.1 408 ")
-
-
 POST = b"POST /api/call/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 REFUSED = {
     # A Host that is missing or given twice.
