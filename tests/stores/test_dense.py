@@ -98,13 +98,19 @@ def assert_scores(store: EmbeddedStore, question: Vector) -> None:
         assert score == pytest.approx(cosine, abs=1e-3)
 
 
+def coded(path: Path, vectors: Any) -> Any:
+    """Return the codes of all vectors, built and opened."""
+    assert vector_codes.build_codes(path, vectors, np.arange(1, len(vectors) + 1))
+    opened = vector_codes.open_codes(path, vectors.shape[1], len(vectors))
+    assert opened is not None
+    return opened
+
+
 def test_codes_of_more_lines_than_a_scan_takes(tmp_path: Path) -> None:
     """Beyond the number of lines that are scanned, with nothing changed for the test, codes look at a part of the lists and miss at most 2 of 100."""
     vectors = clustered(40_000, 32, 1, clusters=300)
     assert len(vectors) > dense.EXACT_UP_TO
-    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = vector_codes.open_codes(tmp_path / "a.codes", 32, len(vectors))
-    assert opened is not None
+    opened = coded(tmp_path / "a.codes", vectors)
     assert opened.header.look_share < vector_codes.MAX_LOOK_SHARE
 
     found = 0
@@ -139,9 +145,7 @@ def test_lists_that_do_not_narrow_a_search_are_large(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(vector_codes, "_MIN_LINES_LOOKED_AT", 0)
     monkeypatch.setattr(vector_codes, "_LINES_PER_BLOCK", 500)
     vectors = clustered(4_000, 96, 1, clusters=60)
-    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = vector_codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
-    assert opened is not None
+    opened = coded(tmp_path / "a.codes", vectors)
     assert opened.header.lists == 8
 
     admitted = np.arange(len(vectors)) % 2 == 0
@@ -154,9 +158,7 @@ def test_codes_find_within_what_a_filter_admits(monkeypatch: pytest.MonkeyPatch,
     """A filter that admits a third of the lines finds their neighbours."""
     monkeypatch.setattr(vector_codes, "_MIN_LINES_LOOKED_AT", 0)
     vectors = clustered(20_000, 96, 1, clusters=300)
-    assert vector_codes.build_codes(tmp_path / "a.codes", vectors, np.arange(1, len(vectors) + 1))
-    opened = vector_codes.open_codes(tmp_path / "a.codes", 96, len(vectors))
-    assert opened is not None
+    opened = coded(tmp_path / "a.codes", vectors)
     mask = np.random.default_rng(3).random(len(vectors)) < 0.3
     positions = opened.positions(mask)
 

@@ -117,15 +117,6 @@ def test_a_token_budget_shows_texts_and_names_what_it_left_out(shell: Shell, ind
     assert "no hit fits into 1 tokens" in none.err
 
 
-def test_packed_hits_hold_no_text_beyond_the_budget(shell: Shell, indexed: Path) -> None:
-    """In JSON a packed hit has its packed text, and neither content nor snippet beside it."""
-    reply = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 400, "--json").json
-
-    assert reply["hits"]
-    assert all({"content", "snippet", "matches", "tokens"}.isdisjoint(hit) for hit in reply["hits"])
-    assert sum(hit["packed"]["tokens"] for hit in reply["hits"]) == reply["packing"]["spent"] <= 400
-
-
 def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) -> None:
     """Indexed text can be shown after its file changed, with a note."""
     hit = shell("search", "redis", "--json").json["hits"][0]

@@ -196,17 +196,6 @@ def test_the_first_search_over_damaged_vectors_says_so(cache: Path, shell: Shell
     assert any(note.startswith("3 damaged vectors removed") for note in reply["notes"])
 
 
-def test_an_index_run_repairs_damaged_vectors(cache: Path, shell: Shell) -> None:
-    """An index run over unchanged files rebuilds vectors that another program has changed, and says so."""
-    path = damage_vectors(cache)
-
-    report = shell("index")
-
-    assert "was damaged" in report.out + report.err
-    assert path.name in report.out + report.err
-    assert checks(shell, "--store") == {}
-
-
 def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
     """While another process writes, damaged vectors are left out, and a note gives the reason."""
     damage_vectors(cache)
@@ -217,16 +206,22 @@ def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
     assert (outcome.status, "keyword matches only: vectors are damaged" in outcome.err) == (0, True)
 
 
-def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, project: Path, shell: Shell) -> None:
-    """Without any search or index run, damaged vectors are rebuilt, and doctor tells of it."""
+@pytest.mark.parametrize("by", ["index run", "background"])
+def test_damaged_vectors_are_rebuilt_unasked(cache: Path, project: Path, shell: Shell, by: str) -> None:
+    """An index run over unchanged files, and the background work without any, rebuild damaged vectors and say so."""
     path = damage_vectors(cache)
 
-    with Lorelog(project=project) as memory:
-        memory._caller.engine.run_background_work()
+    if by == "background":
+        with Lorelog(project=project) as memory:
+            memory._caller.engine.run_background_work()
+        said, told = shell("doctor").out, "damaged files were rebuilt"
+    else:
+        report = shell("index")
+        said, told = report.out + report.err, "was damaged"
 
+    assert told in said
+    assert path.name in said
     assert checks(shell, "--store") == {}
-    assert "damaged files were rebuilt" in shell("doctor").out
-    assert path.name in shell("doctor").out
 
 
 def test_a_memory_that_was_not_indexed_is_undone_by_the_command_that_is_named(cache: Path, shell: Shell) -> None:

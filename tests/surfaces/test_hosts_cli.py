@@ -193,17 +193,6 @@ def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
     assert shell("hosts", "install", "openclaw", "--json").json["files"] == []
 
 
-def test_a_broken_configuration_is_named_with_the_lines_to_add(shell: Shell, user: Path) -> None:
-    """A file that cannot be parsed is not changed, no other file is written, and the lines to add by hand are shown."""
-    config = write(user / ".codex" / "config.toml", "model = \n")
-    done = shell("hosts", "install", "codex")
-    assert done.status == 1
-    assert "config.toml cannot be parsed" in done.err
-    assert "[mcp_servers.lorelog]" in done.err
-    assert config.read_text("utf-8") == "model = \n"
-    assert not (user / ".codex" / "hooks.json").exists()
-
-
 @pytest.mark.slow
 def test_a_person_at_a_terminal_is_asked_once_for_the_judge(user: Path, project: Path) -> None:
     """Yes allows the agent's model, no is remembered, and nobody is asked again; an agent's shell, --yes or OpenClaw alone is never asked."""

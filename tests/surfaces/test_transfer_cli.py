@@ -221,18 +221,6 @@ def test_a_remote_that_was_never_reached_is_not_kept(remote: Path, shell: Shell)
     assert shell("sync", "--status", "--json").json["exchanges"] == []
 
 
-def test_a_relative_path_is_found_from_other_directories(
-    remote: Path, project: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A remote that is given as a relative path is kept as an absolute one, and recognized in both spellings."""
-    assert shell("sync", "../mem.git").status == 0
-    (project / "deep").mkdir()
-    monkeypatch.chdir(project / "deep")
-    assert shell("sync", "../../mem.git").status == 0
-    (exchange,) = shell("sync", "--status", "--json").json["exchanges"]
-    assert exchange["url"] == str(remote.resolve())
-
-
 def test_a_dry_run_removes_no_exchange(remote: Path, shell: Shell) -> None:
     """`--remove --dry-run` says what would happen and keeps the exchange; `--remove` removes it."""
     shell("sync", remote)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -119,24 +119,16 @@ def test_turns_spooled_during_a_restart_are_captured_once(idle_daemon: Warm, tmp
 
 
 @pytest.mark.slow
-def test_a_restarted_daemon_is_stopped(idle_daemon: Warm) -> None:
-    """`daemon stop` stops a daemon that has just taken over, and leaves no file behind."""
-    wait_for_restart(idle_daemon, current_pid(idle_daemon))
+@pytest.mark.parametrize("moment", [wait_for_restart, wait_for_exit])
+def test_a_daemon_that_hands_over_is_stopped(idle_daemon: Warm, moment: Callable[[Warm, int], object]) -> None:
+    """`daemon stop` during a restart, or just after it, ends the old daemon and the next one, and leaves no file behind."""
+    moment(idle_daemon, current_pid(idle_daemon))
     idle_daemon.stop()
 
     assert idle_daemon.pids() == []
     assert not Path(idle_daemon.address.socket).exists()
     with pytest.raises(LorelogError, match="not running"):
         idle_daemon.status()
-
-
-@pytest.mark.slow
-def test_a_daemon_that_hands_over_is_stopped(idle_daemon: Warm) -> None:
-    """`daemon stop` during a restart ends the old daemon, and the next one if it was already started."""
-    wait_for_exit(idle_daemon, current_pid(idle_daemon))
-    idle_daemon.stop()
-
-    assert idle_daemon.pids() == []
 
 
 def test_a_daemon_that_a_hook_starts_is_stopped(warm: Warm) -> None:
