@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import StdioServerParameters
+from tests.surfaces.mcp.conftest import Agents
 
 ADAPTER = Path(__file__).resolve().parents[2] / "examples" / "agent_memory_bench" / "adapter.py"
 HARNESS = ADAPTER.parent / "stand_in"
@@ -86,21 +88,9 @@ def test_a_session_of_the_arm_finds_the_decision_through_its_mcp_server(module: 
     assert adapter.admission_signal().mcp_tool_prefixes == (spec.memory_tool_prefix,)
     assert Path(spec.append_system_prompt_file).read_text().endswith("# The project\n")
     server = json.loads(Path(spec.mcp_config).read_text())["mcpServers"]["lorelog"]
-    said = [
-        {"method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}},
-        {"method": "tools/call", "params": {"name": "search_memory", "arguments": {"query": "parcel codes checksum"}}},
-    ]  # fmt: skip
-    with subprocess.Popen(
-        [server["command"], *server["args"]], env=server["env"], stdin=-1, stdout=-1, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for number, request in enumerate(said, 1):
-            process.stdin.write(f"{json.dumps({'jsonrpc': '2.0', 'id': number, **request})}\n")
-            process.stdin.flush()
-            reply = process.stdout.readline()
-        process.stdin.close()
-    assert "modulo-23" in reply
+    agents = Agents(lambda: StdioServerParameters(**server), "legacy")
+    reply = agents.run(lambda client: client.call_tool("search_memory", {"query": "parcel codes checksum"}))
+    assert "modulo-23" in str(reply.content)
 
 
 def test_a_restored_snapshot_is_the_store_as_it_was(module: Any, tmp_path: Path) -> None:

@@ -139,20 +139,6 @@ def test_a_full_disk_is_named_and_nothing_is_lost(shell: Shell, good: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_full_disk_leaves_the_journal_as_it_was(shell: Shell, project: Path) -> None:
-    """A memory that does not fit on the disk is refused, and the journal keeps every byte it had."""
-    first = shell("add", "first entry", "--json").json
-    journal = Path(first["source"])
-    before = journal.read_bytes()
-
-    done = run_on_a_small_disk(project, len(before) + 40, "add", "x" * 500)
-
-    assert done.returncode == 1
-    assert journal.read_bytes() == before
-    check_no_traceback(done.stderr)
-
-
-@pytest.mark.slow
 def test_two_indexers_at_once_agree(shell: Shell, good: Path) -> None:
     """A second run waits for the first and finds its work done; both succeed."""
     for number in range(40):

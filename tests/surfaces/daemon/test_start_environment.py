@@ -280,6 +280,3 @@ def test_a_hung_model_holds_up_no_other_writer(warm: Warm) -> None:
         server.stop()
     text = "".join(path.read_text("utf-8") for path in (warm.project / ".lorelog" / "memory").glob("*.md"))
     assert (text.count("begun before"), text.count("meanwhile")) == (1, 1)
-
-
-# -- the log ---------------------------------------------------------------------------------------------------------
