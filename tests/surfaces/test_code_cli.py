@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import Shell, write
+from tests.surfaces.otter_project import git_init
 
 CORE = '''"""Core."""
 
@@ -127,10 +128,7 @@ def test_a_part_and_a_forgotten_tree(shell: Shell, project: Path) -> None:
     """A directory can be indexed and forgotten; forgetting twice and --forget with --force are errors."""
     write(project / "src" / "a.py", "def alpha(): pass\n")
     write(project / "b.py", "def beta(): pass\n")
-    (project / ".git").mkdir()
-    for name in ("objects", "refs"):
-        (project / ".git" / name).mkdir()
-    write(project / ".git" / "HEAD", "ref: refs/heads/main\n")
+    git_init(project)
     assert "Indexed 1 file" in shell("code", "index", "src").out
     assert "only src" in shell("code", "status").out
     assert shell("code", "index", "--forget", "--force").status == 2

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.surfaces.conftest import Shell, write
+from tests.surfaces.otter_project import git_init
 
 MEMORY = "01a1dd23-0000-7000-8000-000000000001"
 
@@ -197,10 +198,7 @@ def test_documents_of_another_project_are_told_apart(
     """Documents of other projects are named with the option --all-projects, which finds them."""
     words = files(project, {"q": "badgers", "w": "wolves"}, [("q", "badger.md", 1), ("w", "wolf.md", 1)])
     for name in ("app", "other"):
-        (project.parent / name / ".git").mkdir(parents=True)
-        write(project.parent / name / ".git" / "HEAD", "ref: refs/heads/main\n")
-        (project.parent / name / ".git" / "objects").mkdir()
-        (project.parent / name / ".git" / "refs").mkdir()
+        git_init(project.parent / name)
     monkeypatch.chdir(project.parent / "other")
     write(project.parent / "other" / "wolf.md", "# Wolves\n\nWolves howl.\n")
     assert shell("index", ".").status == 0

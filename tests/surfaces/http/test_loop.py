@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import JSON, Client, ServedNotes
+from tests.surfaces.otter_project import git_init
 
 SEARCH, INDEX, FILES, FIND, FILE = (
     "/api/memory/search",
@@ -67,9 +68,7 @@ def test_search_does_not_index_first(client: Client, world: ServedNotes) -> None
 def test_a_project_does_not_see_another(client: Client, world: ServedNotes) -> None:
     """`dir_path` scopes: what is filed under one project is not found from another; nothing found is `[]`, never null."""
     other = world.project.parent / "other"
-    (other / ".git" / "objects").mkdir(parents=True)
-    (other / ".git" / "refs").mkdir()
-    write(other / ".git" / "HEAD", "ref: refs/heads/main\n")
+    git_init(other)
 
     for place in (str(other), "/no/such/place"):
         assert client.post(SEARCH, {"query": "redis", "dir_path": place}).json == {"results": []}
