@@ -255,7 +255,9 @@ def _droid(home: Path, project: Path) -> Path:
     when = "2026-03-05T08:40:00Z"
     run = {"type": "tool_use", "id": "t1", "name": "Execute", "input": {"command": COMMAND}}
     result = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": OUTPUT}
+    reminder = {"type": "text", "text": "<system-reminder>\nAvailable skills\n</system-reminder>"}
     contents: list[tuple[str, object]] = [
+        ("user", [reminder, reminder]),
         ("user", FIRST),
         ("assistant", [run]),
         ("user", [result]),
@@ -263,10 +265,13 @@ def _droid(home: Path, project: Path) -> Path:
         ("user", SECOND),
         ("assistant", [{"type": "text", "text": AGREED}]),
     ]
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"type": "message", "id": f"m{number}", "timestamp": when, "message": {"role": role, "content": content}}
         for number, (role, content) in enumerate(contents)
     ]
+    hook = {"role": "user", "content": [], "visibility": "user_only", "hookEventName": "SessionStart"}
+    lines[:0] = [{"type": "message", "id": "h1", "timestamp": when, "message": hook}]
+    lines.append({"type": "agent_turn_outcome", "outcome": "completed"})
     folder = home / ".factory" / "sessions" / "-src-app"
     folder.mkdir(parents=True)
     header = {"type": "session_start", "id": SESSION, "cwd": str(project)}

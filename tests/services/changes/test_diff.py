@@ -59,18 +59,6 @@ def test_a_broken_or_hostile_patch_is_read_as_far_as_it_goes(text: str, reposito
     assert repository.check(patch=str(patch))["findings"] == []
 
 
-def test_a_patch_that_does_not_fit_is_judged_by_its_lines(repository: Changed) -> None:
-    """A patch is compared with the checked-out commit; where it does not fit, definitions are not compared."""
-    repository.add("`total_price` returns cents.")
-    repository.swap("src/pricing.py", "round(", "int(")
-    fits = repository.git("diff")
-    repository.git("checkout", "-q", ".")
-    for text, count in ((fits, 1), (fits.replace("subtotal = sum", "subtotal = max"), 0)):
-        patch = repository.place / "given.patch"
-        patch.write_text(f"{text}\n", "utf-8")
-        assert len(repository.check(patch=str(patch))["findings"]) == count
-
-
 def test_a_huge_change_is_bounded(repository: Changed) -> None:
     """Of 100,000 lines some are left out, as are minified and generated files, and the reply says what; names of files still count."""
     repository.guard(paths=["big/5.txt"])
