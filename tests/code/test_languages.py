@@ -33,10 +33,11 @@ NAMES = [language.name for language in LANGUAGES]
         ("bin/tool", b"#!/usr/bin/env -S node --no-warnings\n", "javascript"),
         ("bin/tool", b"#!/bin/sh\n", "bash"),
         (".bashrc", b"", "bash"),
+        ("a.h", b"#import <Foo/Foo.h>\n@interface A : NSObject\n@end\n", None),
     ],
 )
-def test_a_language_is_detected_by_name_and_beginning(path: str, head: bytes, language: str) -> None:
-    """The suffix decides; the content of a header distinguishes C and C++; without a suffix the first line decides."""
+def test_a_language_is_detected_by_name_and_beginning(path: str, head: bytes, language: str | None) -> None:
+    """The suffix decides; the content of a header distinguishes C, C++ and Objective-C, which is not read; without a suffix the first line decides."""
     assert detect_language(path, head) == language
     assert may_be_code(path)
 
@@ -313,13 +314,6 @@ def test_loading_a_language_takes_no_time_of_its_first_file(monkeypatch: pytest.
     monkeypatch.setattr("lorelog.code.extract.load_query", load_slowly)
 
     assert ("after" in names(read("python", BROKEN)), late) == (True, 60.0)
-
-
-def test_an_objective_c_header_is_not_c() -> None:
-    """An Objective-C header is not parsed as C, which would read messages as variables."""
-    assert detect_language("a.h", b"#import <Foo/Foo.h>\n@interface A : NSObject\n@end\n") is None
-    assert detect_language("a.h", b"class A {};\nnamespace b {}\n") == "cpp"
-    assert detect_language("a.h", b"int a(void);\n") == "c"
 
 
 def test_rust_traits_are_bases() -> None:

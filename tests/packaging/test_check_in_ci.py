@@ -81,7 +81,7 @@ def repository(tmp_path: Path) -> Changed:
     repository = Changed(tmp_path).begin()
     repository.write("AGENTS.md", "- Use `pnpm`, not `npm`. @everybody ``` <b>\n")
     repository.commit("rules")
-    repository.swap(".github/workflows/ci.yml", "run: pnpm install", "run: npm ci")
+    repository.edit(".github/workflows/ci.yml", "run: pnpm install", "run: npm ci")
     repository.commit("npm")
     return repository
 

@@ -24,7 +24,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Changed:
     repository = Changed(tmp_path).begin()
     monkeypatch.chdir(repository.root)
     repository.add("use pnpm, not npm: 100% of us\x1b[31m", "correction")
-    repository.swap(".github/workflows/ci.yml", "run: pnpm install", "run: npm ci")
+    repository.edit(".github/workflows/ci.yml", "run: pnpm install", "run: npm ci")
     repository.git("add", ".github")
     return repository
 

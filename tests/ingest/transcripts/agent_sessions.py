@@ -41,6 +41,18 @@ def make_database(path: Path, schema: str, rows: Mapping[str, Sequence[tuple[Any
     return path
 
 
+def told(call: object, result: object) -> list[tuple[str, list[Any]]]:
+    """Return roles and contents of both requests, as most agents store them."""
+    return [
+        ("user", [{"type": "text", "text": FIRST}]),
+        ("assistant", [{"type": "thinking", "thinking": "hm"}, call]),
+        ("user", [result]),
+        ("assistant", [{"type": "text", "text": ANSWER}]),
+        ("user", [{"type": "text", "text": SECOND}]),
+        ("assistant", [{"type": "text", "text": AGREED}]),
+    ]
+
+
 def cline_task(path: Path, *more: Mapping[str, Any]) -> Path:
     said = [
         ("say", "task", FIRST),
@@ -180,14 +192,9 @@ def _specstory(_home: Path, project: Path) -> Path:
 def goose_messages() -> list[dict[str, Any]]:
     run = {"status": "success", "value": {"name": "developer__shell", "arguments": {"command": COMMAND}}}
     failed = {"status": "success", "value": {"content": [{"type": "text", "text": OUTPUT}], "isError": True}}
-    contents: list[tuple[str, list[dict[str, Any]]]] = [
-        ("user", [{"type": "text", "text": FIRST}]),
-        ("assistant", [{"type": "toolRequest", "id": "t1", "toolCall": run}]),
-        ("user", [{"type": "toolResponse", "id": "t1", "toolResult": failed}]),
-        ("assistant", [{"type": "text", "text": ANSWER}]),
-        ("user", [{"type": "text", "text": SECOND}]),
-        ("assistant", [{"type": "text", "text": AGREED}]),
-    ]
+    contents = told(
+        {"type": "toolRequest", "id": "t1", "toolCall": run}, {"type": "toolResponse", "id": "t1", "toolResult": failed}
+    )
     return [
         {"id": f"m{number}", "role": role, "created": AT_S + number, "content": content}
         for number, (role, content) in enumerate(contents)
@@ -234,17 +241,9 @@ def _kimi(home: Path, project: Path) -> Path:
 def _amp(home: Path, project: Path) -> Path:
     run = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"cmd": COMMAND}}
     result = {"type": "tool_result", "toolUseID": "t1", "run": {"status": "error", "error": {"message": OUTPUT}}}
-    contents = [
-        ("user", [{"type": "text", "text": FIRST}]),
-        ("assistant", [{"type": "thinking", "thinking": "hm"}, run]),
-        ("user", [result]),
-        ("assistant", [{"type": "text", "text": ANSWER}]),
-        ("user", [{"type": "text", "text": SECOND}]),
-        ("assistant", [{"type": "text", "text": AGREED}]),
-    ]
     messages = [
         {"role": role, "messageId": number, "content": content, "meta": {"sentAt": AT_S * 1000}}
-        for number, (role, content) in enumerate(contents)
+        for number, (role, content) in enumerate(told(run, result))
     ]
     thread = {"v": 1, "id": f"T-{SESSION}", "created": AT_S * 1000, "messages": messages}
     env = {"initial": {"trees": [{"displayName": "app", "uri": project.as_uri()}]}}
@@ -255,18 +254,15 @@ def _droid(home: Path, project: Path) -> Path:
     when = "2026-03-05T08:40:00Z"
     run = {"type": "tool_use", "id": "t1", "name": "Execute", "input": {"command": COMMAND}}
     result = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": OUTPUT}
-    contents: list[tuple[str, object]] = [
-        ("user", FIRST),
-        ("assistant", [run]),
-        ("user", [result]),
-        ("assistant", [{"type": "text", "text": ANSWER}]),
-        ("user", SECOND),
-        ("assistant", [{"type": "text", "text": AGREED}]),
-    ]
-    lines = [
+    reminder = {"type": "text", "text": "<system-reminder>\nAvailable skills\n</system-reminder>"}
+    contents = [("user", [reminder, reminder]), *told(run, result)]
+    lines: list[dict[str, Any]] = [
         {"type": "message", "id": f"m{number}", "timestamp": when, "message": {"role": role, "content": content}}
         for number, (role, content) in enumerate(contents)
     ]
+    hook = {"role": "user", "content": [], "visibility": "user_only", "hookEventName": "SessionStart"}
+    lines[:0] = [{"type": "message", "id": "h1", "timestamp": when, "message": hook}]
+    lines.append({"type": "agent_turn_outcome", "outcome": "completed"})
     folder = home / ".factory" / "sessions" / "-src-app"
     folder.mkdir(parents=True)
     header = {"type": "session_start", "id": SESSION, "cwd": str(project)}

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from tests.examples import examples
 from tests.ingest.transcripts.agent_sessions import (
     AGENT_SESSIONS,
     AGREED,
@@ -29,7 +26,6 @@ from tests.ingest.transcripts.agent_sessions import (
 )
 from tests.ingest.transcripts.conversations import exchanges, read, write_lines
 
-from lorelog.core.errors import LorelogError
 from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
 from lorelog.ingest.transcripts.turns import TranscriptStats
 
@@ -53,6 +49,7 @@ def test_a_session_has_its_turns_calls_times_and_directory(agent: str, tmp_path:
 
     assert exchanges(turn.turn for turn in turns) == BOTH
     assert head.directory == str(project)
+    assert SESSION in head.session or agent not in {"droid", "kimi", "amp"}
     assert abs((head.created or turns[0].start_time or 0) - AT_S) < 86_400
     assert all(turn.start_time is not None for turn in turns)
     (call,) = turns[0].turn.tools
@@ -61,33 +58,6 @@ def test_a_session_has_its_turns_calls_times_and_directory(agent: str, tmp_path:
         assert turns[0].digest.actions[0].command == COMMAND
         assert turns[0].digest.actions[0].failed == (agent not in {"cline", "roo", "kilo", "specstory"})
     assert not turns[1].turn.tools
-
-
-@pytest.mark.parametrize("agent", AGENT_SESSIONS)
-@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_a_damaged_session_is_read_as_far_as_it_goes(agent: str, tmp_path: Path, data: st.DataObject) -> None:
-    """A file that was cut off, or has other bytes in it, yields turns or one of our errors, never another one."""
-    project = tmp_path / "app"
-    project.mkdir(exist_ok=True)
-    source = tmp_path / agent
-    path = next((file for file in source.rglob("damaged*")), None)
-    if path is None:
-        whole = AGENT_SESSIONS[agent](tmp_path / "home", project)
-        path = source / f"damaged{whole.suffix}"
-        source.mkdir()
-        (source / "whole").write_bytes(whole.read_bytes())
-    content = (source / "whole").read_bytes()
-    at = data.draw(st.integers(0, len(content)))
-    path.write_bytes(content[:at] + data.draw(st.sampled_from([b"", b"\x00\xff", b"{[", b'"'])) + content[at + 3 :])
-
-    try:
-        conversation = open_conversation(str(path))
-        turns = list(conversation.turns(TranscriptStats()))
-    except LorelogError:
-        return
-    read_conversation_head(conversation)
-    assert len(turns) <= 9
 
 
 def test_aider_tells_prompts_from_headings_commands_and_plans(tmp_path: Path) -> None:

@@ -97,12 +97,15 @@ def test_inserted_lines_are_not_requests(tmp_path: Path) -> None:
 
 
 def test_an_interruption_belongs_to_the_turn_it_interrupts(tmp_path: Path) -> None:
-    """`[Request interrupted by user]` marks the current turn and is not a request."""
+    """`[Request interrupted by user]` marks the current turn and is not a request; the synthetic answer after it changes no turn."""
+    stand_in = claude("assistant", "a2", [{"type": "text", "text": "No response requested."}])
+    stand_in["message"]["model"] = "<synthetic>"
     path = write_lines(
         tmp_path / "s.jsonl",
         [
             *claude_turn("u1", "Rewrite all of it", "I begin."),
             claude("user", "i1", [{"type": "text", "text": "[Request interrupted by user for tool use]"}]),
+            stand_in,
             *claude_turn("u2", "Only the tests", "Done."),
         ],
     )
@@ -110,6 +113,7 @@ def test_an_interruption_belongs_to_the_turn_it_interrupts(tmp_path: Path) -> No
     turns, _ = read(path)
 
     assert [(turn.id, turn.interrupted) for turn in turns] == [("u1", True), ("u2", False)]
+    assert exchanges(turns) == [("Rewrite all of it", "I begin."), ("Only the tests", "Done.")]
 
 
 def test_subagents_have_turns_of_their_own(tmp_path: Path) -> None:
@@ -224,22 +228,3 @@ def test_images_are_named(tmp_path: Path) -> None:
     (turn,), _ = read(write_lines(tmp_path / "s.jsonl", [claude("user", "u1", content)]))
 
     assert turn.user == "What is this?\n[image]"
-
-
-def test_a_synthetic_answer_is_ignored(tmp_path: Path) -> None:
-    """The synthetic answer written after an interruption does not change the previous turn."""
-    stand_in = claude("assistant", "a2", [{"type": "text", "text": "No response requested."}])
-    stand_in["message"]["model"] = "<synthetic>"
-    path = write_lines(
-        tmp_path / "s.jsonl",
-        [
-            claude("user", "u1", "Delete it all"),
-            claude("user", "i1", [{"type": "text", "text": "[Request interrupted by user]"}]),
-            stand_in,
-            *claude_turn("u2", "Better not", "Kept."),
-        ],
-    )
-
-    turns, _ = read(path)
-
-    assert exchanges(turns) == [("Delete it all", ""), ("Better not", "Kept.")]

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from tests.ingest.transcripts.conversations import (
-    AT,
-    COMMAND,
     copilot_event,
     copilot_talk,
     digest,
@@ -132,36 +130,6 @@ def test_a_prompt_that_copilot_did_not_write_before_it_was_killed(tmp_path: Path
 
     assert exchanges(turns) == [("Run the checks", ""), ("And now?", "They pass.")]
     assert [(turn.id, turn.interrupted) for turn in turns] == [("h1", True), ("u1", False)]
-
-
-def droid_message(name: str, role: str, content: list[dict[str, Any]], second: int, **more: Any) -> dict[str, Any]:
-    message = {"role": role, "content": content, **more}
-    return {"type": "message", "id": name, "timestamp": AT.format(second), "message": message}
-
-
-def test_droid_lines(tmp_path: Path) -> None:
-    """Droid's lines are read as OpenClaw's: its hooks and reminders are not turns, and results belong to their calls."""
-    reminder = {"type": "text", "text": "<system-reminder>\nAvailable skills\n</system-reminder>"}
-    call = {"type": "tool_use", "id": "t1", "name": "Execute", "input": COMMAND}
-    result = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": "1 failed"}
-    records: list[dict[str, Any]] = [
-        {"type": "session_start", "id": "s-4", "title": "Run the checks", "version": 2, "cwd": "/src/app"},
-        droid_message("h1", "user", [], 0, visibility="user_only", hookEventName="SessionStart"),
-        droid_message("context-u1", "user", [reminder, reminder], 1),
-        droid_message("u1", "user", [{"type": "text", "text": "Run the checks"}], 1),
-        droid_message("a1", "assistant", [call], 2),
-        droid_message("r1", "user", [result], 3),
-        droid_message("a2", "assistant", [{"type": "text", "text": "One fails."}], 4),
-        {"type": "agent_turn_outcome", "outcome": "completed"},
-    ]
-    path = write_lines(tmp_path / "s-4.jsonl", records)
-
-    turns, stats = read(path)
-    head = read_conversation_head(open_conversation(str(path)))
-
-    assert exchanges(turns) == [("Run the checks", "One fails.")]
-    assert [(tool.failed, tool.result) for tool in turns[0].tools] == [(True, "1 failed")]
-    assert (stats.session, head.session, head.directory) == ("s-4", "s-4", "/src/app")
 
 
 def test_a_turn_in_progress_is_open(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.ingest.transcripts.agent_sessions import AGENT_SESSIONS
 from tests.ingest.transcripts.conversations import (
     Record,
     claude,
@@ -31,6 +32,7 @@ from tests.ingest.transcripts.conversations import (
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.session import TranscriptTurn
+from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
 from lorelog.ingest.transcripts.turns import MAX_INPUT_CHARS, MAX_RESULT_CHARS, MAX_TEXT_CHARS, MAX_TOOL_CALLS, iso_time
 
 _PROPERTY = settings(
@@ -60,11 +62,13 @@ _RECORDS = st.builds(
 
 
 def outcome(path: Path) -> list[TranscriptTurn]:
-    """Return the turns, or None if the file is rejected with one of our errors."""
+    """Return the turns, after those the metadata; none if the file is rejected with one of our errors."""
     try:
-        return read(path)[0]
+        turns = read(path)[0]
     except LorelogError:
         return []
+    read_conversation_head(open_conversation(str(path)))
+    return turns
 
 
 def check(turns: list[TranscriptTurn]) -> None:
@@ -103,6 +107,7 @@ def samples(folder: Path) -> list[Path]:
         export,
         opencode_database(folder / "opencode.db", {"s": messages}, {}),
         openclaw_database(folder / "openclaw.sqlite", {"s": openclaw_talk()}),
+        *(write(folder / agent, folder) for agent, write in AGENT_SESSIONS.items()),
     ]
 
 

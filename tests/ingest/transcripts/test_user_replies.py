@@ -13,6 +13,7 @@ from tests.ingest.transcripts.conversations import (
     claude,
     codex,
     codex_message,
+    openclaw,
     opencode_message,
     text_part,
     tool_part,
@@ -280,17 +281,14 @@ def test_openclaw_answers_are_kept(tmp_path: Path) -> None:
     payload = {"status": "answered", "answers": {"answers": {"cache": ["Redis"]}}}
     question = {**QUESTION, "id": "cache"}
 
-    def message(identity: str, role: str, content: object, **more: object) -> dict[str, Any]:
-        return {"type": "message", "id": identity, "message": {"role": role, "content": content} | more}
-
     for number, more in enumerate(({"details": payload}, {})):
         text = f"Cache: Redis\n\n{json.dumps(payload, indent=2)}"
         call = {"type": "toolCall", "id": "c1", "name": "ask_user", "arguments": {"questions": [question]}}
         lines = [
             {"type": "session", "version": 3, "id": "s"},
-            message("1", "user", "Set it up"),
-            message("2", "assistant", [call]),
-            message("3", "toolResult", [{"type": "text", "text": text}], toolCallId="c1", **more),
+            openclaw("1", "user", "Set it up"),
+            openclaw("2", "assistant", [call]),
+            openclaw("3", "toolResult", [{"type": "text", "text": text}], toolCallId="c1", **more),
         ]
 
         assert [item.text for item in statements(write_lines(tmp_path / f"{number}.jsonl", lines))] == [

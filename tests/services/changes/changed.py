@@ -41,11 +41,6 @@ class Changed(History):
         self.call("guard.enable", {"id": identity})
         return identity
 
-    def swap(self, file: str, before: str, after: str) -> None:
-        text = (self.root / file).read_text("utf-8")
-        assert before in text
-        self.write(file, text.replace(before, after))
-
     def check(self, **request: Any) -> dict[str, Any]:
         if not request:
             self.git("add", "-A")

@@ -21,7 +21,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Changed:
 def test_a_guard_of_a_person_blocks(repository: Changed) -> None:
     """Guards match files, added text and the commands of CI; only one that is set to block blocks."""
     repository.guard("warn", command="npm *")
-    repository.swap(".github/workflows/ci.yml", "run: pnpm install", "run: npm ci")
+    repository.edit(".github/workflows/ci.yml", "run: pnpm install", "run: npm ci")
     reply = repository.check()
     assert [(each["kind"], each["line"], each["blocks"]) for each in reply["findings"]] == [("guard", 5, False)]
     assert not reply["blocks"]
@@ -55,7 +55,7 @@ def test_the_text_of_a_patch_is_checked(repository: Changed) -> None:
 def test_a_guard_log_that_cannot_be_read_blocks_nothing(repository: Changed) -> None:
     """If the log of guards is damaged, none is applied, and the reply says so."""
     repository.guard(paths=["src/**"])
-    repository.swap("src/pricing.py", "RATE = 3", "RATE = 4")
+    repository.edit("src/pricing.py", "RATE = 3", "RATE = 4")
     (repository.place / "home" / "data" / "default" / "guards.jsonl").write_text("broken\n" * 3, "utf-8")
     reply = repository.check()
     assert not reply["blocks"]
@@ -69,12 +69,12 @@ def test_a_rule_is_broken_by_a_command_or_a_name(repository: Changed) -> None:
     repository.add("never call `unsafe_total` in src/", "preference")
     repository.write("AGENTS.md", "- Use `pnpm`, not `npm`.\n- Use `uv`, not `pip`.\n")
     repository.write("run.sh", "uv sync\n")
-    repository.swap(".github/workflows/ci.yml", "name: npm tests", "name: npm all tests\n        # npm ci is slow")
+    repository.edit(".github/workflows/ci.yml", "name: npm tests", "name: npm all tests\n        # npm ci is slow")
     repository.write("notes.md", "unsafe_total, and npm ci\n")
-    repository.swap("src/pricing.py", "RATE = 3", "RATE = 3  \n# unsafe_total is not for us\n")
+    repository.edit("src/pricing.py", "RATE = 3", "RATE = 3  \n# unsafe_total is not for us\n")
     assert repository.found() == []
-    repository.swap(".github/workflows/ci.yml", "          pnpm test", "          npm test")
-    repository.swap("src/pricing.py", "return round(", "return unsafe_total(")
+    repository.edit(".github/workflows/ci.yml", "          pnpm test", "          npm test")
+    repository.edit("src/pricing.py", "return round(", "return unsafe_total(")
     repository.write("run.sh", "set -e\npip install x\n")
     assert repository.found() == [
         ("rule", "adds `npm test`", 8),
@@ -113,21 +113,21 @@ def test_a_decision_about_a_changed_definition_is_told(
 ) -> None:
     """A decision that names a definition is told when the change gives it another body, signature or name."""
     repository.add("`total_price` returns cents: the payment provider takes no floats.")
-    repository.swap("src/pricing.py", before, after)
+    repository.edit("src/pricing.py", before, after)
     assert repository.found() == [("memory", why, line)]
 
 
 def test_formatting_and_other_definitions_are_passed_over(repository: Changed) -> None:
     """Nothing is said if a formatter changed the definition, another one changed, or several files define the name."""
     repository.add("`total_price` returns cents, and so does `format_price`.")
-    repository.swap("src/pricing.py", '{cents / 100:.2f} EUR"', '{cents / 100:.2f} EUR"  # of a shop')
-    repository.swap("src/pricing.py", "return round(subtotal * RATE)", "return round(\n        subtotal * RATE,\n    )")
-    repository.swap("src/pricing.py", "RATE = 3", "RATE = 4")
+    repository.edit("src/pricing.py", '{cents / 100:.2f} EUR"', '{cents / 100:.2f} EUR"  # of a shop')
+    repository.edit("src/pricing.py", "return round(subtotal * RATE)", "return round(\n        subtotal * RATE,\n    )")
+    repository.edit("src/pricing.py", "RATE = 3", "RATE = 4")
     assert repository.found() == []
     repository.git("reset", "-q", "--hard")
     repository.write("other/pricing.py", PRICING)
     repository.commit("two of them")
-    repository.swap("src/pricing.py", "round(", "int(")
+    repository.edit("src/pricing.py", "round(", "int(")
     assert repository.found() == []
     repository.add("`total_price` in src/pricing.py is rounded.")
     assert repository.found() == [("memory", "changes total_price", 8)]
@@ -145,7 +145,7 @@ def test_what_a_memory_names_may_not_be_there_any_more(repository: Changed) -> N
     repository.commit("instructions")
     repository.git("rm", "-q", "other.py")
     repository.write("Makefile", "check:\n\tpytest\n")
-    repository.swap("src/pricing.py", "def format_price", "def show_price")
+    repository.edit("src/pricing.py", "def format_price", "def show_price")
     assert repository.found() == [("memory", "removes `make test` from Makefile", 1)]
     assert repository.check()["findings"][0]["id"] == fact
     repository.git("mv", "src/pricing.py", "src/prices.py")
@@ -157,7 +157,7 @@ def test_what_is_not_standing_any_more_is_not_told(repository: Changed) -> None:
     """Superseded memories, and those that were made after the change, do not count."""
     old = repository.add("`total_price` returns cents.")
     repository.call("memory.supersede", {"id": old, "text": "All prices are cents."})
-    repository.swap("src/pricing.py", "round(", "int(")
+    repository.edit("src/pricing.py", "round(", "int(")
     assert repository.found() == []
     repository.add("`total_price` is rounded.")
     assert len(repository.found()) == 1
@@ -167,16 +167,16 @@ def test_what_is_not_standing_any_more_is_not_told(repository: Changed) -> None:
 
 def test_lines_that_were_reverted_once_are_told(repository: Changed) -> None:
     """A change that adds the lines that a revert took back is told the commit, unless that is a squashed series; other lines are not told."""
-    repository.swap(
+    repository.edit(
         "src/pricing.py",
         "    return round(subtotal",
         "    discount = lookup_discount(items)\n    return round(discount * subtotal",
     )
     repository.commit("discounts")
     repository.git("revert", "--no-edit", "HEAD")
-    repository.swap("src/pricing.py", "RATE = 3", "RATE = 4")
+    repository.edit("src/pricing.py", "RATE = 3", "RATE = 4")
     assert repository.found() == []
-    repository.swap(
+    repository.edit(
         "src/pricing.py",
         "    return round(subtotal",
         "    discount = lookup_discount(items)\n    return round(discount * subtotal",
@@ -216,9 +216,9 @@ def test_errors_of_several_sessions_are_told(repository: Changed) -> None:
         about = {"host": "claude", "session": name, "transcript": str(path), "directory": str(repository.root)}
         repository.call("session.capture", about | {"everything": True})
         repository.git("reset", "-q", "--hard")
-        repository.swap("src/pricing.py", "round(", "int(")
+        repository.edit("src/pricing.py", "round(", "int(")
         why = "changes total_price, where 2 sessions had this error"
         assert repository.found() == ([("failure", why, 8)] if name == "s2" else [])
     repository.git("reset", "-q", "--hard")
-    repository.swap("src/pricing.py", "EUR", "USD")
+    repository.edit("src/pricing.py", "EUR", "USD")
     assert repository.found() == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.code.repositories import write
+
 from lorelog.code.parsing import RECIPE, ParseRequest, parse_file
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
@@ -18,10 +20,7 @@ class Tree:
     def __init__(self, folder: Path, files: dict[str, str]) -> None:
         self.root = folder / "work"
         self.tables = CodeTables(folder / "code.db")
-        for path, text in files.items():
-            file = self.root / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, "utf-8")
+        write(self.root, files)
         with open_writer(folder / "code.db", wait_s=5) as writer:
             number = writer.root(str(self.root), str(self.root), ())
             parsed = [parse_file(str(self.root), ParseRequest(path, "", len(text))) for path, text in files.items()]

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 from tests.services.backup.conftest import kill_backup
 from tests.services.forget.conftest import CANARY, OTHER, SECRET, ForgetScene
 
@@ -271,14 +272,10 @@ def test_other_files_are_not_receipts(tmp_path: Path) -> None:
 
 
 def commit(project: Path) -> str:
-    for words in (
-        ["init", "-q"],
-        ["add", "-f", "."],
-        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
-    ):
-        subprocess.run(["git", *words], cwd=project, check=True)
-    head = subprocess.run(["git", "log", "--format=%h"], cwd=project, check=True, capture_output=True, text=True)
-    return head.stdout.strip()
+    git(project, "init", "-q")
+    git(project, "add", "-f", ".")
+    git(project, "commit", "-qm", "a")
+    return git(project, "log", "--format=%h")
 
 
 def write_note(scene: ForgetScene, name: str = "notes/plan.md") -> Path:

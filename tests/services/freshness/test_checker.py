@@ -38,30 +38,16 @@ def _nothing(_: Repository) -> None:
     pass
 
 
-def _beside(repository: Repository) -> None:
-    repository.edit("config/settings.py", "LIMIT = 3", "LIMIT = 4\nMORE = 1")
+def _edit(old: str, new: str) -> Change:
+    return lambda repository: repository.edit("config/settings.py", old, new)
 
 
-def _layout(repository: Repository) -> None:
-    repository.edit(
-        "config/settings.py", "    text = open(path).read()\n", "\n    # why not\n    text = open(path).read()\n"
-    )
-
-
-def _edited(repository: Repository) -> None:
-    repository.edit("config/settings.py", "dict(values)", "dict(values[1:])")
-
-
-def _signature(repository: Repository) -> None:
-    repository.edit("config/settings.py", "def parse_config(path)", "def parse_config(path, strict=False)")
-
-
-def _renamed(repository: Repository) -> None:
-    repository.edit("config/settings.py", "parse_config", "read_settings")
-
-
-def _renamed_and_edited(repository: Repository) -> None:
-    repository.edit("config/settings.py", "def parse_config(path):", "def read_settings(path):\n    print(path)")
+_beside = _edit("LIMIT = 3", "LIMIT = 4\nMORE = 1")
+_layout = _edit("    text = open(path).read()\n", "\n    # why not\n    text = open(path).read()\n")
+_edited = _edit("dict(values)", "dict(values[1:])")
+_signature = _edit("def parse_config(path)", "def parse_config(path, strict=False)")
+_renamed = _edit("parse_config", "read_settings")
+_renamed_and_edited = _edit("def parse_config(path):", "def read_settings(path):\n    print(path)")
 
 
 def _moved(repository: Repository) -> None:
@@ -275,23 +261,6 @@ def test_links_out_of_the_project_are_not_followed(repository: Repository, tmp_p
     (repository.root / "linked.py").symlink_to(tmp_path / "secret.py")
     repository.remember("The team agreed on linked.py.")
     assert repository.verdict() == FreshnessVerdict()
-
-
-@pytest.mark.slow
-def test_things_of_an_unmerged_branch_are_not_gone(repository: Repository) -> None:
-    """Memories from an unmerged branch are labelled, and not checked against the current branch."""
-    repository.git("checkout", "-q", "-b", "feature-x")
-    repository.write("feature.py", "def brand_new_thing(one):\n    print(one)\n    return one\n")
-    _edited(repository)
-    repository.commit("feature")
-    repository.index()
-    repository.remember("The team agreed on feature.py, `brand_new_thing` and `parse_config`.")
-    assert repository.verdict().freshness is Freshness.FRESH
-    repository.git("checkout", "-q", "main")
-    repository.index()
-    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, "feature-x")
-    repository.git("checkout", "-q", "feature-x")
-    assert repository.verdict().freshness is Freshness.FRESH
 
 
 def test_nothing_is_gone_if_git_gives_no_answer(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,16 +232,6 @@ def test_undo_keeps_edited_entries(engine: Engine) -> None:
     assert files_of(engine) == {}
 
 
-def test_a_text_added_by_hand_is_kept(engine: Engine) -> None:
-    """Text that the user wrote below an imported entry keeps the entry."""
-    batch = take(engine, entry("An otter.")).batch
-    (path,) = engine.place.journals.rglob("*.md")
-    path.write_text(path.read_text("utf-8") + "\nMy remark.\n", "utf-8")
-    _, report = engine.importer().undo(batch)
-    assert (report.removed, len(report.kept)) == (0, 1)
-    assert "My remark." in path.read_text("utf-8")
-
-
 def test_a_forged_list_changes_nothing_elsewhere(engine: Engine, tmp_path: Path) -> None:
     """A list of a batch that names a file outside of the journals removes nothing there."""
     batch = take(engine, entry("An otter.")).batch

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.services.indexing.test_run import CountingEmbedder
+from tests.services.indexing.test_run import CountingEmbedder, PickyEmbedder
 from tests.surfaces.conftest import write
 
 from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy
@@ -58,17 +58,8 @@ class Failing(Good):
         return super().embed_documents(texts)
 
 
-class RefusingModel(Good):
-    """A model that does not take some of the texts."""
-
-    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        made = super().embed_documents(texts)
-        refused = {place: "not allowed" for place, text in enumerate(texts) if "seen 7 times" in text}
-        return replace(
-            made,
-            vectors=tuple(b"" if place in refused else vector for place, vector in enumerate(made.vectors)),
-            refused=refused,
-        )
+class RefusingModel(PickyEmbedder, Good):
+    refuses = "seen 7 times"
 
 
 def changed(report: IndexReport) -> ReembedReport:

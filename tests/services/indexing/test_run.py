@@ -408,11 +408,13 @@ class Gone(CountingEmbedder):
 
 
 class PickyEmbedder(CountingEmbedder):
-    """A model that does not take texts about one animal."""
+    """A model that does not take some of the texts."""
+
+    refuses = "stoat"
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
         made = super().embed_documents(texts)
-        refused = {place: "not allowed" for place, text in enumerate(texts) if "stoat" in text}
+        refused = {place: "not allowed" for place, text in enumerate(texts) if self.refuses in text}
         vectors = tuple(b"" if place in refused else vector for place, vector in enumerate(made.vectors))
         return replace(made, vectors=vectors, refused=refused)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.models.vendors import VENDORS, Rig
+from tests.services.llm.scripted_model import ScriptedLanguageModel, receipts_in
 
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable, StoreError
 from lorelog.core.ports import Completion, EmbeddedTexts, Embedder
@@ -16,28 +17,6 @@ from lorelog.models.embed import SharedEmbedder
 from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.services.llm.metered import LlmBudget, MeteredEmbedder, MeteredLlm
 from lorelog.services.llm.receipts import PURPOSE_EMBEDDING, ModelCall, Receipts
-
-
-class ScriptedLanguageModel:
-    provider = "test"
-    model = "one"
-    extra_tokens = 40
-
-    def __init__(self, answer: str | BaseException = "done", tokens: tuple[int, int] = (100, 20)) -> None:
-        self.answer = answer
-        self.tokens = tokens
-        self.asked: list[tuple[str, str, int]] = []
-
-    def complete(self, system: str, text: str, max_tokens: int) -> Completion:
-        self.asked.append((system, text, max_tokens))
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return Completion(self.answer, *self.tokens)
-
-
-def lines(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "receipts.jsonl"
-    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
 def gate(folder: Path, model: Any, daily_tokens: int = 100_000, window_tokens: int = 0) -> MeteredLlm:
@@ -53,7 +32,7 @@ def test_a_call_has_a_receipt(tmp_path: Path) -> None:
 
     assert model.asked == [("Sum up.", "All of it.", 500)]
     assert (way.provider, way.model, way.window_tokens) == ("test", "one", 9000)
-    started, ended = lines(tmp_path)
+    started, ended = receipts_in(tmp_path)
     assert started["reserved"] == way.max_cost("Sum up.", "All of it.", 500) > 540
     assert [ended[name] for name in ("purpose", "project", "provider", "model")] == ["compact", "/p", "test", "one"]
     assert (ended["outcome"], ended["tokens_in"], ended["tokens_out"]) == ("ok", 100, 20)
@@ -77,7 +56,7 @@ def test_an_error_of_a_model_is_raised_and_recorded(
         gate(tmp_path, ScriptedLanguageModel(error)).ask("compact", "s", "t", 500)
 
     assert raised.value is error
-    started, ended = lines(tmp_path)
+    started, ended = receipts_in(tmp_path)
     assert (ended["outcome"], ended["tokens_in"]) == (outcome, started["reserved"] if charged else 0)
 
 
@@ -87,7 +66,7 @@ def test_a_blank_answer_is_a_fault_that_was_paid_for(tmp_path: Path, said: str) 
     with pytest.raises(ModelFault, match="no usable answer"):
         gate(tmp_path, ScriptedLanguageModel(said)).ask("compact", "s", "t", 500)
 
-    ended = lines(tmp_path)[-1]
+    ended = receipts_in(tmp_path)[-1]
     assert (ended["outcome"], ended["tokens_in"], ended["tokens_out"]) == ("unusable", 100, 20)
 
 
@@ -105,7 +84,7 @@ def test_an_unknown_side_of_the_usage_counts_in_full(tmp_path: Path, told: tuple
     """An Ollama that had the question in its cache says nothing of it: what it might have been is spent."""
     gate(tmp_path, ScriptedLanguageModel(tokens=told)).ask("compact", "s", "t", 500)
 
-    started, ended = lines(tmp_path)
+    started, ended = receipts_in(tmp_path)
     unsaid = (0 if told[0] else started["reserved"] - 500) + (0 if told[1] else 500)
     assert ended["tokens_in"] + ended["tokens_out"] == counted + unsaid
 
@@ -117,7 +96,7 @@ def test_a_text_beyond_the_window_is_not_sent(tmp_path: Path) -> None:
 
     with pytest.raises(ModelFault, match=f"context window of one is {cost - 1:,}"):
         gate(tmp_path, model, window_tokens=cost - 1).ask("compact", "s", "word " * 2000, 500)
-    assert (model.asked, lines(tmp_path)) == ([], [])
+    assert (model.asked, receipts_in(tmp_path)) == ([], [])
     assert gate(tmp_path, model, window_tokens=cost).ask("compact", "s", "word " * 2000, 500).text == "done"
 
 
@@ -130,7 +109,7 @@ def test_a_receipt_that_cannot_be_settled_costs_no_answer(tmp_path: Path, monkey
     monkeypatch.setattr(Receipts, "settle", full)
 
     assert gate(tmp_path, ScriptedLanguageModel()).ask("compact", "s", "t", 500).text == "done"
-    assert Receipts.of_tenant(tmp_path).spent_today("compact") == lines(tmp_path)[0]["reserved"]
+    assert Receipts.of_tenant(tmp_path).spent_today("compact") == receipts_in(tmp_path)[0]["reserved"]
 
 
 def test_a_model_that_took_too_long_counts_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +121,7 @@ def test_a_model_that_took_too_long_counts_in_full(tmp_path: Path, monkeypatch: 
 
     with pytest.raises(ModelUnavailable):
         gate(tmp_path, ScriptedLanguageModel(ModelUnavailable("no answer"))).ask("compact", "s", "t", 500)
-    started, ended = lines(tmp_path)
+    started, ended = receipts_in(tmp_path)
     assert (ended["outcome"], ended["tokens_in"]) == ("timeout", started["reserved"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.code import repositories
 from tests.code.repositories import git
 
 from lorelog.light.git_location import find_worktree, read_head
@@ -12,11 +13,7 @@ from lorelog.light.git_location import find_worktree, read_head
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    place = tmp_path / "app"
-    place.mkdir()
-    git(place, "init", "-q", "-b", "main")
-    git(place, "commit", "-q", "--allow-empty", "-m", "one")
-    return place
+    return repositories.repository(tmp_path / "app", {})
 
 
 def said_by_git(place: Path) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.code.repositories import git
+from tests.code.repositories import git, repository
 from tests.examples import examples
 
 from lorelog.core.document import GLOBAL_PROJECT
@@ -24,16 +24,9 @@ def base(tmp_path: Path) -> Path:
     return tmp_path.resolve()
 
 
-def make_repository(directory: Path) -> Path:
-    directory.mkdir(parents=True)
-    git(directory, "init")
-    git(directory, "commit", "--allow-empty", "-m", "first")
-    return directory
-
-
 def test_repository(base: Path) -> None:
     """Anywhere inside a repository, also in a file of it, the project is its root."""
-    root = make_repository(base / "harbor")
+    root = repository(base / "harbor", {})
     deep = root / "src" / "api"
     deep.mkdir(parents=True)
     (deep / "notes.md").write_text("# Notes\n")
@@ -47,7 +40,7 @@ def test_repository(base: Path) -> None:
 
 def test_linked_worktree(base: Path) -> None:
     """A linked worktree has the identity of the main one and a root of its own, also if its back reference is relative."""
-    root = make_repository(base / "harbor")
+    root = repository(base / "harbor", {})
     linked = base / "elsewhere" / "hotfix"
     git(root, "worktree", "add", str(linked))
     (linked / "src").mkdir()
@@ -59,7 +52,7 @@ def test_linked_worktree(base: Path) -> None:
 
 def test_bare_repository(base: Path) -> None:
     """All worktrees of a bare repository, and the repository itself, are one project."""
-    source = make_repository(base / "source")
+    source = repository(base / "source", {})
     bare = base / "harbor.git"
     git(base, "clone", "--bare", str(source), str(bare))
     git(bare, "worktree", "add", str(base / "one"))
@@ -72,7 +65,7 @@ def test_bare_repository(base: Path) -> None:
 
 def test_hidden_bare_repository(base: Path) -> None:
     """A `.bare` repository beside its worktrees takes their directory's name."""
-    source = make_repository(base / "source")
+    source = repository(base / "source", {})
     home = base / "harbor"
     home.mkdir()
     git(home, "clone", "--bare", str(source), ".bare")
@@ -96,8 +89,8 @@ def test_separate_git_directory(base: Path) -> None:
 
 def test_submodule(base: Path) -> None:
     """A submodule is a project of its own, in its working directory, and so are its worktrees."""
-    library = make_repository(base / "library")
-    root = make_repository(base / "harbor")
+    library = repository(base / "library", {})
+    root = repository(base / "harbor", {})
     git(root, "submodule", "add", str(library), "vendor/library")
     inside = root / "vendor" / "library"
     git(inside, "worktree", "add", str(base / "patch"))
@@ -135,7 +128,7 @@ def make_forged_pointer(kind: str, forged: Path, victim: Path) -> None:
 )
 def test_repository_without_back_reference(base: Path, kind: str) -> None:
     """A directory that names a repository which does not list it is a project of its own."""
-    victim, forged = make_repository(base / "victim"), base / "forged"
+    victim, forged = repository(base / "victim", {}), base / "forged"
     make_forged_pointer(kind, forged, victim)
 
     assert find_project(str(forged)).id == str(forged)
@@ -144,7 +137,7 @@ def test_repository_without_back_reference(base: Path, kind: str) -> None:
 
 def test_paths_without_a_repository(base: Path) -> None:
     """A link to a project is that project; without Git it is the directory itself, also one that does not exist."""
-    root = make_repository(base / "harbor")
+    root = repository(base / "harbor", {})
     (base / "link").symlink_to(root, target_is_directory=True)
     notes = base / "notes" / "2026"
     notes.mkdir(parents=True)
@@ -198,7 +191,7 @@ def test_arbitrary_git_files(base: Path, pointer: bytes, common: bytes, config: 
 
 def test_broken_repositories(base: Path) -> None:
     """An empty `.git` directory, a pipe and a link to nothing are passed over for the repository around them."""
-    root = make_repository(base / "harbor")
+    root = repository(base / "harbor", {})
     for name in ("empty", "pipe", "dangling"):
         (root / name).mkdir()
     (root / "empty" / ".git").mkdir()
@@ -332,7 +325,7 @@ def test_a_scope_file_in_the_home_is_ignored(home: Path) -> None:
     assert find_scope_file(str(below)) is None
 
 
-def repository(place: Path, *remotes: tuple[str, str]) -> str:
+def remote_clone(place: Path, *remotes: tuple[str, str]) -> str:
     place.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(place)], check=True)
     for name, url in remotes:
@@ -355,7 +348,7 @@ def repository(place: Path, *remotes: tuple[str, str]) -> str:
 )
 def test_all_clones_have_one_name(tmp_path: Path, url: str) -> None:
     """However a clone reaches its remote, its name is host and path: no user, no password, no port, no ending."""
-    assert shared_name(repository(tmp_path / "clone", ("origin", url))) == "git:example.org/team/app"
+    assert shared_name(remote_clone(tmp_path / "clone", ("origin", url))) == "git:example.org/team/app"
 
 
 @pytest.mark.parametrize(
@@ -363,20 +356,20 @@ def test_all_clones_have_one_name(tmp_path: Path, url: str) -> None:
 )
 def test_a_local_path_is_not_a_shared_name(tmp_path: Path, url: str) -> None:
     """What another machine could not reach names nothing there."""
-    assert shared_name(repository(tmp_path / "clone", ("origin", url))) == ""
+    assert shared_name(remote_clone(tmp_path / "clone", ("origin", url))) == ""
 
 
 def test_origin_counts_or_the_only_remote(tmp_path: Path) -> None:
     """Of several remotes `origin` names the project; without it, only one that is alone does."""
     one, two = ("fork", "https://example.org/me/app"), ("origin", "https://example.org/team/app")
-    assert shared_name(repository(tmp_path / "a", one, two)) == "git:example.org/team/app"
-    assert shared_name(repository(tmp_path / "b", one)) == "git:example.org/me/app"
-    assert shared_name(repository(tmp_path / "c", one, ("mine", "https://example.org/x/app"))) == ""
+    assert shared_name(remote_clone(tmp_path / "a", one, two)) == "git:example.org/team/app"
+    assert shared_name(remote_clone(tmp_path / "b", one)) == "git:example.org/me/app"
+    assert shared_name(remote_clone(tmp_path / "c", one, ("mine", "https://example.org/x/app"))) == ""
 
 
 def test_worktrees_and_directories_inside_have_the_name_of_theirs(tmp_path: Path) -> None:
     """A linked worktree is the same project; a directory that a scope file makes a project of is one inside it."""
-    project = repository(tmp_path / "main", ("origin", "https://example.org/team/app"))
+    project = remote_clone(tmp_path / "main", ("origin", "https://example.org/team/app"))
     git = ["git", "-C", project, "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "linked")], check=True)
@@ -390,6 +383,6 @@ def test_a_project_without_a_remote_has_no_shared_name(tmp_path: Path) -> None:
     """Neither a directory, nor a repository without remote, nor one that is gone has a name; what is of no project has one."""
     (tmp_path / "plain").mkdir()
     assert shared_name(str(tmp_path / "plain")) == ""
-    assert shared_name(repository(tmp_path / "alone")) == ""
+    assert shared_name(remote_clone(tmp_path / "alone")) == ""
     assert shared_name(str(tmp_path / "gone")) == ""
     assert shared_name("") == "global"

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from tests.services.search.shelf import DirectedEmbedder, Shelf, away
 
-from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
 from lorelog.language.analyser import TokenSpan, WordAnalyser
-from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.search import searcher
 from lorelog.services.search.searcher import Searcher, SearchTurn
 from lorelog.stores.embedded import EmbeddedStore
@@ -69,22 +67,6 @@ def test_each_text_is_analysed_once(store: EmbeddedStore) -> None:
 
     assert analyser.counts.pop("spans") == sum(bool(hit.matches) for hit in reply.hits) < len(reply.hits)
     assert max(analyser.counts.values()) == 1
-
-
-def test_the_cost_of_a_section_is_known_without_its_file(tmp_path: Path) -> None:
-    """A hit costs what `expand` shows; in a file that has changed since, its chunk is counted."""
-    body = "".join(f"The otter of line {n} tells of water{n} and of rivers.\n" for n in range(60))
-    note = tmp_path / "one.md"
-    note.write_text(f"# Otters\n\n{body}\n## More\n\nIt sleeps.\n", "utf-8")
-    with Lorelog(project=tmp_path, settings={"embedding.provider": "none"}) as memory:
-        memory.index([tmp_path])
-        before = memory.search("otter", k=20).hits
-        assert [hit.expand_tokens for hit in before] == [memory.expand(hit.id).tokens for hit in before]
-
-        with note.open("a", encoding="utf-8") as file:
-            file.write("And wakes.\n")
-        after = memory.search("otter", k=20).hits
-        assert [hit.expand_tokens for hit in after] == [estimate_tokens(hit.content) for hit in after]
 
 
 def test_one_search_computes_at_a_time_and_none_is_overtaken() -> None:

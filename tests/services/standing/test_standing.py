@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.standing.conftest import files, git
+from tests.code.repositories import git
+from tests.services.standing.conftest import files
 
 from lorelog import Lorelog
 from lorelog.core.document import Anchor, Chunk

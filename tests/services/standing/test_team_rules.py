@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.standing.conftest import files, git
+from tests.code.repositories import git
+from tests.services.standing.conftest import files
 
 from lorelog import Lorelog
 from lorelog.light.delivery_files import read_standing

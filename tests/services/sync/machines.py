@@ -6,33 +6,21 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from lorelog import Lorelog
-from lorelog.core.paths import tenant_folder
-from lorelog.records.ledger import Ledger
-
-SETTINGS = {"embedding.provider": "none"}
+from tests.services.backup.conftest import BackedUpHome
 
 
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
 
 
-class SyncMachine:
+class SyncMachine(BackedUpHome):
     def __init__(self, folder: Path, remote: Path) -> None:
+        super().__init__(folder / "home", folder / "clone")
         self.folder, self.remote = folder, remote
-        self.home, self.project = folder / "home", folder / "clone"
-        self.project.mkdir(parents=True)
         if not remote.exists():
             git("init", "-q", "--bare", str(remote))
         git("-C", str(self.project), "init", "-q")
         git("-C", str(self.project), "remote", "add", "origin", "git@example.org:me/app.git")
-
-    @property
-    def data(self) -> Path:
-        return Path(tenant_folder(self.home, "default"))
-
-    def open(self) -> Lorelog:
-        return Lorelog(project=self.project, home=self.home, settings=SETTINGS)
 
     def sync(self, **options: Any) -> dict[str, Any]:
         """Exchange once, accept every writer that is there, and return the report."""
@@ -52,12 +40,6 @@ class SyncMachine:
 
     def journal(self) -> str:
         return "".join(path.read_text("utf-8") for path in sorted((self.project / ".lorelog/memory").glob("*.md")))
-
-    def records(self) -> list[str]:
-        """Return the ids of all records, after a check of the chain."""
-        ledger = Ledger(self.data)
-        assert ledger.verify().faults == ()
-        return [record.id for record in ledger.read()]
 
 
 def exchange_text(remote: Path) -> str:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.services.sync.machines import SETTINGS, SyncMachine, exchange_text, git
+from tests.services.backup.conftest import SETTINGS
+from tests.services.sync.machines import SyncMachine, exchange_text, git
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.services.sync.exchange import MAX_JOURNAL_BYTES

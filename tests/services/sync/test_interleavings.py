@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -247,7 +246,7 @@ def check(world: SimulatedMachines) -> None:
 
 
 @ANY
-@given(steps=st.lists(STEP, max_size=40))
+@given(steps=st.lists(STEP, max_size=60))
 def test_any_interleaving_ends_with_the_same_memories_everywhere(steps: list[tuple[int, str, int]]) -> None:
     """After any steps on three machines, all have the same texts: none lost, none twice, none that was forgotten."""
     world = SimulatedMachines()
@@ -255,21 +254,6 @@ def test_any_interleaving_ends_with_the_same_memories_everywhere(steps: list[tup
         world.do(number, world.machines[which], action, choice)
     world.settle()
     check(world)
-
-
-def test_long_interleavings_end_with_the_same_memories_everywhere() -> None:
-    """Sixty random steps on three machines, over and over, also end with the same texts everywhere."""
-    forgotten = redacted = 0
-    for seed in range(60):
-        random, world = Random(seed), SimulatedMachines()
-        for number in range(60):
-            world.do(number, random.choice(world.machines), random.choice(ACTIONS), random.randrange(10**6))
-        world.settle()
-        check(world)
-        forgotten += len(world.forgotten)
-        redacted += len(world.redacted)
-    assert forgotten > 60
-    assert redacted > 60
 
 
 def test_a_killed_sync_does_not_make_an_edit_of_a_received_text() -> None:

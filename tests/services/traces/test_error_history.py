@@ -49,13 +49,8 @@ def session(ask: Ask, folder: Path, *turns: list[Any], session_id: str = "s-1") 
             tool = "Edit" if isinstance(deed, str) else "Bash"
             lines.append(claude("assistant", f"{name}-call", [tool_use(name, tool, **given)]))
             result = "" if isinstance(deed, str) else deed[1]
-            lines.append(
-                claude(
-                    "user",
-                    f"{name}-done",
-                    [tool_result(name, result, is_error="Traceback" in result or "error:" in result)],
-                )
-            )
+            is_error = "Traceback" in result or "error:" in result
+            lines.append(claude("user", f"{name}-done", [tool_result(name, result, is_error=is_error)]))
         lines.append(claude("assistant", f"{number}-said", [{"type": "text", "text": f"Answered {asked}"}]))
     for line in lines:
         when += timedelta(seconds=10)

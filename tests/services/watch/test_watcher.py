@@ -56,22 +56,6 @@ def save_atomically(path: Path, text: str) -> tuple[Path, str]:
 
 
 @pytest.mark.slow
-def test_files_that_come_change_and_go_are_followed(project: Path) -> None:
-    """A new file, an edit, an atomic save, a renaming and a deletion are in the index soon after."""
-    a, b = project / "notes" / "a.md", project / "notes" / "b.md"
-    with Watch(project) as watch:
-        watch.sees((a, "otter"))
-        new = write(b, "beaver")
-        watch.sees((a, "otter"), new)
-        watch.sees(write(a, "otter, edited"), new)
-        watch.sees(save_atomically(a, "otter, saved"), new)
-        b.rename(project / "notes" / "c.md")
-        watch.sees((a, "otter, saved"), (project / "notes" / "c.md", "beaver"))
-        a.unlink()
-        watch.sees((project / "notes" / "c.md", "beaver"))
-
-
-@pytest.mark.slow
 def test_files_of_editors_are_ignored(project: Path) -> None:
     """Swap files, backups, temporary and hidden files, and files that are no Markdown are not followed."""
     notes = project / "notes"
