@@ -157,6 +157,7 @@ BENCHES = (
         short="--chunks 300 --rounds 5 --questions 100",
         full_minutes=2,
         quick="--chunks 100 --rounds 2 --questions 10",
+        judges=False,
     ),
     _bench(
         "page-speed",

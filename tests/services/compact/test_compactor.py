@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -166,6 +167,31 @@ def test_what_was_worded_is_not_paid_for_twice(book: Notebook) -> None:
     assert (reply.changed, reply.calls, len(book.model.asked)) == (True, 0, 1)
     assert CACHE in book.journals()
     assert drafts(book) == []
+
+
+@pytest.mark.slow
+def test_an_entry_that_was_torn_is_completed(tmp_path: Path) -> None:
+    """Whoever is killed in the middle of writing leaves what the next run completes to the byte, without a model."""
+    first, second = Notebook(tmp_path / "a"), Notebook(tmp_path / "b")
+    for item in (first, second):
+        item.note("2026-03-01", CACHE, RETRY)
+    first.place.journals.parent.mkdir(parents=True, exist_ok=True)
+    first.place.journals.write_text("in the way", "utf-8")
+    with pytest.raises(StoreUnwritable):
+        first.compact()
+    shutil.copytree(first.place.tenant_folder / "compact", second.place.tenant_folder / "compact")
+    first.place.journals.unlink()
+    first.compact()
+    (whole,) = first.place.journals.glob("*.md")
+    second.place.journals.mkdir(parents=True)
+    (second.place.journals / whole.name).write_bytes(whole.read_bytes()[:-60])
+
+    reply = second.compact()
+
+    assert (second.place.journals / whole.name).read_bytes() == whole.read_bytes()
+    assert second.model.asked == []
+    assert reply.changed
+    assert second.compact().covered_before == 2
 
 
 @pytest.mark.slow

@@ -159,6 +159,21 @@ def test_backfill_takes_turns_from_a_day_on_and_may_only_tell(world: CaptureHome
     assert "march" not in world.text()
 
 
+def test_a_fork_repeats_turns_and_they_count_once(world: CaptureHome, talk: ClaudeTalk) -> None:
+    """A fork repeats its parent's lines with the same ids; only its new turns are captured."""
+    world.capture(talk.event("session-start", source="startup"))
+    world.capture(talk.exchange("first", "done first"))
+    fork = talk.fork()
+    world.capture(fork.event("session-start", source="fork"))
+    world.capture(fork.exchange("in the fork", "done forked"))
+    world.capture(talk.exchange("in the parent", "done parent"))
+    world.capture(fork.event("session-end"))
+    world.capture(talk.event("session-end"))
+
+    assert len(world.entries()) == 3
+    assert world.text().count("User asked: first") == 1
+
+
 def test_a_fork_with_ids_of_its_own_counts_once_too(world: CaptureHome) -> None:
     """OpenCode copies messages with new ids and old times: turns older than the session belong to its parent."""
     path = world.root / "opencode.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from datetime import date
@@ -11,8 +12,7 @@ from typing import Any
 
 import pytest
 from bench.safety.children import run_child
-from tests.code.repositories import git
-from tests.services.standing.conftest import files
+from tests.services.standing.conftest import files, git
 
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
@@ -287,6 +287,24 @@ def test_planted_files_other_than_journals_do_nothing(home: Path, project: Path,
 
     assert run(home, project, "npm install") == {}
     assert_quoted(start(home, project), "zebra")
+
+
+def test_links_and_huge_files_are_harmless(home: Path, project: Path, memory: Lorelog, tmp_path: Path) -> None:
+    """A link is not followed, and of a huge journal only the end is read."""
+    outside = tmp_path / "secret.md"
+    outside.write_text("### 09:00\n- secret otter\n", "utf-8")
+    journals = project / ".lorelog" / "memory"
+    (journals / "2026-03-07.md").symlink_to(outside)
+    os.mkfifo(journals / "2026-03-08.md")
+    huge = journals / "2026-03-06.md"
+    huge.write_text("### 09:00\n" + "- filler\n" * 500_000, "utf-8")
+    plant(project, "- zebra at the end", day="2026-03-06", more="type:turn origin:agent")
+    memory.add("We chose Redis", type="note")
+
+    lines = start(home, project)
+    assert not [line for line in lines if "secret" in line]
+    assert_quoted(lines, "zebra")
+    assert [line for line in lines if line.endswith("note: We chose Redis")]
 
 
 @pytest.mark.parametrize(

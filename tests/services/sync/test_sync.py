@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import time_machine
 from bench.safety.children import run_child
 from bench.safety.kill_trials import find_foreign
 from tests.services.sync.machines import SyncMachine, exchange_text, git
@@ -150,6 +151,54 @@ def test_offline_nothing_is_lost(machines: tuple[SyncMachine, SyncMachine], tmp_
     (tmp_path / "away.git").rename(first.remote)
     assert first.sync()["sent"] == 1
     assert second.sync()["received"] == 2
+
+
+@pytest.mark.slow
+def test_a_machine_that_was_away_for_weeks_catches_up(tmp_path: Path) -> None:
+    """Two of three machines go on for days while the third, offline, writes too: then all have the same, what was forgotten is nowhere, and both edits are kept."""
+    remote, away, days = tmp_path / "remote.git", tmp_path / "unreachable.git", 21
+    first, second, third = everybody = [SyncMachine(tmp_path / name, remote) for name in "abc"]
+    edited = first.add("the port is 8080")
+    forgotten = first.add("the launch code is on the blue card in the drawer")
+    for machine in (first, second, third):
+        machine.sync()
+    for day in range(1, days + 1):
+        with time_machine.travel(datetime(2026, 3, day, 12, tzinfo=UTC), tick=True):
+            for machine in (first, second):
+                machine.add(f"{machine.folder.name} learned number {day} about otters")
+            third.add(f"c learned number {day} about badgers")
+            first.sync()
+            second.sync()
+    remote.rename(away)
+    assert third.sync()["is_offline"]
+    away.rename(remote)
+    for machine, port in ((second, "9001"), (third, "9002")):
+        (file,) = [
+            path for path in (machine.project / ".lorelog/memory").glob("*.md") if "8080" in path.read_text("utf-8")
+        ]
+        file.write_text(file.read_text("utf-8").replace("8080", port), "utf-8")
+    with first.open() as memory:
+        memory.call("memory.forget", {"ids": [forgotten], "confirm": True})
+    first.sync()
+    second.sync()
+
+    assert third.sync()["conflicts"] == [edited]
+    first.sync()
+    second.sync()
+    assert len({"".join(sorted(machine.journal().splitlines(keepends=True))) for machine in everybody}) == 1
+    text = first.journal()
+    for day in range(1, days + 1):
+        for words in (
+            f"a learned number {day} about",
+            f"b learned number {day} about",
+            f"c learned number {day} about",
+        ):
+            assert text.count(words) == 1, words
+    assert text.count("the port is 9001") == text.count("the port is 9002") == 1
+    assert "blue card" not in "".join(machine.journal() for machine in everybody) + exchange_text(remote)
+    before = [machine.journal() for machine in everybody]
+    assert [machine.sync()["received"] for machine in everybody] == [0, 0, 0]
+    assert [machine.journal() for machine in everybody] == before
 
 
 def test_a_dry_run_changes_nothing(machines: tuple[SyncMachine, SyncMachine]) -> None:

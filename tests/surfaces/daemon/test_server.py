@@ -184,6 +184,16 @@ def test_a_slow_reader_is_let_go(serve: Serve) -> None:
         eventually(lambda: counter.server.connection_count() == 1, "the slow one is gone")
 
 
+def test_a_slow_reader_gets_the_whole_response(serve: Serve) -> None:
+    """A response much larger than the socket buffer arrives complete."""
+    counter = serve(lambda *_: {"text": "x" * 20_000_000})
+    with counter.connect() as connection:
+        connection.sendall(request("large") + request("daemon.status"))
+        found = answers(connection)
+        assert len(next(found)["result"]["text"]) == 20_000_000
+        assert next(found)["ok"]
+
+
 def test_too_many_are_told_so_and_can_still_ask_for_status(serve: Serve) -> None:
     """Above the connection limit, operations are rejected as busy, status works, and further connections are closed."""
     gate = Gate()
