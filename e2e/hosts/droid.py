@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from e2e.hosts.host import FEW_CORE_ROWS, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
+from e2e.hosts.host import FEW_CORE_ROWS, NOT_TRIED, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
 from e2e.hosts.lines import json_lines
 from e2e.model import Step
 
@@ -24,7 +24,7 @@ class Droid(Host):
     writer = ("Create", "file_path", "content")
     mcp_prefix = "lorelog___"
     core_rows = FEW_CORE_ROWS
-    absent = (OF_CLAUDE | NO_TERMINAL | ONE_TURN | dict.fromkeys(_RESUMED, _NO_RESUME)) | {
+    absent = (NOT_TRIED | OF_CLAUDE | NO_TERMINAL | ONE_TURN | dict.fromkeys(_RESUMED, _NO_RESUME)) | {
         "own installer": "its plugins come from a repository or a marketplace, not from a folder"
     }
 

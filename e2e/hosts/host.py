@@ -38,6 +38,26 @@ ONE_TURN = {
     "compact": "compaction needs its terminal program",
 }
 
+NOT_TRIED = dict.fromkeys(
+    (
+        *(
+            "own installer",
+            "tool turn",
+            "judge",
+            "file",
+            "failure",
+            "interrupt",
+            "parallel",
+            "no daemon",
+            "backfill",
+            "other host",
+        ),
+        *("secrets", "absent"),
+    ),
+    "not tried in this host so far",
+)
+"""Rows beyond those that were seen when a host was added: whoever tries one takes it out."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from e2e.hosts.host import FEW_CORE_ROWS, NO_FORK, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host
+from e2e.hosts.host import FEW_CORE_ROWS, NOT_TRIED, NO_FORK, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host
 from e2e.hosts.lines import json_lines
 from e2e.protocols import plain
 
@@ -19,7 +19,8 @@ class Pi(Host):
     kept = "sessions/*/*.jsonl"
     writer = ("write", "path", "content")
     core_rows = FEW_CORE_ROWS
-    absent = (OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN) | {"tools": "it has no MCP"}
+    absent = (NOT_TRIED | OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN) | {"tools": "it has no MCP"}
+    del absent["own installer"]  # it was seen
 
     def configure(self) -> None:
         self.own_folder.mkdir(parents=True)
@@ -55,7 +56,10 @@ class OhMyPi(Pi):
     name = "omp"
     title = "Oh My Pi"
     folder = ".omp/agent"
-    absent = Pi.absent | {"own installer": "it installs packages of npm"}
+    absent = Pi.absent | {
+        "own installer": "it installs packages of npm",
+        "skill": "not seen: no request says where a skill lies",
+    }
 
     def environment(self) -> dict[str, str]:
         environment = super().environment()
