@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from e2e.hosts.host import FEW_CORE_ROWS, NOT_TRIED, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
+from e2e.hosts.host import FEW_CORE_ROWS, NO_TERMINAL, NOT_TRIED, OF_CLAUDE, ONE_TURN, Host, Outcome
 from e2e.hosts.lines import json_lines
 from e2e.model import Step
 

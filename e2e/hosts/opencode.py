@@ -191,7 +191,7 @@ class KiloCode(OpenCode):
         NOT_TRIED
         | OpenCode.absent
         | NO_TERMINAL
-        | {row: NOT_TRIED["secrets"] for row in ("daemon dies", "fork", "compact")}
+        | dict.fromkeys(("daemon dies", "fork", "compact"), NOT_TRIED["secrets"])
         | {"tools": "not seen: the tools are offered, but the last request has no results of theirs"}
     )
 
