@@ -312,4 +312,4 @@ class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     explained: bool = False
     """True if the JSON of each hit has the parts of its score."""
     nothing_relevant: str = ""
-    """`NOTHING_RELEVANT` if there is no hit, or all are weak; then surfaces show them folded."""
+    """`NOTHING_RELEVANT` if there is no hit, or probably none of the first three is relevant; then surfaces show them folded."""

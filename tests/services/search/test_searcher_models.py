@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.models.conftest import embedder as embedder  # noqa: PLC0414 (a fixture)
-from tests.services.search.shelf import DirectedEmbedder, Shelf, away, shelf_of
+from tests.services.search.shelf import DirectedEmbedder, Shelf, away, make_hit, shelf_of
 from tests.stores.making import TemporaryStore, vector
 
 from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
@@ -222,6 +223,17 @@ def memories(embedder: BuiltinEmbedder) -> Shelf:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("relevances", "is_said"),
+    [((), True), ((0.46,), True), ((0.46, 0.35, 0.14), False), ((0.2, 0.2, 0.1, 0.1, 0.1, 0.1), True), ((0.0,), False)],
+)
+def test_nothing_is_relevant_if_probably_none_of_the_first_hits_is(relevances: Sequence[float], is_said: bool) -> None:
+    """That nothing is relevant is said of weak hits only if all of the first three probably are not, and never of unknown ones."""
+    hits = add_confidence(tuple(replace(make_hit(n), relevance=value) for n, value in enumerate(relevances)))
+
+    assert bool(judge_hits(hits)) is is_said
+
+
 def test_nonsense_is_less_relevant_than_a_question(memories: Shelf) -> None:
     """With the built-in model the best hit of a question is likelier than the best hit of nonsense, by each fusion,
     and among fifty notes it is said that nothing is relevant to nonsense.

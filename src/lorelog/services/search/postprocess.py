@@ -11,6 +11,7 @@ the chunk, which `expand` shows if it does not find it in the file any more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 from msgspec.structs import replace
@@ -65,9 +66,14 @@ def add_confidence(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
     return tuple(replace(hit, confidence=word) for hit, word in zip(hits, words, strict=True))
 
 
+_JUDGED_HITS = 3
+
+
 def judge_hits(hits: Sequence[Hit]) -> str:
-    """Return `NOTHING_RELEVANT` if there is no hit, or the first one is weak: none is more confident than an earlier one."""
-    return NOTHING_RELEVANT if not hits or hits[0].confidence == "weak" else ""
+    """Return `NOTHING_RELEVANT` if there is no hit, or probably none of the first ones is relevant, as if each were by itself."""
+    if hits and hits[0].confidence is None:
+        return ""
+    return NOTHING_RELEVANT if prod(1.0 - hit.relevance for hit in hits[:_JUDGED_HITS]) > 0.5 else ""
 
 
 _COSTS: ProcessCache[int] = ProcessCache(4_096)
