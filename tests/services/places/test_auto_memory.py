@@ -187,7 +187,7 @@ def test_a_bare_index_takes_them_and_the_switch_turns_them_off(
     index(project)
     assert indexed(project) == {str(notes): str(project)}
     with engine_in(project) as engine:
-        assert [known.root.path for known in engine.maintenance().list_roots()] == [str(project / "notes")]
+        assert [known.path for known in engine.maintenance().list_roots()] == [str(project / "notes")]
 
 
 def test_switched_off_there_is_nothing_to_index(claude: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
