@@ -32,7 +32,7 @@ from lorelog.core.options import (
     StoreOptions,
     TraceOptions,
 )
-from lorelog.core.paths import home_folder, join_path, model_cache_folder
+from lorelog.core.paths import home_folder, is_folder, join_path, model_cache_folder
 from lorelog.core.policy import check_shell
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store
 from lorelog.engine import Engine
@@ -234,7 +234,7 @@ def resolve_location(
     home_path = home_folder(os.fspath(home or environment.get("LORELOG_HOME") or ""))
     directory = working_directory() if directory is None else directory
     start = str(Path(directory, project or environment.get("LORELOG_PROJECT") or ""))
-    if not os.path.isdir(start):  # noqa: PTH112  (pathlib raises for some names)
+    if not is_folder(start):
         raise NotFound(f"directory {start} does not exist", hint="--project takes the directory of a project")
     location = find_project(start)
     named = tenant or environment.get("LORELOG_SCOPE_TENANT")

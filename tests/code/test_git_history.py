@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 
 from lorelog.code.git import Git, GitHistory
 
@@ -246,7 +247,7 @@ def test_an_unknown_commit_gives_none(repository: RealRepository, tmp_path: Path
 
 def test_a_branch_without_a_commit_has_none_before_a_moment(tmp_path: Path) -> None:
     """In a repository without a commit, no commit is an answer."""
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    git(tmp_path, "init", "-q")
     assert GitHistory(Git(str(tmp_path))).commit_before("2026-03-07T00:00:00Z") == ""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.code.repositories import git
 from tests.docs.pages import blocks, headings, links, read, rows, sections, spans
 from tests.surfaces.conftest import Shell, write
 
@@ -230,9 +231,7 @@ def test_a_reply_is_documented(operation: str) -> None:
 
 def test_the_merge_driver_is_documented(shell: Shell, project: Any) -> None:
     """Every field of what `sync --merge-driver` prints is documented, and no other."""
-    import subprocess
-
-    subprocess.run(["git", "init", "-q", project], check=True)
+    git(project, "init", "-q")
     assert set(fields(shell("sync", "--merge-driver", "--json").json)) == documented("sync --merge-driver")
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 
 from lorelog.core.errors import UsageError
 from lorelog.core.options import ScanOptions
@@ -36,7 +37,7 @@ def decide(patterns: IgnorePatterns, path: str) -> bool:
 def test_patterns_are_decided_as_git_decides(tmp_path: Path) -> None:
     """Thousands of generated patterns and paths are decided as `git check-ignore` decides them."""
     rng = random.Random(17)
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    git(tmp_path, "init", "-q")
     files: dict[str, IgnorePatterns] = {}
     paths: list[tuple[str, str]] = []
     for number in range(400):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.code.repositories import git
 
 from lorelog.services.backup.archive import BackupWriter
 
@@ -53,8 +54,8 @@ def write_notes(directory: Path) -> None:
     (directory / "r.tsv").write_text("q\ta.md\t1\n", "utf-8")
     said = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
     (directory / "t.jsonl").write_text(json.dumps(said) + "\n", "utf-8")
-    subprocess.run(["git", "init", "-q", "--bare", directory / "remote.git"], check=True)
-    subprocess.run(["git", "init", "-q", directory], check=True)
+    git(directory, "init", "-q", "--bare", "remote.git")
+    git(directory, "init", "-q")
     BackupWriter(directory / "no home").write(directory / "empty.tar.gz")
 
 

@@ -7,7 +7,6 @@ tests are skipped, and the line says so.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from examples.demo_world import fill
 from msgspec.structs import replace
+from tests.code.repositories import git
 from tests.page.browser import Browser, Tab, find_chromium
 
 from lorelog.core.options import HttpOptions
@@ -74,7 +74,7 @@ class PageWorld:
 
 def start_world(project: Path, home: Path, *, token: str = "") -> Iterator[PageWorld]:
     """Fill a project and serve its page."""
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    git(project, "init", "-q")
     project = Path(os.path.realpath(project))
     held = ResourcePool()
     dispatcher = Dispatcher(held.engine)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.code.repositories import git
 from tests.models.embedding_server import Answer, EmbeddingServer, Request
 from tests.surfaces.conftest import Outcome, Shell, write
 
@@ -23,7 +23,7 @@ _SESSIONS = itertools.count()
 
 def git_init(place: Path) -> None:
     place.mkdir(exist_ok=True)
-    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    git(place, "init", "-q")
 
 
 def write_note(request: Request) -> Answer:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -154,12 +155,12 @@ def test_global_memories_are_seen_from_every_project(
     shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A global memory is found in other projects; a project's own only with --all-projects."""
-    subprocess.run(["git", "init", "-q", "."], check=True)
+    git(project, "init", "-q")
     shell("add", "global zebra", "--global")
     shell("add", "local zebra")
     other = project.parent / "other"
     other.mkdir()
-    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    git(other, "init", "-q")
     monkeypatch.chdir(other)
 
     here = shell("search", "zebra", "--json").json["hits"]

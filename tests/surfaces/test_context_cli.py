@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 from tests.surfaces.conftest import Shell
 
 from lorelog.models.embed.builtin import TokenCounter
@@ -17,7 +17,7 @@ COUNT = TokenCounter()
 
 @pytest.fixture
 def repository(project: Path) -> Path:
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    git(project, "init", "-q")
     return project
 
 
@@ -169,9 +169,8 @@ def test_init_keeps_the_project(shell: Shell, repository: Path, tmp_path: Path) 
     below = repository / "below"
     below.mkdir()
     linked = tmp_path / "linked"
-    git = ["git", "-C", str(repository), "-c", "user.email=a@b", "-c", "user.name=a"]
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
-    subprocess.run([*git, "worktree", "add", "-q", str(linked)], check=True)
+    git(repository, "commit", "-q", "--allow-empty", "-m", "x")
+    git(repository, "worktree", "add", "-q", str(linked))
     before = standing()
     shell("init")
     shell("init", "--project", linked)

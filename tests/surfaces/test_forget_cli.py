@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import repository
 from tests.surfaces.conftest import Outcome, Shell, write
 
 from lorelog.core.caller import AGENT_MARKERS
@@ -308,8 +309,7 @@ def test_files_that_are_not_ours_are_edited_only_if_confirmed(shell: Shell, proj
         project / ".lorelog" / "memory" / "2026-01-01.md",
         f"# 2026-01-01\n\n### 10:00\n<!-- memory:m1 type:fact origin:user -->\nAs {CANARY} said.\n",
     )
-    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
-        subprocess.run(["git", *words], cwd=project, check=True)
+    repository(project, {})
     shell("index", "notes")
     shell("index")
     before = contents(project)

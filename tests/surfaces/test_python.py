@@ -85,7 +85,7 @@ def test_one_path_is_indexed_as_one_root(tmp_path: Path, monkeypatch: pytest.Mon
     with Lorelog(settings=FAKE) as memory:
         assert memory.index("./notes").files == 1
         assert memory.index(tmp_path / "notes").files == 1
-        assert [status.root.path for status in memory.roots()] == [str((tmp_path / "notes").resolve())]
+        assert [status.path for status in memory.roots()] == [str((tmp_path / "notes").resolve())]
         assert memory.forget_roots("notes") == 1
 
 

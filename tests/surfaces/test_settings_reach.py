@@ -47,17 +47,6 @@ class SettingEffect:
 # -- what is found -------------------------------------------------------------------------------------------------------
 
 
-def _hits(otters: OtterProject) -> object:
-    otters.index("notes")
-    reply = otters.search().json
-    return len(reply["hits"]), any("nothing relevant found" in note for note in reply["notes"])
-
-
-def _lane(otters: OtterProject) -> object:
-    otters.index("notes")
-    return otters.search().json["lane"], {"lexical", "dense"} & set(otters.explanation())
-
-
 def _fusion(otters: OtterProject) -> object:
     otters.index("notes")
     return all(note.startswith("rank ") for note in otters.explanation().values())
@@ -68,12 +57,6 @@ def _verdict(otters: OtterProject) -> object:
     otters.index("notes")
     hits = otters.search("-k", 9).json["hits"]
     return {Path(hit["source"]).name: hit["freshness"]["verdict"] for hit in hits}["named.md"]
-
-
-def _budget(otters: OtterProject) -> object:
-    otters.index("notes", "long")
-    packing = otters.search().json["packing"]
-    return packing and (packing["budget"], 0 < packing["spent"] <= packing["budget"], bool(packing["dropped"]))
 
 
 def _seen_from_elsewhere(otters: OtterProject) -> object:
@@ -166,12 +149,8 @@ def _token(otters: OtterProject) -> object:
 
 _LITE: dict[str, SettingValue] = {"store.uri": "lite.db"}
 FOUND = [
-    SettingEffect("search.k", 2, _hits, (5, False), (2, False)),
-    SettingEffect("search.lane", "lexical", _lane, ("hybrid", {"lexical", "dense"}), ("lexical", {"lexical"})),
     SettingEffect("search.fusion", "rrf", _fusion, without=False, given=True),
-    SettingEffect("search.token_budget", 200, _budget, None, (200, True, True)),
     SettingEffect("search.all_projects", True, _seen_from_elsewhere, 0, 7),
-    SettingEffect("search.min_relevance", 0.99, _hits, (5, False), (0, True)),
     SettingEffect("search.freshness", False, _verdict, "fresh", "unchecked"),
     SettingEffect("index.paths", ("docs", "!docs/drafts"), _documents(), set(), {"guide.md", "scratch.tmp.md"}),
     SettingEffect(
@@ -563,9 +542,10 @@ def test_every_setting_has_a_test() -> None:
     seen |= {f"embedding.{name}" for name in ("base_url", "timeout_s", "query_prefix")}
     seen |= {f"summarize.{name}" for name in ("provider", "base_url", "timeout_s")}
     # llm and prompts: test_language_reach.py; review: test_review.py; watch: test_index_cli.py and tests/services/watch; daemon, http: their own folders;
-    # scope: tests/services/places.
+    # scope: tests/services/places; options of search that go before settings: test_index_cli.py.
     families = ("ollama.", "rerank.", "watch.", "llm.", "prompts.", "daemon.", "http.", "review.")
     seen |= {key for key in SETTINGS_BY_KEY if key.startswith(families)} | {"scope.tenants", "index.remote_projects"}
+    seen |= {f"search.{name}" for name in ("k", "lane", "token_budget", "min_relevance")}
 
     # How many processors work is not visible in the result.
     assert seen | {"embedding.threads"} == set(SETTINGS_BY_KEY)

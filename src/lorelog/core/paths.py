@@ -24,6 +24,16 @@ def join_path(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -
     return os.path.join(directory, os.path.expanduser(path))
 
 
+def path_exists(path: str) -> bool:
+    """Return whether there is a file or folder of this name; False for text that cannot be a name, where pathlib raises."""
+    return os.path.exists(path)
+
+
+def is_folder(path: str) -> bool:
+    """Return whether there is a folder of this name; as with `path_exists`, no name and no missing permission raises."""
+    return os.path.isdir(path)
+
+
 def data_folder(home: str | os.PathLike[str]) -> str:
     """Return the folder of all tenants' files that nothing else can rebuild."""
     return os.path.join(home, "data")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from lorelog.core.atomic_file import Writing, write_atomic
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
-from lorelog.core.paths import join_path, leads_out
+from lorelog.core.paths import is_folder, join_path, leads_out
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
@@ -139,7 +139,7 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
     file = _resolve_path(request.file, call)
     moved = {old: str(Path(call.directory, new).resolve()) for old, new in request.project_map.items()}
     for new in moved.values():
-        if not os.path.isdir(new):  # noqa: PTH112
+        if not is_folder(new):
             raise UsageError(f"{new} is not a directory", hint="--project-map OLD=NEW takes the directory of a project")
     restorer = Restorer(
         engine.place.home, moved, dry_run=request.dry_run, patterns=tuple(engine.defaults.capture.patterns)

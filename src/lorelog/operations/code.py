@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from lorelog.core.code import Certainty, SymbolKind, UseKind
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import ModelError, NotFound, UsageError
+from lorelog.core.paths import path_exists
 from lorelog.core.query import Filters, Hit
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
@@ -338,7 +339,7 @@ def _path_filter(engine: Engine, path: str | os.PathLike[str] | None, call: Requ
     if not path:
         return ""
     from_directory = real_path(resolve_path(path, call.directory))
-    if os.path.exists(from_directory) or os.fspath(path).startswith("/"):  # noqa: PTH110  (pathlib raises for some names)
+    if path_exists(from_directory) or os.fspath(path).startswith("/"):
         return from_directory
     from_root = real_path(f"{engine.place.project.root}/{path}")
-    return from_root if os.path.exists(from_root) else from_directory  # noqa: PTH110
+    return from_root if path_exists(from_root) else from_directory

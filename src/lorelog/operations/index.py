@@ -14,9 +14,9 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreUnreachable, StoreUnwr
 from lorelog.core.memory import HealthCheck, HealthReply, IndexReport
 from lorelog.core.paths import is_below
 from lorelog.core.ports import StoreComparison
-from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import EmptyRequest, FilePaths, OperationRequest, Words, about, resolve_path
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.roots import RootStatus
@@ -57,18 +57,6 @@ class HealthRequest(OperationRequest, frozen=True, kw_only=True):
     duplicates: Annotated[int, about("Maximum number of duplicated texts to list.", ge=0, le=1000)] = 10
 
 
-class RootJson(OperationReply, frozen=True, kw_only=True):
-    """An indexed file or directory."""
-
-    path: str
-    project: str
-    exclude: tuple[str, ...]
-    patterns: tuple[str, ...]
-    origin: str
-    exists: bool
-    documents: int
-
-
 class RootsReply(ReplyItems[RootStatus], OperationReply, frozen=True, kw_only=True):
     """The indexed files and directories."""
 
@@ -86,11 +74,6 @@ class ResetReply(OperationReply, frozen=True, kw_only=True):
     """The deleted index folder."""
 
     deleted: str
-
-
-@shows_as_json(RootStatus, RootJson)
-def root_json(status: RootStatus) -> RootJson:
-    return reply_from(status.root, RootJson, exists=status.exists, documents=status.documents)
 
 
 @OPERATIONS.declare(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -319,7 +318,7 @@ def test_a_file_that_is_not_ours_is_refused_whole(scene: ForgetScene, change: ob
 def test_git_history_is_named_with_its_commits(scene: ForgetScene) -> None:
     """A journal in a repository is edited; the commits that keep the text are named, with the remote they may be at."""
     head = commit(scene.project)
-    subprocess.run(["git", "remote", "add", "origin", "https://git.example/x"], cwd=scene.project, check=True)
+    git(scene.project, "remote", "add", "origin", "https://git.example/x")
 
     reply = scene.forget(ids=(scene.secret,))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.code.repositories import git
 from tests.services.watch.watching import Watch, engine_in, eventually, index
 
 from lorelog.core.document import GLOBAL_PROJECT
@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository to stand in."""
     place = (tmp_path / "my.app_v2").resolve()
     place.mkdir()
-    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    git(place, "init", "-q")
     monkeypatch.chdir(place)
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     return place
@@ -116,10 +116,9 @@ def test_files_of_the_project_and_of_the_person_are_found(claude: Path, project:
 def test_a_worktree_shares_the_files_of_its_repository(claude: Path, project: Path) -> None:
     """Both directories' memories belong to the one project; a file that both have is taken from the main one."""
     write(project / "CLAUDE.md", "main")
-    for words in (["add", "-A"], ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "x"]):
-        subprocess.run(["git", "-C", str(project), *words], check=True)
     tree = project.parent / "tree"
-    subprocess.run(["git", "-C", str(project), "worktree", "add", "-q", str(tree)], check=True)
+    for words in (["add", "-A"], ["commit", "-qm", "x"], ["worktree", "add", "-q", str(tree)]):
+        git(project, *words)
     write(tree / "AGENTS.md", "only here")
     memories = [memory_of(claude, project), memory_of(claude, tree)]
     for memory in memories:
@@ -187,7 +186,7 @@ def test_a_bare_index_takes_them_and_the_switch_turns_them_off(
     index(project)
     assert indexed(project) == {str(notes): str(project)}
     with engine_in(project) as engine:
-        assert [known.root.path for known in engine.maintenance().list_roots()] == [str(project / "notes")]
+        assert [known.path for known in engine.maintenance().list_roots()] == [str(project / "notes")]
 
 
 def test_switched_off_there_is_nothing_to_index(claude: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

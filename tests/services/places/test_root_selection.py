@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from tests.code.repositories import git
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import UsageError
@@ -22,7 +22,7 @@ class TwoDirectories:
         self.top = top.resolve()
         self.here = self.make("here")
         self.repository = self.make("repository")
-        subprocess.run(["git", "init", "-q", str(self.repository)], check=True)
+        git(self.repository, "init", "-q")
         self.home = self.make("home")
 
     def make(self, *names: str) -> Path:
@@ -74,7 +74,7 @@ def test_a_root_belongs_to_the_project_it_lies_in(world: TwoDirectories, path: s
     """A root is filed under its repository, else under the current directory, else it is global, also from a repository."""
     root = world.make(*path.split("/"))
     if path == "here/inner":
-        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        git(root, "init", "-q")
 
     assert world.given(root)[str(root)].project == (str(world.top / project) if project else GLOBAL_PROJECT)
     assert project or world.given(root, standing=world.repository)[str(root)].project == GLOBAL_PROJECT

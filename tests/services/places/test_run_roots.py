@@ -39,7 +39,7 @@ def test_a_run_that_was_stopped_leaves_its_root(memory: Lorelog, project: Path) 
     stop(memory, project / "notes", "vectors")
     (hit,) = memory.search("otter").hits
 
-    assert [(root.root.path, root.documents) for root in memory.roots()] == [(str(project / "notes"), 1)]
+    assert [(root.path, root.documents) for root in memory.roots()] == [(str(project / "notes"), 1)]
     assert memory.delete(hit.id).changed
     assert memory.restore(hit.id).chunks == 1
     assert memory.index().problems == ()
@@ -61,7 +61,7 @@ def test_a_run_that_failed_leaves_known_roots_alone(memory: Lorelog, project: Pa
 
     stop(memory, project / "notes", "words")
 
-    assert memory.roots()[0].root.exclude == (str(project / "notes" / "drafts"),)
+    assert memory.roots()[0].exclude == (str(project / "notes" / "drafts"),)
 
 
 def test_a_file_that_is_not_markdown_is_not_remembered(memory: Lorelog, project: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_file_that_is_not_markdown_is_not_remembered(memory: Lorelog, project:
     report = memory.index([project / "picture.png", project / "notes"])
 
     assert len(report.problems) == 1
-    assert [root.root.path for root in memory.roots()] == [str(project / "notes")]
+    assert [root.path for root in memory.roots()] == [str(project / "notes")]
 
 
 def test_a_model_that_is_down_forgets_no_root(project: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_model_that_is_down_forgets_no_root(project: Path) -> None:
         report = memory.index([project / "notes" / "a.md"])
 
         assert report.problems
-        assert [root.root.path for root in memory.roots()] == [str(project / "notes" / "a.md")]
+        assert [root.path for root in memory.roots()] == [str(project / "notes" / "a.md")]
 
 
 def test_a_root_that_is_removed_while_it_is_read_stays_removed(memory: Lorelog, project: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -327,9 +326,9 @@ def test_a_scope_file_in_the_home_is_ignored(home: Path) -> None:
 
 def remote_clone(place: Path, *remotes: tuple[str, str]) -> str:
     place.mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    git(place, "init", "-q")
     for name, url in remotes:
-        subprocess.run(["git", "-C", str(place), "remote", "add", name, url], check=True)
+        git(place, "remote", "add", name, url)
     return find_project(str(place)).id
 
 
@@ -370,9 +369,8 @@ def test_origin_counts_or_the_only_remote(tmp_path: Path) -> None:
 def test_worktrees_and_directories_inside_have_the_name_of_theirs(tmp_path: Path) -> None:
     """A linked worktree is the same project; a directory that a scope file makes a project of is one inside it."""
     project = remote_clone(tmp_path / "main", ("origin", "https://example.org/team/app"))
-    git = ["git", "-C", project, "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
-    subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "linked")], check=True)
+    git(Path(project), "commit", "-q", "--allow-empty", "-m", "x")
+    git(Path(project), "worktree", "add", "-q", str(tmp_path / "linked"))
     (tmp_path / "main" / "part").mkdir()
 
     assert shared_name(str(tmp_path / "linked")) == "git:example.org/team/app"

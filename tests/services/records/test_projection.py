@@ -380,7 +380,7 @@ def test_an_index_run_keeps_and_embeds_records(home: Path, tmp_path: Path) -> No
             engine.maintenance().index(**chosen)  # type: ignore[arg-type]
             assert len(found(engine, "zebra stripes")) == 2
             assert engine.store.coverage(Filters()).with_vectors == engine.store.coverage(Filters()).chunks
-        assert [root.root.path for root in engine.maintenance().list_roots()] == [str(tmp_path / "a.md")]
+        assert [root.path for root in engine.maintenance().list_roots()] == [str(tmp_path / "a.md")]
         assert engine.maintenance().health(engine.tombstones(), tuple, duplicates=10).ok
 
         engine.maintenance().forget_roots([str(tmp_path)])

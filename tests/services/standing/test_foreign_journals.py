@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from bench.safety.children import run_child
-from tests.services.standing.conftest import files, git
+from tests.code.repositories import git
+from tests.services.standing.conftest import files
 
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ Person = Callable[[str], tuple[Path, Path]]
 def team(tmp_path: Path) -> Path:
     """A bare repository that two people push to."""
     remote = tmp_path / "remote.git"
-    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(remote)], check=True)
+    git(tmp_path, "init", "-q", "--bare", str(remote))
     return remote
 
 
@@ -72,12 +71,12 @@ def test_rules_are_shared_by_git_and_journals_are_not(team: Path) -> None:
         assert waiting(memory) == []
     push(project, "rules")
 
-    tracked = subprocess.run(["git", "ls-files"], cwd=project, check=True, capture_output=True, text=True).stdout
+    tracked = git(project, "ls-files")
     assert tracked.split() == [".lorelog/.gitignore", ".lorelog/rules.md"]
     other = joined(team, "ben")[1]
     (other / ".lorelog" / "memory").mkdir()
     (other / ".lorelog" / "memory" / "2026-03-05.md").write_text("- private\n")
-    status = subprocess.run(["git", "status", "-s"], cwd=other, check=True, capture_output=True, text=True).stdout
+    status = git(other, "status", "-s")
     assert status == ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import time_machine
 from bench.safety.children import run_child
 from bench.safety.kill_trials import find_foreign
+from tests.code.repositories import repository
 from tests.services.sync.machines import SyncMachine, exchange_text, git
 
 from lorelog.core.errors import UsageError
@@ -274,9 +274,7 @@ def test_a_project_needs_a_name_that_other_machines_know(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="neither a Git remote nor a commit"):
         project_name(str(tmp_path))
     assert project_name(str(tmp_path), "notes") == "name:notes"
-    git("-C", str(tmp_path), "init", "-q")
-    identity = ("-c", "user.name=m", "-c", "user.email=m@example.org")
-    subprocess.run(["git", "-C", tmp_path, *identity, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    repository(tmp_path, {})
     assert project_name(str(tmp_path)).startswith("commit:")
 
 

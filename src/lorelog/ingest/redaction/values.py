@@ -93,10 +93,6 @@ def is_human_password(value: str) -> bool:
 
 
 _SIGNED_KEY = re.compile(r"(?=[^0-9]{0,40}[0-9])(?=[\w-]{0,40}[^\w\s-])[!-~]{24,200}\Z", re.ASCII)
-_TEMPLATE = re.compile(
-    r"\$\{|\{\{|\$\([\w ./-]+\)|%\(\w+\)|#\{|<[\w -]+>|://|=>|\(\{|^[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+\("
-)
-_LETTER_RUN = re.compile(r"[A-Za-z]{8,}")
 
 
 def is_signed_key(value: str) -> bool:
@@ -104,18 +100,10 @@ def is_signed_key(value: str) -> bool:
     return (
         bool(_SIGNED_KEY.match(value))
         and not (_STRONG_SIGNS | {"]"}).isdisjoint(value)
-        and not _TEMPLATE.search(value)
-        and not any(map(_is_word, _LETTER_RUN.findall(value)))
         and _word_density(value) >= 0.25
         and entropy(value) >= 3.9
         and not any(part in value.lower() for part in ("xxxx", "example", "your", "...", "a-z"))
     )
-
-
-def _is_word(letters: str) -> bool:
-    """Return True if letters have as many common pairs as a word of a language."""
-    pairs = [first + second for first, second in pairwise(letters.lower())]
-    return sum(pair in _COMMON_PAIRS for pair in pairs) * 2 > len(pairs)
 
 
 @lru_cache(maxsize=2048)

@@ -35,6 +35,7 @@ from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
 from lorelog.core.ports import Progress
 from lorelog.language import lexicon
+from lorelog.light.delivery_files import is_iso_date
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.compact.sources import SummarySource, extract_sentences
 from lorelog.services.llm.metered import ESTIMATE_MARGIN, MeteredLlm
@@ -63,7 +64,6 @@ calculate and guess nothing. A line that cites no id, or that holds a name, a pa
 cites do not hold, is thrown away. Reply with those lines and nothing else."""
 
 _FRAME_TAG = re.compile(r"<(?=/?\s*(?:source|lines)\b)", re.IGNORECASE)
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 TRUNCATION_MARK = "\n[\u2026]"
 _MIN_LINES, _MAX_LINES, _MAX_MERGED_LINES = 3, 24, 60
 
@@ -83,7 +83,7 @@ class QuoteFrame(Struct, frozen=True):
 
     def quote(self, source: SummarySource) -> str:
         """Return a source between its tags."""
-        day = f' day="{source.day}"' if _DAY.fullmatch(source.day) else ""
+        day = f' day="{source.day}"' if is_iso_date(source.day) else ""
         return self.enclose("source", source.text, f' id="{source.id}"{day}')
 
     def enclose(self, kind: str, text: str, attributes: str = "") -> str:

@@ -11,7 +11,6 @@ whole, and items are removed from the end while it is too large: the sum of the 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
@@ -37,6 +36,7 @@ from lorelog.records.digests import (
 from lorelog.records.tables import Task
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.context.relevance import ContextScope, dedupe_hits, hot_hits, newest_hits
+from lorelog.services.memory_state.authored import COMMENT
 from lorelog.services.records.store import RecordStore
 from lorelog.services.standing.memories import is_captured
 from lorelog.services.standing.rules import StandingRule, read_standing_rules
@@ -137,7 +137,6 @@ _MAX_LISTED = 25
 _MIN_QUOTED_CHARS = 20
 """A shorter text may occur in another one by chance."""
 _SUMMARY_KINDS = ("task_progress", "task_finish", "revision")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class QueryCount(Serializable, Struct, frozen=True):
@@ -274,7 +273,7 @@ def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> Conte
     record = records.get(source.record) if source else None
     text = hit.content
     if hit.anchor is not None or source is not None:  # without its comments, and its heading, which is a time
-        lines = _COMMENT.sub(" ", hit.content).split("\n")
+        lines = COMMENT.sub(" ", hit.content).split("\n")
         text = "\n".join(lines[1:] if lines[0].startswith("#") and any(map(str.strip, lines[1:])) else lines)
     decision = _format_decision(record) if record and record.kind == "decision" else ""
     text = decision if 0 < len(decision) <= len(text) else text  # as in its section, if that is shorter

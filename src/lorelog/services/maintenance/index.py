@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable, UsageError
@@ -206,7 +206,10 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
     def list_roots(self) -> Sequence[RootStatus]:
         documents = Counter(document.root for document in self.store.documents())
-        return [RootStatus(root, root.exists(), documents[root.path]) for root in self.roots.all()]
+        return [
+            RootStatus(**asdict(root), exists=root.exists(), documents=documents[root.path])
+            for root in self.roots.all()
+        ]
 
     def forget_roots(self, paths: Sequence[str]) -> int:
         """Stop indexing roots and drop their documents from the index; return how many. The files are not touched.

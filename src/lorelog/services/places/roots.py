@@ -50,9 +50,13 @@ class Root(Serializable, Struct, frozen=True):
 
 
 class RootStatus(Serializable, Struct, frozen=True):
-    """A root, whether it exists now, and how many documents came from it."""
+    """An indexed file or directory: a root, whether it exists now, and how many documents came from it."""
 
-    root: Root
+    path: str
+    project: str
+    exclude: tuple[str, ...]
+    patterns: tuple[str, ...]
+    origin: str
     exists: bool
     documents: int
 

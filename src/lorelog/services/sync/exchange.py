@@ -32,7 +32,7 @@ from lorelog.core.atomic_file import Writing
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.paths import join_path
+from lorelog.core.paths import is_folder, join_path
 from lorelog.core.processes import FileLock
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.backup.restore import write_whole_file
@@ -261,7 +261,7 @@ def absolute_remote(remote: str, directory: str) -> str:
     """Return a path as an absolute one, since the next sync may run elsewhere; addresses and names are kept."""
     first = remote.partition("/")[0]
     path = join_path(directory, remote)
-    if ":" in first or ("/" not in remote and not os.path.isdir(path)):  # noqa: PTH112  (may not be a path)
+    if ":" in first or ("/" not in remote and not is_folder(path)):
         return remote
     return os.path.normpath(path)
 

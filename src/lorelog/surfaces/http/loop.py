@@ -27,7 +27,7 @@ from starlette.responses import PlainTextResponse, Response
 from lorelog.core.atomic_file import AtomicFile, OpenDescriptor
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.options import MARKDOWN_SUFFIXES, HttpOptions
-from lorelog.core.paths import is_below
+from lorelog.core.paths import is_below, is_folder, join_path
 from lorelog.core.policy import RIGHTS
 from lorelog.core.processes import acquire_file_lock
 from lorelog.operations.dispatch import BoundCall
@@ -251,10 +251,10 @@ class LoopEndpoints:
             return dir_path
         channel = channel_id or ""
         if channel in self._channels:
-            return os.path.expanduser(self._channels[channel])  # noqa: PTH111
+            return join_path("", self._channels[channel])
         if "/" not in channel and "\0" not in channel and channel not in {".", ".."}:
-            fallback = os.path.expanduser(f"~/.loop/{channel}/work")  # noqa: PTH111
-            if _is_directory(fallback):  # the one that Loop gives a channel without a path
+            fallback = join_path("", f"~/.loop/{channel}/work")
+            if is_folder(fallback):  # the one that Loop gives a channel without a path
                 return fallback
         raise HttpRefusalError(400, "usage", f"channel {channel[:100]} not found: http.channels has no entry for it")
 
@@ -281,23 +281,16 @@ def _decode_body(body: bytes, kind: type[msgspec.Struct]) -> Any:
         raise HttpRefusalError(400, "usage", "invalid request body") from None
 
 
-def _is_directory(path: str) -> bool:
-    try:
-        return Path(path).is_dir()
-    except OSError:  # no permission to look
-        return False
-
-
 def _scope_arguments(directory: str) -> dict[str, Any]:
     """Return the project arguments; memories of a deleted directory are still found under its path."""
-    if _is_directory(directory):
+    if is_folder(directory):
         return {"project": directory}
     return {"project": "/", "projects": [os.path.normpath(directory), ""]}
 
 
 def _index_directory(call: BoundCall, directory: str) -> int:
     """Return the number of new and changed files. Raise HttpRefusalError if the directory is not indexed."""
-    if not _is_directory(directory):
+    if not is_folder(directory):
         raise HttpRefusalError(400, "usage", f"nothing indexed: {directory} is not a directory")
     try:
         changed: int = call("memory.index", {"project": directory})["changed"]

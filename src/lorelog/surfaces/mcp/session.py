@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ from contextlib import suppress
 from operator import itemgetter
 
 from lorelog.core.errors import Cancelled, LorelogError, NotFound, nearest_name
+from lorelog.light.delivery_files import is_iso_date
 from lorelog.surfaces.mcp.calls import call_tool, render_error
 from lorelog.surfaces.mcp.protocol import (
     BUSY,
@@ -71,7 +71,6 @@ JOURNAL_URI_PREFIX = "lorelog://journal/"
 JOURNAL_URI_TEMPLATE = JOURNAL_URI_PREFIX + "{day}"
 _MAX_JOURNALS = 100
 _MAX_ENTRIES = 200
-_DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MARKDOWN = "text/markdown"
 _TEMPLATE = {
     "uriTemplate": JOURNAL_URI_TEMPLATE,
@@ -101,13 +100,13 @@ def list_journals(call: BoundCall) -> list[Mapping[str, Any]]:
     request = {"documents": True, "source": _journal_folder(call), "limit": _MAX_JOURNALS}
     documents = call("memory.list", request)["documents"]
     days = [{**document, "day": document["source"].rpartition("/")[2].removesuffix(".md")} for document in documents]
-    return sorted((day for day in days if _DAY_PATTERN.fullmatch(day["day"])), key=itemgetter("day"), reverse=True)
+    return sorted((day for day in days if is_iso_date(day["day"])), key=itemgetter("day"), reverse=True)
 
 
 def read_journal(uri: str, call: BoundCall) -> str:
     """Return a day's journal as Markdown. Raise NotFound if there is none."""
     day = uri.removeprefix(JOURNAL_URI_PREFIX)
-    if not uri.startswith(JOURNAL_URI_PREFIX) or not _DAY_PATTERN.fullmatch(day):
+    if not uri.startswith(JOURNAL_URI_PREFIX) or not is_iso_date(day):
         raise NotFound(
             f"there is no resource {uri[:200]}",
             hint=f"the URI of a journal is {JOURNAL_URI_TEMPLATE}, such as {JOURNAL_URI_PREFIX}2026-03-05",

@@ -31,6 +31,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from lorelog.core.errors import UsageError
+from lorelog.core.paths import join_path
 from lorelog.core.serializable import json_form, to_json
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import operation_of
@@ -250,7 +251,7 @@ def _project_ids(directories: Any) -> list[str]:
     elif not isinstance(directories, Iterable) or isinstance(directories, bytes):
         raise UsageError(f"project must be a directory or several (got {shorten_value(directories)})")
     paths = [_to_json_value("project", directory) for directory in directories]
-    return [find_project(os.path.expanduser(path)).id if path else "" for path in paths]  # noqa: PTH111
+    return [find_project(join_path("", path)).id if path else "" for path in paths]
 
 
 def _to_json_value(name: str, value: Any) -> Any:
