@@ -12,6 +12,7 @@ Memories are shown as plain text, which no editor interprets. Nothing is written
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter
@@ -28,7 +29,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError, UsageError, plural
-from lorelog.surfaces.lsp.document import Memory, OpenFile, open_file, project_root, same_line, split_lines
+from lorelog.surfaces.lsp.document import Memory, OpenFile, open_file, project_root, same_line
 from lorelog.surfaces.text import format_statement, one_line, printable, render_why, shorten
 
 Call = Callable[[str, Mapping[str, Any], str], Mapping[str, Any]]
@@ -100,7 +101,6 @@ class Server(LanguageServer):
     async def check_edit(self, uri: str) -> None:
         if (file := self.files.get(uri)) is None:
             return
-        self.current(uri)
         patch, lines = file.patch(), file.lines
         found = (await self.ask("code.check", {"text": patch}, file.root))["findings"] if patch else ()
         found = [_diagnostic(finding, lines[finding["line"] - 1]) for finding in found if finding["line"] <= len(lines)]
@@ -121,15 +121,6 @@ class Server(LanguageServer):
                 self.hovered = (file.path, key), found
             await asyncio.wait([asyncio.wrap_future(self.hovered[1])], timeout=_HOVER_WAIT_S)
         return reasons.get(key)
-
-    def current(self, uri: str) -> OpenFile | None:
-        """Return an open file with the lines that it has in the editor now."""
-        if (file := self.files.get(uri)) is not None:
-            file.lines = split_lines(self.workspace.get_text_document(uri).source)
-        return file
-
-    def word_at(self, uri: str, position: lsp.Position) -> str:
-        return self.workspace.get_text_document(uri).word_at_position(position)
 
     async def write(self, op: str, arguments: Mapping[str, Any], root: str) -> Mapping[str, Any] | None:
         """Call an operation that writes, because a person asked for it; None if that was refused, which they are told."""
@@ -172,7 +163,9 @@ def did_open(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
 
 
 def did_change(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
-    if params.text_document.uri in ls.files:
+    if file := ls.files.get(params.text_document.uri):
+        for edit in params.content_changes:
+            file.change(edit, ls.workspace.position_encoding)
         ls.later(params.text_document.uri, "edit", ls.check_edit)
 
 
@@ -190,11 +183,11 @@ def did_close(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
 @_quiet
 async def hover(ls: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     """Show why a line exists, and the memories about the word."""
-    file, number = ls.current(params.text_document.uri), params.position.line
+    file, number = ls.files.get(params.text_document.uri), params.position.line
     if file is None or number >= len(file.lines):
         return None
     saved = same_line(number, file.lines, file.saved())
-    memories = memories_at(file, saved, ls.word_at(params.text_document.uri, params.position))
+    memories = memories_at(file, saved, file.word_at(params.position, ls.workspace.position_encoding))
     lines, shown = [format_statement(memory) for memory in memories], {memory["id"] for memory in memories}
     reason = await ls.reason(file, number, saved)
     if reason is not None and (reason["commit"] or reason["session"]):
@@ -206,7 +199,7 @@ async def hover(ls: Server, params: lsp.HoverParams) -> lsp.Hover | None:
 
 @_quiet
 async def code_lens(ls: Server, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-    file = ls.current(params.text_document.uri)
+    file = ls.files.get(params.text_document.uri)
     return [] if file is None else list(_lenses(file))
 
 
@@ -214,14 +207,14 @@ async def code_lens(ls: Server, params: lsp.CodeLensParams) -> list[lsp.CodeLens
 async def code_action(ls: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
     """Offer what a person may do with a line, if the editor's settings let them."""
     uri, at = params.text_document.uri, params.range.start
-    file = ls.current(uri)
+    file = ls.files.get(uri)
     if file is None or not ls.may_write or at.line >= len(file.lines):
         return []
     actions: list[tuple[str, str, tuple[Any, ...]]] = [
         ("lorelog: remember this", _REMEMBER, (uri, at.line, max(at.line, params.range.end.line)))
     ]
     saved = same_line(at.line, file.lines, file.saved())
-    for memory in memories_at(file, saved, ls.word_at(uri, at))[:_MAX_ACTIONS]:
+    for memory in memories_at(file, saved, file.word_at(at, ls.workspace.position_encoding))[:_MAX_ACTIONS]:
         title = f"lorelog: this is no longer so: {shorten(one_line(memory['text']), _MAX_NAME_CHARS)}"
         actions.append((title, _OUTDATED, (memory["id"], file.root)))
     return [lsp.CodeAction(title, command=lsp.Command(title, name, arguments=given)) for title, name, given in actions]
@@ -250,7 +243,7 @@ async def open_memory(ls: Server, source: str, line: int) -> None:
 
 async def remember(ls: Server, uri: str, first: int, last: int) -> None:
     """Add the selected lines as a memory, and open it for the person to say why."""
-    if (file := ls.current(uri)) is None:
+    if (file := ls.files.get(uri)) is None:
         return
     text = "\n".join(file.lines[first : last + 1])
     request = {"text": f"About {file.path.removeprefix(f'{file.root}/')}:{first + 1}:\n\n{text}"}
@@ -286,6 +279,8 @@ def make_server(calls: Sequence[Call]) -> Server:
     server = Server(calls)
     for name, answer in _FEATURES.items():
         server.feature(name)(answer)
+    for name in (lsp.TEXT_DOCUMENT_DID_OPEN, lsp.TEXT_DOCUMENT_DID_CHANGE, lsp.TEXT_DOCUMENT_DID_CLOSE):
+        del server.protocol.fm.builtin_features[name]  # they keep a second copy of each text
     commands: Mapping[str, Callable[..., Any]] = {_OPEN: open_memory, _REMEMBER: remember, _OUTDATED: outdated}
     for name, act in commands.items():
         server.command(name)(act)
@@ -339,6 +334,7 @@ def _symbols(found: Iterable[Mapping[str, Any]]) -> Iterable[lsp.WorkspaceSymbol
 
 def serve(calls: Sequence[Call], sink: int) -> None:
     """Serve the editor on standard input and a descriptor, until it goes."""
+    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # it logs messages that fail, with the text of files
     server = make_server(calls)
     with os.fdopen(sink, "wb") as output:
         server.start_io(stdout=output)
