@@ -15,7 +15,6 @@ VALIDATOR_WORDS = ("Expected `", "Object ", "msgspec", "of length")
 
 WRONG = [
     ("search walrus -k 0", "-k must be at least 1 (got 0)", "lorelog search --help"),
-    ("search walrus -k -3", "-k must be at least 1 (got -3)", "lorelog search --help"),
     (
         "search walrus --min-relevance 50",
         "--min-relevance must be a number from 0 to 1, such as 0.5 (got 50)",
@@ -23,8 +22,6 @@ WRONG = [
     ),
     ("search walrus --since 2026-02-30", "'2026-02-30' is not a day", "write 2026-03-05, today"),
     ("list --limit 0", "--limit must be at least 1 (got 0)", "lorelog list --help"),
-    ("list -n 0", "-n must be at least 1 (got 0)", "lorelog list --help"),
-    ("task list --limit 0", "--limit must be at least 1 (got 0)", "lorelog task list --help"),
     ("code callers x --depth 99", "--depth must be at most 3 (got 99)", "lorelog code callers --help"),
     (f"search walrus --tag {'a' * 201}", "--tag must have at most 200 characters", "lorelog search --help"),
     ("search ' '", "the query is empty", "give words or a question to search for"),
@@ -35,7 +32,6 @@ WRONG = [
     ),
     ("add ''", "the text is empty: there is nothing to remember", 'lorelog add "what you learned"'),
     ("add x --expires yesterday", "'yesterday' is over already: nothing would be remembered", "name the last day"),
-    ("add x --expires 2020-01-01", "'2020-01-01' is over already: nothing would be remembered", "name the last day"),
     ("add x --expires someday", "'someday' is not a day", "write 2026-03-05, today, tomorrow"),
     ("restore .", ". is a directory", "name the file that 'lorelog backup FILE' wrote"),
     ("eval --feedback", "nothing was judged relevant yet", "lorelog feedback"),

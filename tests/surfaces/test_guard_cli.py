@@ -157,6 +157,7 @@ def test_rules_are_compared_with_past_calls(
     assert "pnpm install  (followed)" in shell("rules", "m1").out
     assert "6 calls; 0 more" in shell("rules").err
     assert "'m9' is not one of the rules" in shell("rules", "m9").err
+    assert "did you mean 'lorelog rules export'?" in shell("rules", "exprot").err
 
 
 def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, project: Path, tmp_path: Path) -> None:

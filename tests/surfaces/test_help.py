@@ -106,6 +106,7 @@ def _with_verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
         ("search x --topk 3", "'lorelog search' has no option --topk", "did you mean --top-k?"),
         ("task list --statsu x", "'lorelog task list' has no option --statsu", "did you mean --status?"),
         ("task strat", "there is no command 'task strat'", "did you mean 'lorelog task start'?"),
+        ("code defintion x", "there is no command 'code defintion'", "did you mean 'lorelog code def'?"),
         (
             "search x --lane lexcal",
             "there is no lane 'lexcal'; there are: hybrid, lexical, dense",

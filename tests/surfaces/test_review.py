@@ -258,7 +258,7 @@ def test_a_prohibition_that_was_mostly_not_opposed_waits(project: Path, tmp_path
 def test_what_was_said_in_two_sessions_is_proposed_and_a_third_time_raises_its_number(
     project: Path, tmp_path: Path
 ) -> None:
-    """Instructions of several sessions that mean the same wait as one rule with their days and words; approved, it stands."""
+    """Instructions of several sessions that mean the same wait as one rule with their days and words, and are a wall; approved, it stands."""
 
     def answer(purpose: str, system: str, text: str, max_tokens: int, **_: object) -> Completion:
         said = json.loads(text)["statements"]
@@ -279,9 +279,14 @@ def test_what_was_said_in_two_sessions_is_proposed_and_a_third_time_raises_its_n
             reviewer.run(Judge(answer), "claude/haiku", reviewer.statements(None, 10))
         (item,) = memory.review.list(kind="proposal").items
         assert (item.text, item.sessions) == ("Count the reeds too.", 3)
+        (wall,) = memory.debug.friction().walls
         assert "and earlier, in 3 sessions, filed by claude/haiku: “on 2099-03-01 in a prompt: Build it" in item.about
         decide(memory, item.id, "proposal", "approve")
-        assert [rule.text for rule in reviewer.rules()] == ["Count the reeds too."]
+        assert [rule.text for rule in reviewer.rules()] == [wall.what] == ["Count the reeds too."]
+        (later,) = memory.debug.friction().walls
+        assert memory.debug.friction(fix=True).walls == ()
+    assert (wall.kind, wall.sessions, wall.calls, wall.last_at[:10]) == ("said", 3, 3, "2099-03-03")
+    assert ("lorelog review" in wall.remedy, "lorelog rules" in later.remedy, later.sessions) == (True, True, 3)
 
 
 _JUDGE = """#!{python}
@@ -323,10 +328,12 @@ def test_the_judge_of_the_settings_files_what_was_said(
     call = {"session_id": "later", "tool_name": "Bash", "tool_input": {"command": "nest build"}}
     assert "willow for nests" not in start("later")
     assert "willow for nests" in str(handle_hook(["claude", "tool-before"], json.dumps(call).encode(), os.environ))
-    again = write_lines(tmp_path / "again.jsonl", claude_turn("u", "willow for nests", "Done."))
-    with Lorelog(project=project) as memory:
-        memory.capture(host="claude", session="session-2", transcript=str(again), everything=True)
-    assert shell("review", "run").status == 0
+    for session in ("session-2", "session-3"):
+        again = write_lines(tmp_path / f"{session}.jsonl", claude_turn("u", "willow for nests", "Done."))
+        with Lorelog(project=project) as memory:
+            memory.capture(host="claude", session=session, transcript=str(again), everything=True)
+        assert shell("review", "run").status == 0
+    assert "said  willow for nests\n   in 3 sessions: 3 times, " in shell("friction").out
     assert "willow for nests (said on" in start("third")
 
 

@@ -22,7 +22,7 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import ScopedRequest, Text, about, parse_past_day
 from lorelog.services.guards.guard_log import MAX_MESSAGE_CHARS, GuardDraft, GuardLog, guard_id
 from lorelog.services.traces.error_history import MATCH_SIMILAR, ErrorFix, RelatedTurn, explain_error
-from lorelog.services.traces.friction import REREAD, FrictionReply, Wall, find_walls, project_file
+from lorelog.services.traces.friction import REREAD, SAID, FrictionReply, Wall, find_walls, project_file
 from lorelog.services.traces.how import MAX_ACTIONS, HowReply, PurposeMatcher, find_commands
 from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 
@@ -487,7 +487,8 @@ def how(engine: Engine, request: HowRequest, call: RequestContext) -> HowReply:
 def friction(engine: Engine, request: FrictionRequest, call: RequestContext) -> FrictionReply:
     """Show the walls that at least three sessions ran into, what they cost, and what would help.
 
-    These are commands that keep failing and what passed instead, commands that you keep refusing, and files that were read again and again.
+    These are commands that keep failing and what passed instead, what you keep saying, in whatever words, if it was filed as one rule, and
+    files that were read again and again.
     With `fix` a guard, which warns, or a rule for each is put into the inbox, and those that are new there are returned: nothing
     holds before a person approves it, and what was refused is not proposed again.
     """
@@ -496,11 +497,11 @@ def friction(engine: Engine, request: FrictionRequest, call: RequestContext) -> 
         engine.traces().tables().actions(projects, MAX_ACTIONS),
         partial(project_file, engine.place.project.root),
         request.limit,
+        engine.reviewer(call.environment).walls(projects),
     )
     if not request.fix:
         return found
-    engine.place.create()
-    walls = tuple(wall for wall in found.walls if _propose(engine, wall))
+    walls = tuple(wall for wall in found.walls if wall.kind != SAID and _propose(engine, wall))
     note = "'lorelog review' approves or refuses them" if walls else "nothing new to propose"
     return replace(found, walls=walls, notes=(note,))
 

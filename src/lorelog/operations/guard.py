@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
-from lorelog.core.errors import NotFound, UsageError, plural
+from lorelog.core.errors import NotFound, UsageError, nearest_name, plural
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.light.guard_check import BLOCK, PERSON, guard_notices
@@ -203,7 +203,9 @@ def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> R
     found = [(rule, hits) for rule, hits in checked if request.id and rule.id.startswith(request.id)]
     found = [pair for pair in found if pair[0].id == request.id] or found
     if request.id and len(found) != 1:
-        raise NotFound(f"{request.id[:100]!r} is not one of the rules", hint="'lorelog rules' lists them")
+        verb = nearest_name(request.id, ["export"])
+        hint = f"did you mean 'lorelog rules {verb}'?" if verb else "'lorelog rules' lists them"
+        raise NotFound(f"{request.id[:100]!r} is not one of the rules", hint=hint)
     shown = [hit for _, hits in found for hit in reversed(hits)][: request.limit]
     return RulesReply(
         rules=tuple(rule for rule, _ in found) or tuple(balances),

@@ -52,16 +52,6 @@ def test_ordinary_failures_are_left_out(actions: list[TracedAction]) -> None:
     assert walls(*actions) == []
 
 
-def test_refused_commands_are_walls() -> None:
-    """A command that the user refused in three sessions is told as such, unless it was mostly allowed."""
-    (wall,) = walls(*(ran("git push --force", session=name, error="rejected by the user") for name in SESSIONS))
-    assert (wall.kind, wall.what) == ("refused", "git push --force")
-    often = (ran("git push --force", session=name, day=day) for name in SESSIONS for day in (1, 2))
-    assert (
-        walls(*(ran("git push --force", session=name, error="rejected by the user") for name in SESSIONS), *often) == []
-    )
-
-
 def test_files_that_are_read_again_are_walls(tmp_path: Path) -> None:
     """A file that three sessions read twice is told by its place in the project, whichever checkout named it; a file that is gone is not."""
     (tmp_path / "src").mkdir()

@@ -46,7 +46,7 @@ class Editor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.ask("shutdown")
         self.tell("exit")
-        self.process.communicate(timeout=WAIT_S)
+        self.errors = self.process.communicate(timeout=WAIT_S)[1]
 
     def send(self, method: str, **params: Any) -> int:
         """Send a request, and return its number."""
@@ -116,7 +116,10 @@ class Editor:
         return False
 
     def _write(self, message: Mapping[str, Any]) -> None:
-        data = json.dumps(message).encode()
+        self.write_body(json.dumps(message).encode())
+
+    def write_body(self, data: bytes) -> None:
+        """Write a message, or what is none."""
         assert self.process.stdin is not None
         with self._sending:
             self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(data), data))

@@ -60,7 +60,6 @@ def test_what_is_not_a_saved_line_of_a_project_has_no_answer(editor: Editor, fil
     assert [hovered(editor, uri, line) for line in (3, 500)] == ["", ""]
     assert hovered(editor, alone, 3, 6) == ""
     assert editor.lenses(alone) == []
-    assert editor.at("hover", "untitled:one", 0) is None
 
 
 @pytest.mark.slow
@@ -162,6 +161,35 @@ def test_changes_do_not_pile_up(editor: Editor, file: Path) -> None:
     assert answers[1][1]["range"]["start"]["line"] == 1_003
     editor.hears("textDocument/publishDiagnostics")
     assert editor.is_silent()
+
+
+@pytest.mark.slow
+def test_other_files_wait_for_none_that_is_too_large(editor: Editor, file: Path) -> None:
+    """Edits in a file of 40 MB, which has no answers, and in a minified one hold up no hover."""
+    huge = editor.open(write(file.with_name("huge.py"), "x\n"), "x = 1  # total_price\n" * 2_000_000)
+    minified = editor.open(write(file.with_name("min.js"), "x\n"), "var a=1;" * 250_000)
+    for number in range(100):
+        editor.insert(huge, number, "x", number + 2)
+        editor.insert(minified, 0, "x", number + 2)
+    assert hovered(editor, huge, 3) == ""
+    assert editor.lenses(minified) == []
+
+
+def test_malformed_messages_are_passed_over(file: Path) -> None:
+    """What is no message, or names no file of a project, has no answer, holds nothing up, and its text is not logged."""
+    with Editor(file.parents[1]) as editor:
+        for body in (b"{", b"[]", b"null", b'{"jsonrpc":"2.0","method":5}', b"[" * 100_000, b"\xff"):
+            editor.write_body(body)
+        for uri in ("file:///a%00b", "file://../../etc/passwd", "untitled:1", "", "%", f"file:///{'x' * 5_000}"):
+            document = {"uri": uri, "languageId": "x", "version": 1, "text": "secret"}
+            editor.tell("textDocument/didOpen", textDocument=document)
+            editor.insert(uri, 0, "float(")
+            assert hovered(editor, uri, 0) == ""
+            editor.tell("textDocument/didSave", textDocument={"uri": uri})
+            editor.tell("textDocument/didClose", textDocument={"uri": uri})
+        uri = editor.open(file)
+        assert editor.eventually(lambda: "commit" in hovered(editor, uri, 3, 6))
+    assert b"secret" not in editor.errors
 
 
 def test_without_its_extra_the_command_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -18,6 +18,7 @@ from lorelog.core.ports import Progress, group_by
 from lorelog.core.serializable import Serializable
 from lorelog.light.cue_table import call_events
 from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import estimate_tokens
 from lorelog.light.shell_command import with_verb
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
 from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, guard_from_draft
@@ -39,6 +40,7 @@ from lorelog.services.review.judge import BATCH, PURPOSE_REVIEW, STEERING_LABELS
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories
+from lorelog.services.traces.friction import SAID, Wall
 
 if TYPE_CHECKING:
     from lorelog.services.guards.past_calls import ReplaySources
@@ -53,6 +55,7 @@ MAX_RULES = 60
 _SHOWN = timedelta(days=30)
 MAX_EARLIER = 4_000
 """Captured statements that new ones are compared with, newest first."""
+_WAITS = "'lorelog review' asks whether it shall stand as a rule."
 _PASSING = frozenset({"question", "pasted", "other"})
 """Labels of what nobody asks for."""
 
@@ -192,6 +195,30 @@ class Reviewer:
     @cached_property
     def _captured(self) -> list[Statement]:
         return self._source.open_statements(None, MAX_EARLIER, in_full=False)
+
+    def walls(self, projects: tuple[str, ...] | None) -> Iterator[Wall]:
+        """Yield what the user said in several sessions, in whatever words: it was filed as one rule, or waits as one."""
+        rules = {rule.id: rule.text for rule in read_standing_memories(self._workspace) if rule.is_users}
+        entries = [entry for entry in self.log.entries().values() if entry.outcome in (FILED, SAME, WAITING)]
+        texts = rules | {entry.statement: entry.wording for entry in entries if entry.outcome == WAITING}
+        same: defaultdict[str, set[str]] = defaultdict(set)
+        for entry in entries:
+            same[entry.memory or entry.statement].update(
+                [source.statement for source in entry.sources] or [entry.statement]
+            )
+        wanted = set[str]().union(*same.values())
+        found = self._source.open_statements(projects, len(wanted), only=wanted, in_full=False) if wanted else []
+        for subject in texts.keys() & same.keys():
+            said = [statement for statement in found if statement.id in same[subject]]
+            yield Wall(
+                kind=SAID,
+                what=texts[subject],
+                sessions=len({statement.session for statement in said}),
+                calls=len(said),
+                tokens=sum(estimate_tokens(statement.text) for statement in said),
+                last_at=max((statement.date for statement in said), default=""),
+                remedy=f"'lorelog rules {subject[:8]}' shows what agents did about it." if subject in rules else _WAITS,
+            )
 
     def runs(self) -> tuple[JudgeRun, ...]:
         """Return what judges did in the last weeks, newest first: a line for each day (of UTC) and judge."""

@@ -1,24 +1,24 @@
 """The walls that sessions run into again and again, what they cost, and what would help: counted, without a model.
 
-A wall is a command that keeps failing and has a remedy (`remedies.find_remedies`), one that the user keeps refusing, or a file that
-sessions read several times; each in at least three sessions. Tests that fail until the code is right have no remedy, so they are none.
+A wall is a command that keeps failing and has a remedy (`remedies.find_remedies`), a file that sessions read several times, or what the
+user keeps saying (`Reviewer.walls`: a judge or the user filed it as one); each in at least three sessions. Tests that fail until the
+code is right have no remedy, so they are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from lorelog.core.ports import group_by
 from lorelog.core.serializable import ReplyItems, Serializable
-from lorelog.ingest.transcripts.actions import REJECTED
 from lorelog.services.traces.remedies import command_shape, error_kind, find_remedies
 from lorelog.services.traces.tables import TracedAction, format_moment
 
 MIN_SESSIONS = 3
-FAILS, REFUSED, REREAD = "fails", "refused", "reread"
+FAILS, SAID, REREAD = "fails", "said", "reread"
 _CHARS_PER_TOKEN = 4
 _MAX_NAME_BYTES = 255
 
@@ -27,14 +27,14 @@ class Wall(Serializable, Struct, frozen=True, kw_only=True):
     """What sessions ran into again and again."""
 
     kind: str
-    """`fails`, `refused` or `reread`."""
+    """`fails`, `said` or `reread`."""
     what: str
-    """The command, with `*` for a masked word; or the file."""
+    """The command, with `*` for a masked word; the rule, or the file."""
     sessions: int
     calls: int
-    """Calls that it cost: the failed or refused ones, or those that read the file again."""
+    """Calls that it cost: the failed ones, or those that read the file again; or how often it was said."""
     tokens: int
-    """About how many tokens their results had."""
+    """About how many tokens their results, or the user's words, had."""
     last_at: str
     remedy: str
     """What an agent should be told."""
@@ -49,11 +49,13 @@ class FrictionReply(ReplyItems[Wall], Serializable, Struct, frozen=True, kw_only
     notes: tuple[str, ...] = ()
 
 
-def find_walls(actions: Sequence[TracedAction], locate: Callable[[str], str], limit: int) -> FrictionReply:
+def find_walls(
+    actions: Sequence[TracedAction], locate: Callable[[str], str], limit: int, said: Iterable[Wall] = ()
+) -> FrictionReply:
     """Return at most `limit` walls of each kind. `actions` are in order of time; `locate` names a file in the project, or nothing."""
-    found = [wall for wall in _walls(actions, locate) if wall.sessions >= MIN_SESSIONS]
+    found = [wall for wall in (*_walls(actions, locate), *said) if wall.sessions >= MIN_SESSIONS]
     kinds = group_by(sorted(found, key=lambda wall: (-wall.sessions, -wall.tokens)), lambda wall: wall.kind)
-    walls = tuple(wall for kind in (FAILS, REFUSED, REREAD) for wall in kinds.get(kind, [])[:limit])
+    walls = tuple(wall for kind in (FAILS, SAID, REREAD) for wall in kinds.get(kind, [])[:limit])
     return FrictionReply(walls=walls, sessions=len({action.session for action in actions}))
 
 
@@ -62,10 +64,6 @@ def _walls(actions: Sequence[TracedAction], locate: Callable[[str], str]) -> Ite
     for remedy in find_remedies(actions):
         same = [run for run in runs[remedy.shape] if run.failed and error_kind(run.error) == remedy.error]
         yield _wall(FAILS, remedy.shape, same, remedy.text())
-    for shape, same in runs.items():
-        refused = [run for run in same if run.error == REJECTED]
-        if shape and 2 * len(refused) > len(same):
-            yield _wall(REFUSED, shape, refused, f"The user keeps refusing `{shape}`: ask before you run it.")
     names = {file: locate(file) for file in {action.file for action in actions if action.file}}
     for file, reads in group_by((act for act in actions if names.get(act.file)), lambda act: names[act.file]).items():
         again = [read for same in group_by(reads, lambda read: read.session).values() for read in same[1:]]

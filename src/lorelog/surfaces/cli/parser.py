@@ -154,7 +154,8 @@ _CHOICE_NOUNS = {"daemon": "daemon mode", "on event": "event", "use": "kind of u
 def _suggest(word: str, words: Sequence[str]) -> str:
     """Return the word that was probably meant, or ''."""
     longer = [choice for choice in words if choice.startswith(word) and len(word.lstrip("-")) > 1]
-    return longer[0] if longer else nearest_name(word, words)
+    shorter = (choice for choice in words if word.startswith(choice))
+    return longer[0] if longer else nearest_name(word, words) or next(shorter, "")
 
 
 class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):

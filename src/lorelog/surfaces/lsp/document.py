@@ -1,13 +1,16 @@
 """What the server knows of an open file: its lines in the editor, those that it had when it was opened, and what is remembered about it.
 
 Answers are about the file on disk, and a line that was not saved has none. Which line is which is found without a diff: lines before
-the first difference keep their number, those after the last one their distance to the end.
+the first difference keep their number, those after the last one their distance to the end. Lines end where an editor and Git end them:
+pygls also ends them at form feeds and other separators, and takes .3 s for a key in a minified file, so it keeps no text here.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from lorelog.core.paths import is_below
 from lorelog.light.git_location import find_worktree, walk_up
 
 MAX_CHARS = 2 << 20
-_MAX_CHANGED, _CONTEXT = 500, 3
+_MAX_CHANGED, _CONTEXT, _MAX_WORD_CHARS = 500, 3, 200
 _PROJECT_FILES = (".lorelog.toml", ".lorelog")
 Memory = Mapping[str, Any]
 
@@ -31,8 +34,33 @@ class OpenFile(Struct):
     """Its lines when it was opened: what differs from them is the edit."""
     lines: Sequence[str]
     memories: Sequence[Memory] = ()
-    reasons: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
+    reasons: dict[Any, Future[Mapping[str, Any]]] = field(default_factory=dict)
     """Why lines exist, by number, text and time; emptied when the file is saved."""
+
+    def change(self, edit: Any, units: Any) -> None:
+        """Take over an edit of the editor, whose columns are in the units of an encoding."""
+        if not hasattr(edit, "range"):
+            self.lines = split_lines(edit.text)
+            return
+        (first, start), (last, end) = (self._place(at, units) for at in (edit.range.start, edit.range.end))
+        text = self.lines[first][:start] + edit.text + self.lines[last][end:]
+        self.lines = [*self.lines[:first], *split_lines(text), *self.lines[last + 1 :]]
+
+    def word_at(self, position: Any, units: Any) -> str:
+        line, column = self._place(position, units)
+        first = max(0, column - _MAX_WORD_CHARS)
+        part = self.lines[line][first : column + _MAX_WORD_CHARS]
+        words = "".join(char if char == "_" or char.isalnum() else " " for char in part)
+        return words[words.rfind(" ", 0, column - first) + 1 : f"{words} ".index(" ", column - first)]
+
+    def _place(self, position: Any, units: Any) -> tuple[int, int]:
+        """Return line and column of a position of the editor; those of the end if it is beyond it."""
+        if position.line >= len(self.lines):
+            return len(self.lines) - 1, len(self.lines[-1])
+        size = {"utf-8": 1, "utf-32": 4}.get(units, 2)
+        codec = f"utf-{8 * size}" + "-le" * (size > 1)
+        before = self.lines[position.line].encode(codec, "surrogatepass")[: position.character * size]
+        return position.line, len(before.decode(codec, "ignore"))
 
     def saved(self) -> Sequence[str]:
         """Return the lines on disk; none if they cannot be read."""
@@ -53,14 +81,18 @@ class OpenFile(Struct):
         body = [(" ", lead), ("-", old), ("+", new), (" ", tail)]
         around, name = len(lead) + len(tail), os.path.relpath(self.path, self.root)
         spans = (f"{first + (count > 0)},{count}" for count in (around + len(old), around + len(new)))
-        head = f"--- a/{name}\n+++ b/{name}\n@@ -{next(spans)} +{next(spans)} @@\n"
+        head = "".join(
+            f"{sign * 3} {json.dumps(f'{side}/{name}', ensure_ascii=False)}\n" for sign, side in ("-a", "+b")
+        )
+        head += f"@@ -{next(spans)} +{next(spans)} @@\n"
         return head + "".join(f"{sign}{line}\n" for sign, lines in body for line in lines)
 
 
 def open_file(path: str, text: str) -> OpenFile | None:
-    """Return a file to answer about; None for one of no project, and for a binary or huge one."""
-    root = project_root(str(Path(path).parent))
-    if not root or not Path(path).is_file() or not is_below(os.path.realpath(path), os.path.realpath(root)):
+    """Return a file to answer about, which may be new; None for one of no project, and for a binary or huge one."""
+    root, place = project_root(str(Path(path).parent)), Path(path)
+    is_file = place.is_file() or not place.exists()
+    if not root or not is_file or not is_below(os.path.realpath(path), os.path.realpath(root)):
         return None
     if len(text) > MAX_CHARS or "\0" in text:
         return None

@@ -12,6 +12,7 @@ Memories are shown as plain text, which no editor interprets. Nothing is written
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter
@@ -23,12 +24,13 @@ from functools import wraps
 from typing import Any
 
 from lsprotocol import types as lsp
+from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError, UsageError, plural
-from lorelog.surfaces.lsp.document import Memory, OpenFile, open_file, project_root, same_line, split_lines
+from lorelog.surfaces.lsp.document import Memory, OpenFile, open_file, project_root, same_line
 from lorelog.surfaces.text import format_statement, one_line, printable, render_why, shorten
 
 Call = Callable[[str, Mapping[str, Any], str], Mapping[str, Any]]
@@ -49,10 +51,9 @@ class Server(LanguageServer):
         self.calls, self.threads = calls, [ThreadPoolExecutor(1) for _ in calls]
         self.files: dict[str, OpenFile] = {}
         self.may_write = False
-        self.due: set[tuple[str, str]] = set()
         self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self.hovered: tuple[object, Future[Mapping[str, Any]]] = (None, Future())
-        """The line that was asked about last, and its answer."""
+        self.hovered: Future[Mapping[str, Any]] = Future()
+        """The answer that was asked for last."""
 
     def start(self, which: int, op: str, arguments: Mapping[str, Any], directory: str) -> Future[Mapping[str, Any]]:
         """Ask the daemon in a thread: 0 is for hovers, 1 for the rest."""
@@ -61,31 +62,20 @@ class Server(LanguageServer):
     async def ask(self, op: str, arguments: Mapping[str, Any], directory: str) -> Mapping[str, Any]:
         return await asyncio.wrap_future(self.start(1, op, arguments, directory))
 
-    def supports(self, *path: str) -> bool:
-        value: Any = self.client_capabilities
-        for name in path:
-            value = getattr(value, name, None)
-        return bool(value)
-
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Say nothing: a message would interrupt a person who types."""
 
     def later(self, uri: str, kind: str, work: Callable[[str], Any]) -> None:
-        """Do some work about a file when no more of the kind arrives for a moment; one may run while one waits."""
-        key = (uri, kind)
-        self.due.add(key)
+        """Do some work about a file when no more of the kind arrives for a moment."""
 
         async def run() -> None:
-            while key in self.due:
-                while key in self.due:
-                    self.due.discard(key)
-                    await asyncio.sleep(_PAUSE_S)
-                with suppress(Exception):  # an answer that fails is none
-                    await work(uri)
-            del self.tasks[key]
+            await asyncio.sleep(_PAUSE_S)
+            with suppress(Exception):  # an answer that fails is none
+                await work(uri)
 
-        if key not in self.tasks:
-            self.tasks[key] = asyncio.get_running_loop().create_task(run())
+        if task := self.tasks.get((uri, kind)):
+            task.cancel()  # a question that the daemon has is answered all the same, one that waits for it is dropped
+        self.tasks[uri, kind] = asyncio.get_running_loop().create_task(run())
 
     # -- what is remembered about an open file ---------------------------------------------------------------------------
 
@@ -94,13 +84,12 @@ class Server(LanguageServer):
             return
         reply = await self.ask("code.memories", {"path": file.path}, file.root)
         file.memories = reply["memories"]
-        if self.supports("workspace", "code_lens", "refresh_support"):
+        if get_capability(self.client_capabilities, "workspace.code_lens.refresh_support"):
             self.workspace_code_lens_refresh(None)
 
     async def check_edit(self, uri: str) -> None:
         if (file := self.files.get(uri)) is None:
             return
-        self.current(uri)
         patch, lines = file.patch(), file.lines
         found = (await self.ask("code.check", {"text": patch}, file.root))["findings"] if patch else ()
         found = [_diagnostic(finding, lines[finding["line"] - 1]) for finding in found if finding["line"] <= len(lines)]
@@ -113,23 +102,14 @@ class Server(LanguageServer):
         if saved is None or not line.strip():
             return None
         key, reasons = (saved, line, int(time.monotonic() / _KEPT_S)), file.reasons
-        if key not in reasons:
-            if self.hovered[0] != (file.path, key) or self.hovered[1].done():
-                self.hovered[1].cancel()  # if it still waits: a newer one is of more interest
-                found = self.start(0, "code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
-                found.add_done_callback(lambda done: _keep(done, key, reasons))
-                self.hovered = (file.path, key), found
-            await asyncio.wait([asyncio.wrap_future(self.hovered[1])], timeout=_HOVER_WAIT_S)
-        return reasons.get(key)
-
-    def current(self, uri: str) -> OpenFile | None:
-        """Return an open file with the lines that it has in the editor now."""
-        if (file := self.files.get(uri)) is not None:
-            file.lines = split_lines(self.workspace.get_text_document(uri).source)
-        return file
-
-    def word_at(self, uri: str, position: lsp.Position) -> str:
-        return self.workspace.get_text_document(uri).word_at_position(position)
+        if (found := reasons.get(key)) is None or (found.done() and _result(found) is None):
+            self.hovered.cancel()  # if it still waits: a newer one is of more interest
+            found = self.hovered = self.start(0, "code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
+            if len(reasons) >= _MAX_REASONS:
+                reasons.clear()
+            reasons[key] = found
+        await asyncio.wait([asyncio.wrap_future(found)], timeout=_HOVER_WAIT_S)
+        return _result(found)
 
     async def write(self, op: str, arguments: Mapping[str, Any], root: str) -> Mapping[str, Any] | None:
         """Call an operation that writes, because a person asked for it; None if that was refused, which they are told."""
@@ -172,7 +152,9 @@ def did_open(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
 
 
 def did_change(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
-    if params.text_document.uri in ls.files:
+    if file := ls.files.get(params.text_document.uri):
+        for edit in params.content_changes:
+            file.change(edit, ls.workspace.position_encoding)
         ls.later(params.text_document.uri, "edit", ls.check_edit)
 
 
@@ -190,11 +172,11 @@ def did_close(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
 @_quiet
 async def hover(ls: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     """Show why a line exists, and the memories about the word."""
-    file, number = ls.current(params.text_document.uri), params.position.line
+    file, number = ls.files.get(params.text_document.uri), params.position.line
     if file is None or number >= len(file.lines):
         return None
     saved = same_line(number, file.lines, file.saved())
-    memories = memories_at(file, saved, ls.word_at(params.text_document.uri, params.position))
+    memories = memories_at(file, saved, file.word_at(params.position, ls.workspace.position_encoding))
     lines, shown = [format_statement(memory) for memory in memories], {memory["id"] for memory in memories}
     reason = await ls.reason(file, number, saved)
     if reason is not None and (reason["commit"] or reason["session"]):
@@ -206,7 +188,7 @@ async def hover(ls: Server, params: lsp.HoverParams) -> lsp.Hover | None:
 
 @_quiet
 async def code_lens(ls: Server, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-    file = ls.current(params.text_document.uri)
+    file = ls.files.get(params.text_document.uri)
     return [] if file is None else list(_lenses(file))
 
 
@@ -214,14 +196,14 @@ async def code_lens(ls: Server, params: lsp.CodeLensParams) -> list[lsp.CodeLens
 async def code_action(ls: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
     """Offer what a person may do with a line, if the editor's settings let them."""
     uri, at = params.text_document.uri, params.range.start
-    file = ls.current(uri)
+    file = ls.files.get(uri)
     if file is None or not ls.may_write or at.line >= len(file.lines):
         return []
     actions: list[tuple[str, str, tuple[Any, ...]]] = [
         ("lorelog: remember this", _REMEMBER, (uri, at.line, max(at.line, params.range.end.line)))
     ]
     saved = same_line(at.line, file.lines, file.saved())
-    for memory in memories_at(file, saved, ls.word_at(uri, at))[:_MAX_ACTIONS]:
+    for memory in memories_at(file, saved, file.word_at(at, ls.workspace.position_encoding))[:_MAX_ACTIONS]:
         title = f"lorelog: this is no longer so: {shorten(one_line(memory['text']), _MAX_NAME_CHARS)}"
         actions.append((title, _OUTDATED, (memory["id"], file.root)))
     return [lsp.CodeAction(title, command=lsp.Command(title, name, arguments=given)) for title, name, given in actions]
@@ -242,7 +224,7 @@ async def workspace_symbol(ls: Server, params: lsp.WorkspaceSymbolParams) -> lis
 
 
 async def open_memory(ls: Server, source: str, line: int) -> None:
-    if ls.supports("window", "show_document"):
+    if get_capability(ls.client_capabilities, "window.show_document.support"):
         at = lsp.Position(max(0, line - 1), 0)
         place = lsp.ShowDocumentParams(from_fs_path(source) or "", take_focus=True, selection=lsp.Range(at, at))
         await ls.window_show_document_async(place)
@@ -250,7 +232,7 @@ async def open_memory(ls: Server, source: str, line: int) -> None:
 
 async def remember(ls: Server, uri: str, first: int, last: int) -> None:
     """Add the selected lines as a memory, and open it for the person to say why."""
-    if (file := ls.current(uri)) is None:
+    if (file := ls.files.get(uri)) is None:
         return
     text = "\n".join(file.lines[first : last + 1])
     request = {"text": f"About {file.path.removeprefix(f'{file.root}/')}:{first + 1}:\n\n{text}"}
@@ -281,29 +263,15 @@ _FEATURES: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def make_server(calls: Sequence[Call]) -> Server:
-    """Return a server that asks by one call for hovers, and by another for the rest."""
-    server = Server(calls)
-    for name, answer in _FEATURES.items():
-        server.feature(name)(answer)
-    commands: Mapping[str, Callable[..., Any]] = {_OPEN: open_memory, _REMEMBER: remember, _OUTDATED: outdated}
-    for name, act in commands.items():
-        server.command(name)(act)
-    return server
-
-
 def memories_at(file: OpenFile, saved: int | None, word: str) -> list[Memory]:
     """Return the memories about a word, or about what is defined in a line of the saved file."""
     line = 0 if saved is None else saved + 1
     return [memory for memory in file.memories if word in memory["names"] or line in memory["lines"]]
 
 
-def _keep(done: Future[Mapping[str, Any]], key: object, reasons: dict[Any, Mapping[str, Any]]) -> None:
-    """Keep an answer, also one that came too late for its hover."""
-    if not done.cancelled() and done.exception() is None:
-        reasons[key] = done.result()
-        while len(reasons) > _MAX_REASONS:
-            reasons.pop(next(iter(reasons)))
+def _result(found: Future[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return an answer; None if it is not there yet, or never will be."""
+    return found.result() if found.done() and not found.cancelled() and found.exception() is None else None
 
 
 def _diagnostic(finding: Mapping[str, Any], line: str) -> lsp.Diagnostic:
@@ -339,7 +307,15 @@ def _symbols(found: Iterable[Mapping[str, Any]]) -> Iterable[lsp.WorkspaceSymbol
 
 def serve(calls: Sequence[Call], sink: int) -> None:
     """Serve the editor on standard input and a descriptor, until it goes."""
-    server = make_server(calls)
+    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # it logs messages that fail, with the text of files
+    server = Server(calls)
+    for name, answer in _FEATURES.items():
+        server.feature(name)(answer)
+    for name in (lsp.TEXT_DOCUMENT_DID_OPEN, lsp.TEXT_DOCUMENT_DID_CHANGE, lsp.TEXT_DOCUMENT_DID_CLOSE):
+        del server.protocol.fm.builtin_features[name]  # they keep a second copy of each text
+    commands: Mapping[str, Callable[..., Any]] = {_OPEN: open_memory, _REMEMBER: remember, _OUTDATED: outdated}
+    for name, act in commands.items():
+        server.command(name)(act)
     with os.fdopen(sink, "wb") as output:
         server.start_io(stdout=output)
     for thread in server.threads:

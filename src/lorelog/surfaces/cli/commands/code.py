@@ -306,7 +306,8 @@ def show_friction(reply: Json, args: argparse.Namespace) -> None:
       lorelog friction --fix
     """
     for wall in reply["walls"]:
-        cost = f"{plural(wall['calls'], 'call')}, {wall['tokens']:,} tokens, last {_day(wall['last_at'])}"
+        times = plural(wall["calls"], "time" if wall["kind"] == "said" else "call")
+        cost = f"{times}, {wall['tokens']:,} tokens, last {_day(wall['last_at'])}"
         print(f"{stylize(wall['kind'], 'cyan')}  {stylize(one_line(wall['what']), 'bold')}")
         print(f"   in {plural(wall['sessions'], 'session')}: {cost}\n   {one_line(wall['remedy'])}")
     if not reply["walls"] and not args.fix:
