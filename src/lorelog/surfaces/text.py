@@ -488,7 +488,7 @@ def render_why(reply: Mapping[str, Any]) -> Iterator[str]:
         moved = f", as {commit['path']}:{commit['line']}" if commit["path"] != reply["path"] else ""
         yield one_line(f"commit {commit['id'][:8]}  {commit['date']}  {commit['author']}{moved}  {commit['subject']}")
     elif reply["text"]:
-        yield "not committed"
+        yield "in no commit that is here"
     if session:
         on = f" on {session['branch']}" if session["branch"] else ""
         at = session["at"].replace("T", " ")[:16]

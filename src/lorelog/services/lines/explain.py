@@ -179,8 +179,8 @@ def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
         raise UsageError(f"{place!r} does not name a line", hint="write FILE:LINE or FILE:SYMBOL")
     file = locate_file(name, directory, root)
     symbols = read_source(file)[1]
-    if where.isdecimal() and len(where) < 9:
-        number = int(where)
+    if where.isdecimal():
+        number = int(where[:9])
         around = [symbol for symbol in symbols if symbol.span.start_line <= number <= symbol.span.end_line]
         return file, number, around[-1].qualified_name if around else ""
     found = [symbol for symbol in symbols if f".{symbol.qualified_name}".endswith(f".{where}")]
