@@ -232,7 +232,7 @@ class TurnDigest(Struct, frozen=True):
     """The last texts of the assistant, unchanged; the last one is its conclusion."""
     actions: tuple[ToolAction, ...] = ()
     delegated: tuple[ToolAction, ...] = ()
-    """Actions of its subagents that were to write files."""
+    """Actions of its subagents."""
     interrupted: bool = False
     failed: bool = False
     """True if the host gave up; the last text is then an error message."""

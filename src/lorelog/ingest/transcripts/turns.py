@@ -345,9 +345,7 @@ class TurnBuilder:
                 request=str(self.request),
                 assistant_texts=tuple(self._last_texts),
                 actions=tuple(call.action for call in calls),
-                delegated=tuple(
-                    call.action for side in self.helpers for call in side.calls.values() if call.action.edits
-                ),
+                delegated=tuple(call.action for side in self.helpers for call in side.calls.values()),
                 interrupted=self.interrupted,
                 failed=self.failed,
                 statements=tuple(self._statements(previous)),
