@@ -231,6 +231,8 @@ class TurnDigest(Struct, frozen=True):
     assistant_texts: tuple[str, ...] = ()
     """The last texts of the assistant, unchanged; the last one is its conclusion."""
     actions: tuple[ToolAction, ...] = ()
+    delegated: tuple[ToolAction, ...] = ()
+    """Actions of its subagents."""
     interrupted: bool = False
     failed: bool = False
     """True if the host gave up; the last text is then an error message."""

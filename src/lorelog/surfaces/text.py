@@ -474,7 +474,6 @@ def clean(text: str) -> str:
 
 
 _MAX_STATEMENT_CHARS = 160
-_SESSION_CHARS = 36
 
 
 def render_why(reply: Mapping[str, Any]) -> Iterator[str]:
@@ -488,7 +487,7 @@ def render_why(reply: Mapping[str, Any]) -> Iterator[str]:
         moved = f", as {commit['path']}:{commit['line']}" if commit["path"] != reply["path"] else ""
         yield one_line(f"commit {commit['id'][:8]}  {commit['date']}  {commit['author']}{moved}  {commit['subject']}")
     elif reply["text"]:
-        yield "not committed"
+        yield "in no commit that is here"
     if session:
         on = f" on {session['branch']}" if session["branch"] else ""
         at = session["at"].replace("T", " ")[:16]
@@ -497,7 +496,7 @@ def render_why(reply: Mapping[str, Any]) -> Iterator[str]:
             if session[label]:
                 yield f"   {stylize(label, 'dim')}  {one_line(session[label])}"
     else:
-        yield f"{stylize('unknown', 'bold')}  {one_line(_shorten_sessions(reply['unknown']))}"
+        yield f"{stylize('unknown', 'bold')}  {one_line(reply['unknown'])}"
     for evidence in reply["evidence"]:
         yield f"   {stylize('evidence', 'dim')}  {one_line(evidence['text'])} ({evidence['kind']}, {evidence['strength']})"
     for test in reply["tests"]:
@@ -518,11 +517,3 @@ def format_statement(statement: Mapping[str, Any]) -> str:
     text = quote_text(foreign_origin_label(statement["origin"]), one_line(statement["text"][:_MAX_STATEMENT_CHARS]))
     head = f"{statement['date']}  {stylize(statement['id'][:8], 'cyan')}  {one_line(statement['type'] or 'note')}"
     return f"{head}{f' ({one_line(state)})' if state else ''}  {text}"
-
-
-def _shorten_sessions(text: str) -> str:
-    words = (
-        word[:8] if len(word.strip(",;")) == _SESSION_CHARS and word.count("-") == 4 else word
-        for word in text.split(" ")
-    )
-    return " ".join(words)

@@ -41,15 +41,28 @@ class History(Repository):
         with self.at(minute):
             self.commit(message)
 
-    def session(self, name: str, minute: int, *calls: tuple[str, dict[str, Any]], refused: str = "") -> None:
-        """Capture a session of one turn that made some calls; the user refused the last one with these words."""
+    def session(
+        self, name: str, minute: int, *calls: tuple[str, dict[str, Any]], refused: str = "", kept_in: str = ""
+    ) -> None:
+        """Capture a session of one turn that made some calls; the user refused the last one with these words.
+
+        With `kept_in` a subagent made the calls, and Claude Code kept them in `progress` lines or in a `file` of their own.
+        """
         more = {"sessionId": name, "timestamp": self.moment(minute), "cwd": str(self.root)}
-        records = [claude("user", f"{name}-turn", "price the cart", **more)]
+        made = []
         for number, (tool, given) in enumerate(calls):
             call, fails = f"{name}-{number}", bool(refused) and number == len(calls) - 1
             result = f"{_REFUSAL}{refused}" if fails else "ok"
-            records.append(claude("assistant", f"{call}-a", [tool_use(call, tool, **given)], **more))
-            records.append(claude("user", f"{call}-r", [tool_result(call, result, is_error=fails)], **more))
+            made.append(claude("assistant", f"{call}-a", [tool_use(call, tool, **given)], **more))
+            made.append(claude("user", f"{call}-r", [tool_result(call, result, is_error=fails)], **more))
+        if kept_in == "file":
+            (beside := self.place / name / "subagents").mkdir(parents=True)
+            write_lines(beside / "agent-a7.jsonl", [line | {"isSidechain": True, "agentId": "a7"} for line in made])
+            made = []
+        elif kept_in:
+            about = {"type": "agent_progress", "agentId": "a7"}
+            made = [more | {"type": "progress", "parentUuid": "x", "data": about | {"message": line}} for line in made]
+        records = [claude("user", f"{name}-turn", "price the cart", **more), *made]
         records.append(claude("assistant", f"{name}-end", [{"type": "text", "text": "The cart has a price."}], **more))
         path = write_lines(self.place / f"{name}.jsonl", records)
         arguments = {"host": "claude", "session": name, "transcript": str(path), "directory": str(self.root)}

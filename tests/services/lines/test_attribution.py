@@ -43,6 +43,19 @@ def test_a_persons_line_is_never_attributed(history: History) -> None:
     assert history.writer("config/settings.py:3") == ""
 
 
+@pytest.mark.parametrize("kept_in", ["progress", "file"])
+def test_what_a_subagent_wrote_is_its_sessions(history: History, kept_in: str) -> None:
+    """A line that a subagent wrote leads to the turn that started it, and one whose edit failed to none."""
+    refused = "def total_of_the_cart(cart):\n"
+    calls = [("Write", {"file_path": str(history.root / "cart.py"), "content": text}) for text in (BODY, refused)]
+    history.session("s1", 10, *calls, refused="not so", kept_in=kept_in)
+    history.write("cart.py", BODY + refused)
+    history.commit_at(12)
+    found = history.why("cart.py:2")
+    assert (found["session"]["turn"], found["session"]["prompt"]) == ("s1-turn", "price the cart")
+    assert history.writer("cart.py:4") == ""
+
+
 @pytest.mark.parametrize(("between", "expected"), [(BODY, "s1"), ("def other():\n    return None\n", "")])
 def test_a_common_line_needs_its_neighbours(history: History, between: str, expected: str) -> None:
     """`return None` is attributed if the session wrote it among the same lines, and not otherwise."""
@@ -130,6 +143,7 @@ def test_a_later_backfill_adds_what_is_missing(history: History) -> None:
     [
         ("logo.py", b"\x89PNG\0\n", 1, "the file is binary"),
         ("cart.py", b"one\n", 2, "the file has 1 lines"),
+        ("cart.py", b"one\n", 99_999_999_999, "the file has 1 lines"),
         ("cart.py", b"\n\n", 1, "the line is blank"),
         ("cart.min.js", b"x" * 5_000, 1, "the line is minified or generated"),
         ("big.py", b"x = 1\n" * 400_000, 1, "the file is larger than 2 MB"),

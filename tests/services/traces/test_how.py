@@ -42,12 +42,13 @@ def commands(reply: HowReply) -> list[str]:
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()])
 def test_what_passed_for_the_purpose_is_told_newest_first(embedder: Embedder | None) -> None:
-    """Commands that passed for the purpose are told, the newest first, without those for other purposes."""
+    """Commands that passed for the purpose are told, the newest first, without those for other purposes, whatever their files are called."""
     reply = ask(
         "run the tests",
         ran("make test", "Run the tests", day=1),
         ran("tox run tests", "Run the tests", session="s2", day=5),
         ran("git push", "Push the branch", day=6),
+        ran("git add tests/run_the_tests.py", "Stage it", day=7),
         embedder=embedder,
     )
     assert commands(reply) == ["tox run tests", "make test"]

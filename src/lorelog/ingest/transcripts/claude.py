@@ -2,7 +2,7 @@
 
 A turn begins at a `user` line with text written by the user. Tool results are `user` lines too, as are commands, their
 output, reminders and summaries inserted by the program. An assistant message is split into one line per block. Lines of
-subagents (`isSidechain`) are interleaved with the main conversation, or in a file of their own. A resumed session
+subagents are interleaved with the main conversation (`isSidechain`, or inside `progress` lines), or in a file of their own. A resumed session
 continues in the same file, or in a new one that repeats the old lines; a repeated turn counts once.
 """
 
@@ -66,6 +66,9 @@ class ClaudeReader:
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         kind = object_type(record)
+        if kind == "progress" and isinstance(inside := as_object(record.get("data")).get("message"), dict):
+            record = inside | {"isSidechain": True, "agentId": as_object(record["data"]).get("agentId")}
+            kind = object_type(record)
         if isinstance(record.get("sessionId"), str):
             self._stats.session = to_text(record["sessionId"])
         if kind == "user" and isinstance(record.get("message"), dict):
@@ -173,6 +176,8 @@ class ClaudeReader:
         self._open.append(turn)
         if is_side:
             self._assign_to_turn(record, turn)
+            if self._main:
+                self._main.helpers.append(turn)
         else:
             self._main = turn
 

@@ -165,6 +165,8 @@ class TurnBuilder:
         """Texts by the assistant."""
         self.calls: dict[str, _Call] = {}
         """By id; those beyond the limits without their content."""
+        self.helpers: list[TurnBuilder] = []
+        """Turns of the subagents that it started."""
         self._assistant_spoke_last = False
         self._last_texts: deque[str] = deque(maxlen=_MAX_LAST_TEXTS)
         self._text_count = 0
@@ -343,6 +345,7 @@ class TurnBuilder:
                 request=str(self.request),
                 assistant_texts=tuple(self._last_texts),
                 actions=tuple(call.action for call in calls),
+                delegated=tuple(call.action for side in self.helpers for call in side.calls.values()),
                 interrupted=self.interrupted,
                 failed=self.failed,
                 statements=tuple(self._statements(previous)),

@@ -440,22 +440,18 @@ def _find_reverts(change: Change, git: Git) -> Iterator[Finding]:
     # A squashed series may quote a revert in its middle, and is none.
     own = (entry for entry in entries if "revert" in entry[2].lower() or entry[3].startswith("This reverts"))
     reverted = [entry[:3] for entry in own if not names.isdisjoint(entry[4].splitlines())]
-    added = {_key(line) for file in change.files for line in file.added}
-    removed = {_key(line) for file in change.files for line in file.removed}
+    added = {line_digest(line.text) for file in change.files for line in file.added}
+    removed = {line_digest(line.text) for file in change.files for line in file.removed}
     for commit, day, subject in reverted[:_MAX_REVERTS]:
         reverts = {file.path: file for file in read_change(git, f"{commit}^..{commit}", None).files}
         for file in (file for file in change.files if file.new_path and file.old_path in reverts):
             earlier = reverts[file.old_path]
             ways = ((file.added, earlier.removed, removed, "adds"), (file.removed, earlier.added, added, "removes"))
             for now, then, moved, what in ways:
-                undone = {_key(line) for line in then if distinctive(line.text)}
-                same = [line for line in now if _key(line) in undone - moved]
-                found = len({_key(line) for line in same})
+                undone = {line_digest(line.text) for line in then if distinctive(line.text)}
+                same = [line for line in now if line_digest(line.text) in undone - moved]
+                found = len({line_digest(line.text) for line in same})
                 if found and found >= min(_MIN_REVERTED, len(undone)) and 2 * found >= len(undone):
                     text = quote_text("commit message", _line(subject))
                     why = f"{what} {plural(len(same), 'line')} again that this commit had taken back"
                     yield Finding("revert", file.path, same[0].number, text, why, "commit", commit, day)
-
-
-def _key(line: Line) -> bytes:
-    return line_digest(line.text)

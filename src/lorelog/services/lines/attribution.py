@@ -130,19 +130,14 @@ def _committed(author: LineAuthor, lines: Sequence[str]) -> tuple[Sequence[str],
 
 def _support(lines: bytes, before: Sequence[bytes], digest: bytes, after: Sequence[bytes]) -> int:
     """Return how many of the lines around a line an edit wrote around it too; -1 if it did not write the line."""
-    best, at = -1, lines.find(digest)
-    while at >= 0:
-        if at % DIGEST_BYTES == 0:
-            size = _NEAR * DIGEST_BYTES
-            head, tail = lines[max(0, at - size) : at], lines[at + DIGEST_BYTES : at + DIGEST_BYTES + size]
-            found = [_split(head), _split(tail)]
-            best = max(best, sum(map(found[0].__contains__, before)) + sum(map(found[1].__contains__, after)))
-        at = lines.find(digest, at + 1)
-    return best
-
-
-def _split(digests: bytes) -> set[bytes]:
-    return {digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)}
+    if digest not in lines:  # most edits end here
+        return -1
+    parts = [lines[at : at + DIGEST_BYTES] for at in range(0, len(lines), DIGEST_BYTES)]
+    places = [at for at, part in enumerate(parts) if part == digest]
+    near = [(parts[max(0, at - _NEAR) : at], parts[at + 1 : at + 1 + _NEAR]) for at in places]
+    return max(
+        (sum(map(head.__contains__, before)) + sum(map(tail.__contains__, after)) for head, tail in near), default=-1
+    )
 
 
 def _near_digests(lines: Sequence[str], at: int) -> tuple[Sequence[bytes], bytes, Sequence[bytes]]:

@@ -179,8 +179,8 @@ def _locate(place: str, directory: str, root: str) -> tuple[Path, int, str]:
         raise UsageError(f"{place!r} does not name a line", hint="write FILE:LINE or FILE:SYMBOL")
     file = locate_file(name, directory, root)
     symbols = read_source(file)[1]
-    if where.isdecimal() and len(where) < 9:
-        number = int(where)
+    if where.isdecimal():
+        number = int(where[:9])
         around = [symbol for symbol in symbols if symbol.span.start_line <= number <= symbol.span.end_line]
         return file, number, around[-1].qualified_name if around else ""
     found = [symbol for symbol in symbols if f".{symbol.qualified_name}".endswith(f".{where}")]
@@ -220,9 +220,9 @@ def _weigh(author: LineAuthor, claims: Sequence[SessionClaim], now_s: float) -> 
         said = f"session {author.edit.session} wrote this line{near} to {author.edit.name}"
         evidence.append(Evidence("text", "line", f"{said} before the commit" if author.commit else said))
     for claim in claims:
-        said = f"{claim.name} names {_sessions(claim.sessions)}" if claim.sessions else f"{claim.name} names an agent"
+        named = f"session {' and '.join(claim.sessions)}" if claim.sessions else "an agent"
         strength = "line" if claim.is_of_line else "commit" if claim.sessions else "hint"
-        evidence.append(Evidence("note" if claim.is_of_line else "trailer", strength, said))
+        evidence.append(Evidence("note" if claim.is_of_line else "trailer", strength, f"{claim.name} names {named}"))
         if claim.is_of_line and author.edit is None:
             edit = next((edit for edit in author.edits if edit.session in claim.sessions), None)
             author = replace(author, edit=edit, unknown="") if edit else author
@@ -230,14 +230,7 @@ def _weigh(author: LineAuthor, claims: Sequence[SessionClaim], now_s: float) -> 
     if last and author.edit is None and made - last.at / 1000 < _HINT_S:  # only time and file speak for it
         said = f"session {last.session} edited this file on {format_moment(last.at)}"
         evidence.append(Evidence("time", "hint", said))
-    of_commit = next((claim.sessions for claim in claims if claim.sessions), ())
-    if author.edit is None and of_commit:
-        author = replace(author, unknown=f"{author.unknown}; the repository names {_sessions(of_commit)}")
     return author, evidence
-
-
-def _sessions(sessions: Sequence[str]) -> str:
-    return f"session{'s' * (len(sessions) > 1)} {', '.join(sessions)}"
 
 
 def _session(edit: TracedEdit, sources: ReasonSources) -> LineSession:

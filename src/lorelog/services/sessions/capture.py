@@ -17,6 +17,7 @@ the project starts. Hours, because a turn may wait that long for a tool.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta, timezone
@@ -32,7 +33,7 @@ from lorelog.core.errors import LorelogError, NotFound, SourceError, StoreError,
 from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Progress, Store
-from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, TurnSummarizer, turn_memory_id
+from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, ToolAction, TurnSummarizer, turn_memory_id
 from lorelog.ingest.redaction.redact import RedactText, known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import (
     TAILS,
@@ -318,6 +319,7 @@ class _SessionCapture:
             if self._age < MISSING_WAIT_S and self._backfill is None and self._event.moment in _RETRY_MOMENTS:
                 return CaptureReply(waiting=True)
             return CaptureReply(notes=(f"nothing to capture: {error.message}",))
+        turns = _with_subagents(turns, self._event.transcript)
         is_end = self._backfill is None and self._event.moment in END_MOMENTS
         until = self._event.at.timestamp() if is_end else inf  # turns that ended are from before a later pause
         turns, off = split_off_record(turns, _pauses(self._event, self._context), until, durable=not self._is_dry)
@@ -511,7 +513,7 @@ class _SessionCapture:
             entries = append_entries(Path(self._root.path), memories, drafts[0].when, session=session)
         self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
         traced = [
-            TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest.actions)
+            TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest)
             for draft in drafts
             if draft.is_note
         ]
@@ -528,7 +530,7 @@ class _SessionCapture:
         new = {draft.turn.turn.id for draft in drafts if draft.is_note}
         rows = {turn.turn.id: self._captures.find(self._memory(turn)) for turn in turns if turn.turn.id not in new}
         return [
-            TracedTurn(row.memory, turn.turn.id, datetime.fromisoformat(row.time), turn.digest.actions)
+            TracedTurn(row.memory, turn.turn.id, datetime.fromisoformat(row.time), turn.digest)
             for turn in turns
             if (row := rows.get(turn.turn.id)) and row.state == DONE and memory_key(row.memory) not in self._deleted
         ]
@@ -577,6 +579,22 @@ class _SessionCapture:
         return CaptureRow(
             draft.memory, event.host, event.session, turn.turn.id, when, str(journal), *counts, state, entry
         )
+
+
+def _with_subagents(turns: Sequence[ParsedTurn], transcript: str) -> Sequence[ParsedTurn]:
+    """Return the turns with what subagents wrote during them, from the files that Claude Code keeps beside a transcript."""
+    files = sorted(Path(transcript).with_suffix("").glob("subagents/**/agent-*.jsonl")) if turns else []
+    begun, found = [turn.start_time or 0.0 for turn in turns], dict[int, list[ToolAction]]()
+    for file in files:
+        with suppress(LorelogError, OSError):
+            sides = open_conversation(str(file)).turns(TranscriptStats()) if file.stat().st_mtime >= begun[0] else ()
+            for action in (action for side in sides for action in side.digest.actions if action.edits):
+                found.setdefault(bisect_right(begun, action.time or 0.0) - 1, []).append(action)
+    digests = (
+        replace(turn.digest, delegated=turn.digest.delegated or tuple(found.get(number, ())))
+        for number, turn in enumerate(turns)
+    )
+    return [replace(turn, digest=digest) for turn, digest in zip(turns, digests, strict=True)] if found else turns
 
 
 def _to_captured_turn(draft: _TurnDraft, journal: Path, line: int) -> CapturedTurn:

@@ -41,7 +41,7 @@ _MIN_SHARE = 0.05
 _MIN_COVERAGE = 0.5
 """Without vectors: share of the question's words, weighted by rarity, that the nearest text must have."""
 _MAX_PURPOSES = 3
-_MAX_WORD_CHARS, _MAX_WORDS_CHARS = 41, 160
+_MAX_WORDS_CHARS = 160
 _TYPICAL_WORDS = 12
 _VECTORS: ProcessCache[bytes] = ProcessCache(4_096)
 _FORMS: ProcessCache[str] = ProcessCache(MAX_ACTIONS)
@@ -124,11 +124,9 @@ def find_commands(purpose: str, actions: Sequence[TracedAction], matcher: Purpos
 
 
 def _text(run: TracedAction, form: str) -> str:
-    """Return what a command is for: the agent's words and the command's. Names of files say little if nobody said what for."""
-    if not run.purpose:
-        return " ".join(word for word in form.split() if word not in ("*", "&&"))
-    words = (word for word in strip_output(run.command).split() if len(word) <= _MAX_WORD_CHARS)
-    return f"{run.purpose}: {' '.join(words)[:_MAX_WORDS_CHARS]}"
+    """Return what a command is for: the agent's words and the command's, without files: `git add tests/e2e.ts` runs no test."""
+    words = " ".join(word for word in form.split() if word not in ("*", "&&"))
+    return f"{run.purpose}: {words[:_MAX_WORDS_CHARS]}" if run.purpose else words
 
 
 def _weigh(

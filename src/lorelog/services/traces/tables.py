@@ -35,7 +35,7 @@ from msgspec.structs import asdict, astuple, replace
 from lorelog.core.errors import LorelogError, StoreError
 from lorelog.core.options import TraceOptions
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.session import HookEvent, LocatedTrace, StackFrame, StackTrace, ToolAction
+from lorelog.core.session import HookEvent, LocatedTrace, StackFrame, StackTrace, ToolAction, TurnDigest
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, placeholders, transaction
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
@@ -601,7 +601,7 @@ class TracedTurn(Struct, frozen=True):
     memory: str
     turn: str
     when: datetime
-    actions: tuple[ToolAction, ...]
+    digest: TurnDigest
 
 
 def record_turns(
@@ -617,7 +617,7 @@ def record_turns(
 
     `only_lasting` is for turns whose calls were stored before: what age drops is not stored again.
     """
-    if not any(turn.actions for turn in turns):
+    if not any(turn.digest.actions or turn.digest.delegated for turn in turns):
         return
     calls: list[TracedCall] = []
     errors: list[TracedError] = []
@@ -626,7 +626,8 @@ def record_turns(
     for turn in turns:
         origin: dict[str, Any] = {"source": TURN, "project": project, "turn": turn.turn, "memory": turn.memory}
         origin |= {"session": event.session, "host": event.host, "branch": event.branch}
-        for number, action in enumerate(turn.actions):
+        own = len(turn.digest.actions)
+        for number, action in enumerate(turn.digest.actions + turn.digest.delegated):
             at = int(turn.when.timestamp() * 1000) + number  # a millisecond apart: their times are unknown
             for index, edit in enumerate(() if action.failed else action.edits):
                 file = os.path.normpath(edit.file)
@@ -634,11 +635,11 @@ def record_turns(
                 where: dict[str, Any] = {"file": file, "name": Path(file).name, "lines": _digests(edit.lines, clean)}
                 made_at = at if action.time is None else int(action.time * 1000)
                 edits.append(TracedEdit(id=mark, at=made_at, **origin, **where))
-            if action.command or action.opened:
+            if number < own and (action.command or action.opened):
                 actions.append(
                     _signature(action, clean, id=trace_id("call", turn.memory, str(number)), at=at, **origin)
                 )
-            if only_lasting:
+            if only_lasting or number >= own:
                 continue
             made = origin | {"at": at, "command": command_key(clean(action.command)) if action.command else ""}
             calls.append(
