@@ -42,13 +42,13 @@ class Exploration:
     found: bool
 
 
-def run_part(sources: Path, keep: Path, deadline: float) -> tuple[list[Exploration], int]:
+def run_part(sources: Path, keep: Path, deadline: float, *, held_out: bool = False) -> tuple[list[Exploration], int]:
     """Explore for every issue whose checkout can be had, and return the walks, and how many issues there are; those of the same commit are kept."""
-    file = keep / f"outcomes_b2.{head_commit()}.json"
+    file = keep / f"outcomes_b2{'_held_out' if held_out else ''}.{head_commit()}.json"
     is_known = file.exists() and not has_changes(["src", "bench"])
     known = [Exploration(**row) for row in json.loads(file.read_text("utf-8"))] if is_known else []
     done = {one.issue for one in known}
-    projects = load_projects(sources)
+    projects = load_projects(sources, held_out=held_out)
     for project in projects:
         try:
             code = find_source(sources, project.repository)
