@@ -300,7 +300,15 @@ BENCHES = (
         quick=None,
         named_only=True,
     ),
-    _bench("value-b2", "-m bench.value --part b2", SEARCH + HOOKS + CAPTURE, 20, quick=None, named_only=True),
+    _bench("value-b2", "-m bench.value --part b2", SEARCH + HOOKS + CAPTURE, 10, quick=None, named_only=True),
+    _bench(
+        "value-b2-held-out",
+        "-m bench.value --part b2-held-out",
+        SEARCH + HOOKS + CAPTURE,
+        15,
+        quick=None,
+        named_only=True,
+    ),
     _bench("value-c", "-m bench.value --part c", SEARCH + HOOKS + CAPTURE, 20, quick=None, named_only=True),
     _bench("value-d", "-m bench.value --part d", CODE, 3, quick=None, named_only=True),
 )

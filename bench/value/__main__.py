@@ -19,7 +19,15 @@ from pathlib import Path
 from bench.result import Verdicts
 from bench.value.sources import SourceMissing
 
-PARTS = {"a": "part_a", "b1": "part_b", "b1-held-out": "part_b_held_out", "b2": "part_b2", "c": "part_c", "d": "part_d"}
+PARTS = {
+    "a": "part_a",
+    "b1": "part_b",
+    "b1-held-out": "part_b_held_out",
+    "b2": "part_b2",
+    "b2-held-out": "part_b2_held_out",
+    "c": "part_c",
+    "d": "part_d",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

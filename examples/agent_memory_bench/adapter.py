@@ -1,9 +1,12 @@
 """lorelog as a memory layer of agent-memory-bench (github.com/GiulioDER/agent-memory-bench).
 
-The file belongs into `adapters/lorelog/` there. It needs lorelog in the same environment (`pip install lorelog`), no key and no network: the
-model that embeds is part of lorelog. It has both doors that the benchmark describes:
+Written from the benchmark's own description alone: README, docs/INTEGRATION-CONTRACT.md, docs/CHALLENGE.md and corpus/README.md. It needs
+lorelog in the same environment (`pip install lorelog`), no key and no network: the model that embeds is part of lorelog. It has both doors
+that are described:
 
-- `LorelogAdapter` is an arm of the grid: the corpus is captured by `lorelog backfill`, and a session gets lorelog's MCP server;
+- `LorelogAdapter` is an arm of the grid: the corpus is captured by `lorelog backfill`, and a session gets lorelog's MCP server. The file
+  belongs into `adapters/lorelog/` there. What the description leaves open, whoever registers the arm fits: here `ingest` takes the folder of
+  the corpus, and `build` the namespace and a folder for the session's files;
 - `python adapter.py --corpus DIR --socket FILE` is the sidecar of the challenge, which answers `health`, `search` and `reset`.
 
 Every recorded session becomes one transcript of Claude Code, message by message, with its own times. Nothing is added, left out or marked:
@@ -20,15 +23,13 @@ import shutil
 import socketserver
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from harness.adapters.base import ArmSpec, CorpusManifest, IngestReport, MemoryAdapter, digest_tree
-from harness.gate import AdmissionSignal
+from harness.adapters.base import AdmissionSignal, ArmSpec, MemoryAdapter
 
 from lorelog import Lorelog
 
@@ -39,7 +40,6 @@ INSTRUCTION = (
 )
 TOOL_PREFIX = "mcp__lorelog__"
 API = "amb-challenge-adapter-v1"
-_TOOLS = ("search_memory", "get_memory", "get_transcript")
 _TOKENS_OF_A_HIT = 200
 
 
@@ -59,13 +59,13 @@ class Store:
             "PATH": os.environ.get("PATH", os.defpath),
         }
 
-    def fill(self, corpus: Path, sessions: Iterable[str]) -> int:
-        """Capture the sessions into a new store; return the number of its memories."""
+    def fill(self, corpus: Path) -> int:
+        """Capture the sessions of a corpus into a new store; return the number of its memories."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.project.mkdir(parents=True)
         transcripts = self.folder / "user" / ".claude" / "projects" / "project"
         transcripts.mkdir(parents=True)
-        for path in sessions:
+        for path in session_paths(corpus):
             lines = (json.dumps(line) for line in transcript_lines(path, _read(corpus / path), self.project))
             (transcripts / f"{session_id(path)}.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
         captured = self._run("backfill", "claude")
@@ -80,6 +80,14 @@ class Store:
         if done.returncode:
             raise RuntimeError(f"lorelog {' '.join(words)}: {done.stderr[-2_000:]}")
         return json.loads(done.stdout)
+
+
+def session_paths(corpus: Path) -> list[str]:
+    """Return the recorded sessions of a corpus: one file of JSON lines each. What the manifest does not list is no part of the corpus."""
+    listed = (corpus / "manifest.json").read_text("utf-8")
+    return sorted(
+        path for file in corpus.rglob("*.jsonl") if f'"{(path := file.relative_to(corpus).as_posix())}"' in listed
+    )
 
 
 def session_id(path: str) -> str:
@@ -127,73 +135,37 @@ class LorelogAdapter(MemoryAdapter):
 
     name = "lorelog"
 
-    def __init__(self, staging_root: str | Path, base_prompt_file: str | Path, instruction: str | None = None) -> None:
-        self._staging, self._base_prompt = Path(staging_root), Path(base_prompt_file)
-        self._instruction = INSTRUCTION if instruction is None else instruction
+    def __init__(self, stores: Path) -> None:
+        self._stores = stores
 
-    def _store(self, namespace: str) -> Store:
-        if Path(namespace).name != namespace:
-            raise ValueError(f"{namespace!r} is not the name of a folder")
-        return Store(self._staging / "lorelog" / namespace)
+    def ingest(self, corpus: Path, namespace: str) -> dict[str, Any]:
+        """Capture the corpus into a new store. No model is asked: embedding costs no token."""
+        return {"memories": Store(self._stores / namespace).fill(corpus)}
 
-    def ingest(self, corpus: CorpusManifest, namespace: str) -> IngestReport:
-        """Capture the corpus into a new store."""
-        corpus.verify()
-        started = time.monotonic()
-        stored = self._store(namespace).fill(corpus.root, sorted(corpus.sessions))
-        return IngestReport(
-            arm=self.name, namespace=namespace, sessions_offered=len(corpus.sessions), items_stored=stored,
-            wall_time_ms=1_000 * (time.monotonic() - started), llm_input_tokens=0, llm_output_tokens=0,
-            local_model="lorelog-encoder, int8, on the processor",
-        )  # fmt: skip
-
-    def build(self, session_dir: Path, namespace: str) -> ArmSpec:
-        """Write the instruction and the MCP configuration of a session."""
-        store, config = self._store(namespace), session_dir / "config"
-        config.mkdir(parents=True, exist_ok=True)
-        prompt, servers = session_dir / "prompt.md", session_dir / "mcp.json"
-        prompt.write_text(f"{self._instruction.rstrip()}\n\n{self._base_prompt.read_text('utf-8')}", "utf-8")
-        server = {
-            "command": sys.executable,
-            "args": ["-m", "lorelog", "mcp", "--project", str(store.project), "--daemon", "off"],
-            "env": store.variables,
-        }
+    def build(self, namespace: str, folder: Path) -> ArmSpec:
+        """Write the instruction and the MCP configuration of a session into a folder."""
+        store, instruction, servers = Store(self._stores / namespace), folder / "instruction.md", folder / "mcp.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        instruction.write_text(INSTRUCTION, "utf-8")
+        words = ["-m", "lorelog", "mcp", "--project", str(store.project), "--daemon", "off"]
+        server = {"command": sys.executable, "args": words, "env": store.variables}
         servers.write_text(json.dumps({"mcpServers": {self.name: server}}, indent=1), "utf-8")
-        return ArmSpec(
-            arm=self.name, mcp_config=str(servers), append_system_prompt_file=prompt, memory_tool_prefix=TOOL_PREFIX,
-            extra_allowed_tools=tuple(f"{TOOL_PREFIX}{tool}" for tool in _TOOLS), config_dir=config,
-            config_dir_digest=digest_tree(config),
-        )  # fmt: skip
+        return ArmSpec(mcp_config=str(servers), append_system_prompt_file=str(instruction))
 
     def admission_signal(self) -> AdmissionSignal:
-        """A session counts only if it had the tools."""
-        return AdmissionSignal(arm=self.name, mcp_tool_prefixes=(TOOL_PREFIX,))
-
-    def snapshot(self, namespace: str) -> Path:
-        """Copy the store; return the copy."""
-        source = self._store(namespace).folder
-        return Path(shutil.copytree(source, source.with_name(f"{namespace}.snapshot"), dirs_exist_ok=True))
-
-    def restore(self, snapshot: Path) -> None:
-        """Replace a store by its copy."""
-        target = snapshot.with_suffix("")
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(snapshot, target)
+        """Prove the treatment: a session counts only if it had the tools."""
+        return AdmissionSignal(mcp_tool_prefixes=(TOOL_PREFIX,))
 
     def describe(self) -> dict[str, Any]:
         """Return what is published beside the figures."""
-        return {
-            "arm": self.name,
-            "package": f"lorelog=={version('lorelog')}",
-            "route": "MCP server, standard input and output",
-        }
+        return {"package": f"lorelog=={version('lorelog')}", "route": "MCP server, standard input and output"}
 
 
 class Sidecar:
     """Answers the challenge's requests from a store."""
 
-    def __init__(self, store: Store, sessions: Iterable[str]) -> None:
-        self._paths = {session_id(path): path for path in sessions}
+    def __init__(self, store: Store, corpus: Path) -> None:
+        self._paths = {session_id(path): path for path in session_paths(corpus)}
         os.environ.update(store.variables)
         self._memory = Lorelog(project=store.project, daemon="off")
 
@@ -243,11 +215,9 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--socket", type=Path, required=True)
     options = parser.parse_args()
-    corpus = CorpusManifest.load(options.corpus)
-    corpus.verify()
     store = Store(options.socket.parent / "lorelog")
-    store.fill(corpus.root, sorted(corpus.sessions))
-    serve(Sidecar(store, corpus.sessions), options.socket)
+    store.fill(options.corpus)
+    serve(Sidecar(store, options.corpus), options.socket)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.surfaces.conftest import Shell, write
 
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.surfaces.cli.commands import COMMANDS, guide
+from lorelog.surfaces.mcp.calls import render_search
 
 JOURNAL = """# 2026-03-05
 
@@ -101,18 +103,24 @@ def test_each_layer_tells_what_the_next_one_costs(shell: Shell, indexed: Path) -
 
 
 def test_a_token_budget_shows_texts_and_names_what_it_left_out(shell: Shell, indexed: Path) -> None:
-    """Sections are printed as in the file, without anchors; tokens used and hits left out go to standard error."""
+    """Sections are printed without anchors, and without a clock that the anchored date repeats; tokens used and hits left out go to standard error."""
     every = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 5000)
     some = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 200)
     none = shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 1)
 
-    assert "\n### 15:10\n" in every.out
-    assert "<!--" not in every.out
+    assert ["\n### 16:05\n" in every.out, "### 15:10" in every.out, "<!--" in every.out] == [True, False, False]
     assert estimate_tokens(some.out) <= 200
     assert "lorelog show" not in every.out
     assert "of 5,000 tokens" in every.err
     assert "left out" not in every.err
     assert some.err.count("left out: ") == 1
+    to_agent = render_search(
+        shell("search", "redis postgres parse_config", "-k", 10, "--token-budget", 200, "--json").json
+    )
+    assert re.fullmatch(
+        r"About \d+ of 200 tokens\. Left out: \d hits?, of \d+ or more: get_memory id [\w, ]+",
+        to_agent.text.splitlines()[-1],
+    )
     assert 0 < some.out.count("\n\n") < every.out.count("\n\n")
     assert (none.out, none.status) == ("", 0)
     assert "no hit fits into 1 tokens" in none.err

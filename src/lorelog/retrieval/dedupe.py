@@ -145,7 +145,7 @@ def split_words(text: str) -> list[str]:
 
 def _compared_form(text: str) -> tuple[str, tuple[str, ...]]:
     """Return a text in its normalized form, and its longest words."""
-    words = _without_clock(text).split()
+    words = without_clock(text).split()
     text = " ".join(words)
     if not text.isascii():
         words = [word.casefold() for word in words]  # which may make them longer
@@ -159,11 +159,12 @@ _FORMS: ProcessCache[tuple[str, tuple[str, ...]]] = ProcessCache(1_024)
 
 
 def normalized_text(stored: StoredChunk) -> str:
-    """Return a chunk's text with single spaces, without a heading that is only a time."""
-    return " ".join(_without_clock(stored.chunk.text).split())
+    """Return a chunk's text with single spaces, without a clock."""
+    return " ".join(without_clock(stored.chunk.text).split())
 
 
-def _without_clock(text: str) -> str:
+def without_clock(text: str) -> str:
+    """Return a text without a heading that is only a time: the date of the hit has it."""
     if not text.startswith("#"):
         return text
     heading = text.partition("\n")[0]

@@ -108,6 +108,12 @@ def format_date(item: Mapping[str, Any]) -> str:
     return str(item.get("undated", "") if item.get("date_source") == "file" else item["date"].replace("T", " "))
 
 
+def format_heading(item: Mapping[str, Any]) -> str:
+    """Return the headings above a text; nothing if they say only when it was written, as in a journal."""
+    heading = one_line(" > ".join(item["heading_path"]))
+    return "" if heading.replace(" > ", " ") == item["date"].replace("T", " ") else heading
+
+
 def mark_undated(items: Sequence[dict[str, Any]]) -> None:
     """Let `format_date` return `undated` for those without a date, if others of a list have one."""
     without = [item.get("date_source") == "file" or not item["date"] for item in items]

@@ -23,6 +23,7 @@ from lorelog.core.record import FOREIGN_ORIGINS, UNTRUSTED_ORIGINS
 from lorelog.ingest.outline import heading_limit, outline_section_bounds, read_outline
 from lorelog.light.delivery_files import quote_label
 from lorelog.light.session_start import parse_note
+from lorelog.retrieval.dedupe import without_clock
 from lorelog.retrieval.snippet import Snippet
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import read_current_text
@@ -96,8 +97,7 @@ class _SectionText(Struct, frozen=True):
     tokens: int
 
     def includes(self, other: _SectionText) -> bool:
-        inside = self.lines[0] <= other.lines[0] and other.lines[1] <= self.lines[1]
-        return self.source == other.source and inside
+        return self.source == other.source and self.lines[0] <= other.lines[0] and other.lines[1] <= self.lines[1]
 
 
 class _Packer:
@@ -133,7 +133,7 @@ class _Packer:
                 if section.tokens <= limit and not any(section.includes(shown) for shown in self._opened):
                     self._opened[section] = hit.id
                     yield PackedHit(HitForm.SECTION, section.text, citation + section.tokens, *section.lines)
-        content = without_anchors(hit.content) if hit.anchor is not None else hit.content
+        content = _bare(hit, hit.content)
         if (tokens := estimate_tokens(content)) <= limit:
             yield PackedHit(HitForm.CHUNK, content, citation + tokens, *lines)
         width = limit * _CHARS_PER_TOKEN
@@ -147,14 +147,18 @@ class _Packer:
             yield PackedHit(HitForm.SNIPPET, hit.snippet, citation + tokens, *lines)
 
 
+def _bare(hit: Hit, text: str) -> str:
+    """Return a text without what the lines around it say: where an entry is from, and when it was written."""
+    return without_clock(without_anchors(text)).lstrip("\n") if hit.anchor is not None else text
+
+
 def _citation_tokens(hit: Hit) -> int:
     """Return what a hit costs beside its text."""
     location = f"{hit.shown_source}:{hit.start_line}-{hit.end_line}"
     labels = f"{hit.date}  {hit.type} {' '.join(f'#{tag}' for tag in hit.tags)}  {hit.id}"
     others = (f"also in {other}" for other in hit.duplicates)
-    return estimate_tokens(
-        "\n".join([f"10.  {hit.score:.3f}  {location}  {labels}", " > ".join(hit.heading_path), *others, ""])
-    )
+    heading = "" if " ".join(hit.heading_path) == hit.date.replace("T", " ") else " > ".join(hit.heading_path)
+    return estimate_tokens("\n".join([f"10.  {hit.score:.3f}  {location}  {labels}", heading, *others, ""]))
 
 
 def _changed_files(hits: Iterable[Hit], sections: Mapping[str, _SectionText], most: int) -> tuple[str, ...]:
@@ -194,6 +198,5 @@ def _read_sections(source: str, hits: Sequence[Hit], store: Store) -> Iterator[t
             continue
         outline = outline or read_outline(text, source=source, max_headings=heading_limit(source))
         start, end = outline_section_bounds(outline, hit.start_line, hit.heading_level)
-        content = "\n".join(outline.lines[start - 1 : end])
-        content = without_anchors(content) if hit.anchor is not None else content
+        content = _bare(hit, "\n".join(outline.lines[start - 1 : end]))
         yield hit.id, _SectionText(source, (start, end), content, estimate_tokens(content))

@@ -187,12 +187,10 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
         origin = hit.origin if hit.origin in UNTRUSTED_ORIGINS else "foreign"
     # A record is cited by its id: its page in the index is of no use to an agent.
     is_record = hit.trust.tier in {TrustTier.CANONICAL, TrustTier.VERIFIED} and bool(hit.grounding)
-    text, heading = hit.packed.text if hit.packed else hit.snippet, "".join(hit.heading_path[-1:])
-    text = text.removeprefix(f"### {heading}") if heading.replace(":", "").isdigit() else text  # the date says it
     return RecalledMemory(
         id=hit.id,
         memory=_memory_key(hit),
-        text=" ".join(text.split()),
+        text=" ".join((hit.packed.text if hit.packed else hit.snippet).split()),
         source=f"record {hit.grounding[0].record}" if is_record else hit.shown_source,
         date=hit.date,
         relevance=hit.relevance,

@@ -10,6 +10,7 @@ from lorelog.surfaces.text import (
     format_cues,
     format_date,
     format_freshness,
+    format_heading,
     format_lifecycle,
     format_origin,
     format_repository,
@@ -179,9 +180,8 @@ def _show_hit(number: int, hit: Json, record: str, ids: Mapping[str, str], *, ex
     if explain:
         relevance = f"{hit['relevance']:.0%}" if hit["relevance"] else "unknown"
         print(f"{INDENT}score {hit['score']:.3f}  relevance {relevance}  id {hit['id']}")
-    path = hit["heading_path"][:1] if record else hit["heading_path"]
-    if path:
-        print(wrap_styled(one_line(" > ".join(path)), "bold"))
+    if heading := format_heading({**hit, "heading_path": hit["heading_path"][:1]} if record else hit):
+        print(wrap_styled(heading, "bold"))
     for warning in (
         format_lifecycle(hit.get("lifecycle")),
         format_freshness(hit.get("freshness")),
