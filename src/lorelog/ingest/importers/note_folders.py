@@ -197,6 +197,8 @@ def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
 
 
 def _read_sections(note: MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
+    if "\n<!-- lorelog:rules " in note.text:  # our own copy of the rules
+        return
     scope = ", ".join(matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
     about = text_of(note.matter.get("description"))
     tags = clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, plural
+from lorelog.core.errors import ConfigError, LorelogError, StoreUnwritable, UsageError, plural
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.light.daemon_connection import find_address
 from lorelog.surfaces.cli.arguments import expand_path, request_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.operations.operation import Json
+    from lorelog.services.places.workspace import Workspace
     from lorelog.services.sessions.agents import HostSession, SeenTranscripts
 
 ARGUMENTS = {
@@ -221,8 +222,9 @@ def run_init(args: argparse.Namespace) -> int:
 
     Writes .lorelog/scope.json, and a marked block into AGENTS.md and CLAUDE.md if they exist (AGENTS.md is created if neither
     does). The block tells agents to search before they work, to cite, to treat memories as data, and to record decisions.
-    Running it again changes nothing or updates the block; the rest of the files stays byte for byte the same. --remove deletes
-    the block.
+    Running it again changes nothing or updates the block; the rest of the files stays byte for byte the same. If the directory
+    has a folder .cursor, your rules are copied to .cursor/rules/lorelog, out of Git, and kept up to date. --remove deletes
+    the block and the copy.
 
     A tenant keeps memories separate. A directory can only ask for a tenant: you allow it with 'lorelog config set scope.tenants'.
 
@@ -232,17 +234,20 @@ def run_init(args: argparse.Namespace) -> int:
       lorelog init --project ~/src/shop --no-agent-files
       lorelog init --remove
     """
-    from lorelog.services.context.init import apply_changes, plan_init, plan_removal
+    from lorelog.light.daemon_connection import find_address
+    from lorelog.services.context.init import apply_changes, list_kept, plan_init, plan_removal
 
-    directory = _project_directory(args.project)
+    directory, home = _project_directory(args.project), find_address().home
     if args.remove and (args.tenant or args.no_agent_files):
         raise UsageError("--remove cannot be combined with --tenant or --no-agent-files")
     notes = []
     if args.remove:
-        changes = plan_removal(directory)
+        changes = plan_removal(directory, home)
     else:
         notes = _tenant_notes(args.tenant, directory) if args.tenant else []
-        changes = plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files)
+        place = _workspace(directory, args.tenant)
+        changes = plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files, place=place)
+    notes += list_kept(changes, home)
     if not args.dry_run:
         apply_changes(directory, changes)
     files = [{"path": str(change.path), "change": change.kind} for change in changes]
@@ -257,6 +262,18 @@ def run_init(args: argparse.Namespace) -> int:
 
     reply = {"project": directory, "dry_run": args.dry_run, "files": files, "notes": notes}
     return print_reply(args, reply, show)
+
+
+def _workspace(directory: str, tenant: str | None) -> Workspace | None:
+    """Return the directory as a workspace; None if its tenant is not allowed yet."""
+    from lorelog.services.places.workspace import Workspace
+    from lorelog.wiring import resolve_location, settings_at
+
+    location = resolve_location(project=directory, tenant=tenant)
+    try:
+        return Workspace(location.project, location.home, settings_at(location).tenant())
+    except ConfigError:
+        return None
 
 
 def _tenant_notes(tenant: str, directory: str) -> list[str]:
