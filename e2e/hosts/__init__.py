@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from e2e.hosts.claude import ClaudeCode
+from e2e.hosts.cline import Cline
 from e2e.hosts.codex import Codex
 from e2e.hosts.copilot import CopilotCli
 from e2e.hosts.droid import Droid
@@ -16,6 +17,16 @@ from e2e.hosts.qwen import QwenCode
 
 _KINDS: tuple[type[Host], ...] = (
     *(ClaudeCode, Codex, OpenCode, OpenClaw, GeminiCli, QwenCode, CopilotCli),
-    *(Droid, Pi, OhMyPi, KiloCode, KimiCode),
+    *(Droid, Pi, OhMyPi, KiloCode, KimiCode, Cline),
 )
 HOSTS = {kind.name: kind for kind in _KINDS}
+NOT_RUN = {
+    "Crush": "its package fetches the program from elsewhere when it is installed; its one hook is for guards, none for capture",
+    "Letta Code": "a package that it needs was not to be had",
+    "Continue": "`cn` 1.5.47 declares hooks and calls none of them",
+    "Amp": "its agent runs in its own service: the program needs an account and takes no address of a model; its plugins can hook tools and turns",
+    "Auggie": "it needs an account and answers from its own service only; it has hooks as Claude Code has, by its documentation",
+    "aider": "no hooks or plugins; `lorelog backfill aider` reads its history, and `lorelog init` writes the AGENTS.md that `--read` takes",
+    "Codebuff": "not tried",
+}
+"""Programs that were looked at and are not hosts, and why not."""

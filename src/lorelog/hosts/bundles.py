@@ -77,6 +77,7 @@ def bundle_files(host: str, command: str = COMMAND) -> dict[str, bytes]:
         "codex": _claude_files,
         "opencode": partial(_opencode_files, "opencode"),
         "kilo": partial(_opencode_files, "kilo"),
+        "cline": _cline_files,
         "pi": partial(_pi_files, "pi"),
         "omp": partial(_pi_files, "omp"),
         "droid": partial(skill_files, "droid"),
@@ -94,7 +95,7 @@ def repository_files() -> dict[str, bytes]:
     plugin = {"name": NAME, "source": "./plugins/claude-code", "description": DESCRIPTION, "version": VERSION}
     shape = {"name": NAME, "owner": {"name": NAME}, "metadata": {"description": DESCRIPTION}, "plugins": [plugin]}
     folders = {"claude": "plugins/claude-code"}
-    folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen", "pi", "kimi")}
+    folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen", "pi", "kimi", "cline")}
     return {".claude-plugin/marketplace.json": _render_json(shape).encode()} | {
         f"{folder}/{path}": content for host, folder in folders.items() for path, content in bundle_files(host).items()
     }
@@ -193,6 +194,16 @@ def _pi_files(host: str, command: str) -> dict[str, str]:
         "package.json": _package(host, pi={"extensions": ["./index.ts"], "skills": ["./skills"]}),
         "index.ts": _render_plugin("pi.ts", command, host),
         **skill_files(host, command),
+    }
+
+
+def _cline_files(command: str) -> dict[str, str]:
+    plugins = [{"paths": ["./lorelog.ts"], "capabilities": ["hooks"]}]
+    package = _package("cline", cline={"plugins": plugins})
+    return {
+        "package.json": package,
+        "lorelog.ts": _render_plugin("cline.ts", command, "cline"),
+        **skill_files("cline", command),
     }
 
 

@@ -91,8 +91,8 @@ Install lorelog into coding agents, check the installation, or remove it.
 
 Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
 qwen (Qwen Code), copilot (GitHub Copilot CLI), droid (Factory Droid), pi, omp (Oh My Pi), kilo (Kilo Code's
-command line) and kimi (Kimi Code). Cursor, VS Code and others take the MCP server and an instruction by
-hand: lorelog docs hosts.
+command line), kimi (Kimi Code) and cline (Cline's command line). Cursor, VS Code and others take the MCP server and an
+instruction by hand: lorelog docs hosts.
 
 'install' without a name finds the hosts on this machine, lists them and asks once. It adds lorelog's own files and entries
 and changes nothing else: it shows changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a
