@@ -24,9 +24,9 @@ NOT_RUN = {
     "Crush": "its package fetches the program from elsewhere when it is installed; its one hook is for guards, none for capture",
     "Letta Code": "a package that it needs was not to be had",
     "Continue": "`cn` 1.5.47 declares hooks and calls none of them",
-    "Amp": "its agent runs in its own service: the program needs an account and takes no address of a model; its plugins can hook tools and turns",
-    "Auggie": "it needs an account and answers from its own service only; it has hooks as Claude Code has, by its documentation",
-    "aider": "no hooks or plugins; `lorelog backfill aider` reads its history, and `lorelog init` writes the AGENTS.md that `--read` takes",
+    "Amp": "it needs an account: the model is asked by its own service, and no address of another one can be given; its plugins were not looked at",
+    "Auggie": "0.36.0: its hooks (`SessionStart`, `PromptSubmit`, `PreToolUse`, `PostToolUse`, `Stop`) would do, but it needs an account and speaks to its own service only",
+    "aider": "0.86.2 has no hooks or plugins, only commands for lint, test and notifications; `lorelog backfill aider` reads its history",
     "Codebuff": "not tried",
 }
 """Programs that were looked at and are not hosts, and why not."""

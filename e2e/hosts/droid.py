@@ -51,7 +51,7 @@ class Droid(Host):
 
     def run_shell(self, command: str) -> Step:
         # Its hooks are told of a call that succeeded only; the scripted commands of some rows fail.
-        command = f"{command} || true"
+        command = f"{command}\ntrue"
         return Step(tool=self.shell, arguments={"command": command, "riskLevel": "low", "riskLevelReason": "a step"})
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:

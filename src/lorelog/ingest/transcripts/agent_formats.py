@@ -85,10 +85,10 @@ def _workspace_folder(folder: Path) -> str:
 _CLINE_REQUESTS = frozenset({"task", "user_feedback", "user_feedback_diff"})
 _CLINE_ANSWERS = frozenset({"text", "completion_result", "followup", "plan_mode_respond"})
 _CLINE_CALLS = frozenset({"tool", "command", "use_mcp_server", "browser_action_launch"})
-_CLINE_RESULTS = frozenset({"command_output", "mcp_server_response"})
+_CLINE_RESULTS = frozenset({"command_output", "mcp_server_response", "subtask_result"})
 _CLINE_SILENT = (
     *("api_req", "checkpoint", "resume_", "error", "deleted_", "auto_approval", "mcp_server_request", "load_mcp"),
-    *("reasoning", "task_progress", "shell_"),
+    *("reasoning", "task_progress", "shell_", "condense_context"),
 )
 """Beginnings of the kinds that say nothing of the conversation."""
 
