@@ -248,13 +248,13 @@ def test_cursor_gets_a_copy_of_the_users_rules_that_follows_them(shell: Shell, r
 
 
 def test_a_copy_that_was_edited_or_came_with_the_repository_is_kept(shell: Shell, repository: Path) -> None:
-    """A file in the place of Cursor's copy that lorelog did not write stays byte for byte, and init says so."""
+    """A file in the place of Cursor's copy that lorelog did not write stays byte for byte: init refuses it, and its removal leaves it."""
     copy = repository / ".cursor" / "rules" / "lorelog" / "rules.mdc"
     copy.parent.mkdir(parents=True)
     shell("init")
     copy.write_text(copy.read_text("utf-8") + "mine\n", "utf-8")
     before = copy.read_bytes()
     shell("add", "use pnpm, not npm", "--type", "correction")
-    assert "stays as it is" in shell("init").err
-    assert "stays as it is" in shell("init", "--remove").err
+    assert "was edited, or is not from here" in shell("init").err
+    assert "unchanged: " in shell("init", "--remove").out
     assert copy.read_bytes() == before

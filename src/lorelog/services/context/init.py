@@ -146,7 +146,7 @@ def plan_init(
 ) -> list[InstallChange]:
     """Return the files to write in a project. Raise ConfigError if a file cannot be changed.
 
-    With `place`, a project that has a folder of Cursor gets a copy of the rules there, unless a file is in the way that is not ours.
+    With `place`, a project that has a folder of Cursor gets a copy of the rules there.
     """
     changes = [_plan_scope_file(directory, tenant)]
     names = [name for name in AGENT_FILES if os.path.lexists(Path(directory, name))] or [AGENT_FILES[0]]
@@ -158,9 +158,11 @@ def plan_init(
 
         (file,) = _resolve_agent_files(directory, [CURSOR_RULES])
         before, ignore = read_file(file), file.with_name(".gitignore")
-        is_free = before is None or _is_ours(before, place.home)
-        changes.append(InstallChange(file, file, before, copy_rules(place) if is_free else before))
-        changes.append(InstallChange(ignore, ignore, read_file(ignore), _IGNORE_ALL if is_free else read_file(ignore)))
+        if before is not None and not _is_ours(before, place.home):
+            hint = "delete it to have it written again, or keep it with --no-agent-files"
+            raise ConfigError(f"{file} was edited, or is not from here", hint=f"nothing was changed; {hint}")
+        changes.append(InstallChange(file, file, before, copy_rules(place)))
+        changes.append(InstallChange(ignore, ignore, read_file(ignore), _IGNORE_ALL))
     return [change for change in changes if change.before is not None or change.after is not None]
 
 
@@ -188,16 +190,6 @@ def _is_ours(text: bytes, home: str | Path) -> bool:
     from lorelog.services.standing.rules import is_own_copy
 
     return any(is_own_copy(text, folder) for folder in Path(data_folder(home)).glob("*"))
-
-
-def list_kept(changes: list[InstallChange], home: str | Path) -> list[str]:
-    """Return a note on a file in the place of the copy of the rules that stays as it is, because it was edited or is not ours."""
-    kept = [change for change in changes if str(change.path).endswith(CURSOR_RULES) and change.before == change.after]
-    return [
-        f"{change.path} was edited or is not from here: it stays as it is; delete it to have it written by lorelog init"
-        for change in kept
-        if not _is_ours(change.before or b"", home)
-    ]
 
 
 def apply_changes(directory: str, changes: list[InstallChange]) -> None:

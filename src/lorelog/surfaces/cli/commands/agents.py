@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.operations.operation import Json
-    from lorelog.services.places.workspace import Workspace
     from lorelog.services.sessions.agents import HostSession, SeenTranscripts
 
 ARGUMENTS = {
@@ -234,8 +233,12 @@ def run_init(args: argparse.Namespace) -> int:
       lorelog init --project ~/src/shop --no-agent-files
       lorelog init --remove
     """
+    from contextlib import suppress
+
     from lorelog.light.daemon_connection import find_address
-    from lorelog.services.context.init import apply_changes, list_kept, plan_init, plan_removal
+    from lorelog.services.context.init import apply_changes, plan_init, plan_removal
+    from lorelog.services.places.workspace import Workspace
+    from lorelog.wiring import resolve_location, settings_at
 
     directory, home = _project_directory(args.project), find_address().home
     if args.remove and (args.tenant or args.no_agent_files):
@@ -245,9 +248,11 @@ def run_init(args: argparse.Namespace) -> int:
         changes = plan_removal(directory, home)
     else:
         notes = _tenant_notes(args.tenant, directory) if args.tenant else []
-        place = _workspace(directory, args.tenant)
+        place = None
+        with suppress(ConfigError):  # of a tenant that is not allowed yet
+            location = resolve_location(project=directory, tenant=args.tenant)
+            place = Workspace(location.project, location.home, settings_at(location).tenant())
         changes = plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files, place=place)
-    notes += list_kept(changes, home)
     if not args.dry_run:
         apply_changes(directory, changes)
     files = [{"path": str(change.path), "change": change.kind} for change in changes]
@@ -262,18 +267,6 @@ def run_init(args: argparse.Namespace) -> int:
 
     reply = {"project": directory, "dry_run": args.dry_run, "files": files, "notes": notes}
     return print_reply(args, reply, show)
-
-
-def _workspace(directory: str, tenant: str | None) -> Workspace | None:
-    """Return the directory as a workspace; None if its tenant is not allowed yet."""
-    from lorelog.services.places.workspace import Workspace
-    from lorelog.wiring import resolve_location, settings_at
-
-    location = resolve_location(project=directory, tenant=tenant)
-    try:
-        return Workspace(location.project, location.home, settings_at(location).tenant())
-    except ConfigError:
-        return None
 
 
 def _tenant_notes(tenant: str, directory: str) -> list[str]:
