@@ -32,7 +32,7 @@ from e2e import at_terminal  # noqa: F401 - puts its rows into the table
 from e2e.behaviours import BEHAVIOURS
 from e2e.hosts import HOSTS
 from e2e.hosts.host import CORE_ROWS
-from e2e.installing import Installed, cache_folder, install_all
+from e2e.installing import SEEN_FILE, Installed, cache_folder, install_all
 from e2e.model import Model
 from e2e.world import Failed, World
 
@@ -62,6 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--netns", action="store_true", help="run in a network that has loopback only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON")
     parser.add_argument("--logs", type=Path, metavar="DIR", help="where failures are kept (default: in the cache)")
+    parser.add_argument("--record", action="store_true", help="note what was seen in e2e/seen.json; make docs shows it")
     parser.add_argument("--keep", action="store_true", help="keep the worlds of behaviours that were seen, too")
     options = parser.parse_args()
     for name, known in ((options.hosts, HOSTS), (options.only or [], BEHAVIOURS)):
@@ -178,6 +179,18 @@ def _shown(cell: Cell | None) -> str:
     return f"{cell.state} ({cell.seconds:.0f} s{', second try' if cell.tries > 1 else ''})"
 
 
+def record(cells: list[Cell], there: dict[str, Installed]) -> None:
+    """Note which rows were seen, in which version and on which day, and take out those that failed."""
+    seen: dict[str, dict[str, str]] = json.loads(SEEN_FILE.read_text())
+    for cell in cells:
+        rows = seen.setdefault(cell.host, {})
+        if cell.state == "ok":
+            rows[cell.row] = f"{there[cell.host].version} {dt.datetime.now(dt.UTC).date()}"
+        elif cell.state == "FAIL":
+            rows.pop(cell.row, None)
+    SEEN_FILE.write_text(json.dumps(seen, indent=1) + "\n")
+
+
 def enter_own_network(arguments_given: list[str]) -> None:
     """Start this program again where there is nothing but loopback. It does not return."""
     unshare = shutil.which("unshare")
@@ -211,6 +224,8 @@ def main() -> int:
         versions = {name: host.version for name, host in there.items()}
         found = {"machine": head, "versions": versions, "missing": missing}
         options.json.write_text(json.dumps({**found, "cells": [dataclasses.asdict(cell) for cell in cells]}, indent=1))
+    if options.record:
+        record(cells, there)
     failures = [cell for cell in cells if cell.state == "FAIL"]
     skipped = sum(cell.state == "skip" for cell in cells)
     passed = sum(cell.state == "ok" for cell in cells)

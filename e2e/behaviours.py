@@ -194,7 +194,7 @@ def tools(host: Host) -> None:
     outcome = host.turn(tell(host, mark("asking"), *steps, Step("Read it.")))
     for step in steps:
         holds(step.tool in outcome.asked, f"{step.tool} is not offered")
-    results = outcome.requests[-1].results[-len(steps) :]
+    results = outcome.results[-len(steps) :]
     for step, result in zip(steps, results, strict=False):
         holds(f"answer-{word}" in result, f"{step.tool} did not give the memory: {result[-300:]}")
     holds(len(results) == len(steps), f"there were {len(results)} results")
@@ -291,7 +291,7 @@ def filed(host: Host) -> None:
         host.run_shell(f"lorelog review decide --json <<'VERDICTS'\n{verdicts}\nVERDICTS"),
         Step("Filed."),
     )
-    results = host.turn(tell(host, mark("asking"), *steps)).requests[-1].results[-2:]
+    results = host.turn(tell(host, mark("asking"), *steps)).results[-2:]
     holds("You file what a user said" in results[0], f"the agent got no guide: {results[0][-300:]}")
     holds('"filed"' in results[1].replace("\\", ""), f"it was not filed: {results[1][-300:]}")
     told = [entry.text for entry in world.entries(turns_only=False) if "filed by" in entry.text and rule in entry.text]
@@ -318,7 +318,7 @@ def guarded(host: Host) -> None:
     outcome = host.turn(tell(host, mark("asking"), *steps))
     holds(not ran.exists() and not written.exists(), "a guarded call was carried out")
     holds(free.exists(), "a call that no guard is about was not carried out")
-    results = outcome.requests[-1].results[-3:]
+    results = outcome.results[-3:]
     for result, words in zip(results, (f"no {reason} here", f"no {reason} there", ""), strict=True):
         holds(words in result, f"the model was not told {words!r}: {result[-300:]}")
     holds("guard dismiss" in results[0], f"the way out is not told: {results[0][-300:]}")

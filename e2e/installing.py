@@ -18,13 +18,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
+SEEN_FILE = _HERE / "seen.json"
+"""By host and row: the version and the day in which it was last seen. docs/hosts.md shows it."""
 _LIMIT_S = 900
 NODE = "node"
 """Node in the version that OpenClaw needs; not a host."""
 PROGRAMS = {
     "node": "node",
     **{name: name for name in ("claude", "codex", "opencode", "openclaw", "gemini", "qwen", "copilot")},
-    **{name: name for name in ("droid", "pi", "omp", "kilo", "kimi")},
+    **{name: name for name in ("droid", "pi", "omp", "kilo", "kimi", "cline")},
 }
 COMPANIONS = ("codex", "claude")
 """Fast hosts, installed for every run: they write the memory that another host recalls."""

@@ -41,6 +41,7 @@ class Say:
 
 _ASIDES = (
     "<system-reminder>",
+    "<hook_context source=",
     "<hook_result ",
     "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>",
     "<environment_context>",

@@ -24,13 +24,19 @@ from textwrap import wrap
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree this script belongs to, whatever is installed
 
+from e2e.behaviours import BEHAVIOURS  # noqa: E402
+from e2e.hosts import HOSTS as E2E_HOSTS  # noqa: E402
+from e2e.hosts import NOT_RUN  # noqa: E402
+from e2e.installing import SEEN_FILE, pinned  # noqa: E402
 from scripts.derive_options import render_options  # noqa: E402
 
+from e2e import at_terminal  # noqa: E402, F401 - puts its rows into the table
 from lorelog.config.schema import SETTINGS, Setting  # noqa: E402
 from lorelog.config.settings import format_toml  # noqa: E402
 from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
 from lorelog.core.policy import RIGHTS, Caller  # noqa: E402
-from lorelog.hosts import HOSTS, host_data_folder  # noqa: E402
+from lorelog.hosts import ADAPTERS, HOST_TITLES, HOSTS, host_adapter, host_data_folder  # noqa: E402
+from lorelog.ingest.importers.source import SOURCE_MODULES, open_source  # noqa: E402
 from lorelog.operations.catalogue import all_operations, describe_all  # noqa: E402
 from lorelog.operations.operation import Json  # noqa: E402
 from lorelog.services.sessions.agents import all_agents  # noqa: E402
@@ -190,6 +196,74 @@ def render_agent_names() -> str:
     return "\n".join(["| agent | alone | verified with |", "|---|---|---|", *map(_cells, rows)])
 
 
+def render_sources() -> str:
+    """Render the tools whose memories are imported, by what their readers say of themselves."""
+    lines = ["| source | reads | goes to | its reader was tested with |", "|---|---|---|---|"]
+    for name in SOURCE_MODULES:
+        source = open_source(name)
+        about = " ".join((source.__doc__ or "").partition("\n\n")[0].split()).rstrip(".")
+        about = about.removeprefix(f"{name}: ").removeprefix(f"{source.title}: ")
+        tested = " ".join((source.__doc__ or "").partition("Tested with ")[2].split()).rstrip(".")
+        place = "global" if source.is_personal else "the project"
+        lines.append(_cells((f"`{name}`", about, place, tested)))
+    return "\n".join(lines)
+
+
+def render_host_events() -> str:
+    """Render what each host lets us do, by its adapter, and how much of it was seen in the real program."""
+    lines = [
+        "| host | capture, at | session start | prompt | guard, before a call | memory with a call | seen in |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, title in HOST_TITLES.items():
+        adapter = host_adapter(name)
+        events = {moment: "plugin" if name in ADAPTERS else f"`{event}`" for event, moment in adapter.MOMENTS.items()}
+        late = getattr(adapter, "START_WITH_PROMPT", False)
+        start = "with the first prompt" if late else events["session-start"]
+        with_call = "no" if "deliver" in E2E_HOSTS[name].absent else "with its result"
+        rows = [row for row in BEHAVIOURS if row not in E2E_HOSTS[name].absent]
+        seen = f"{_version(name)}: {len(_seen(name))} of {len(rows)} rows"
+        cells = (title, events["turn-end"], start, events["prompt"], events["tool-before"], with_call, seen)
+        lines.append(_cells(cells))
+    return "\n".join(lines)
+
+
+def render_host_rows() -> str:
+    """Render every behaviour by every host: seen, not possible, or not seen; and why not."""
+    lines = ["| behaviour | " + " | ".join(HOST_TITLES.values()) + " |", "|---" * (1 + len(HOST_TITLES)) + "|"]
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row, behaviour in BEHAVIOURS.items():
+        states = []
+        for name, title in HOST_TITLES.items():
+            why = E2E_HOSTS[name].absent.get(row, "")
+            states.append("n/a" if why else "ok" if row in _seen(name) else "")
+            if why:
+                reasons.setdefault((why, row), []).append(title)
+        lines.append(_cells((behaviour.promise, *states)))
+    days = [sorted({told.rpartition(" ")[2] for told in _seen(name).values()}) for name in HOST_TITLES]
+    lines.append(_cells(("seen on", *(" to ".join(dict.fromkeys((few[0], few[-1]))) if few else "" for few in days))))
+    by_hosts: dict[tuple[str, str], list[str]] = {}
+    for (why, row), titles in reasons.items():
+        by_hosts.setdefault((", ".join(titles), why), []).append(row)
+    notes = [f"- n/a, {titles} ({', '.join(rows)}): {why}." for (titles, why), rows in by_hosts.items()]
+    return "\n".join([*lines, "", *notes])
+
+
+def _version(host: str) -> str:
+    return next(iter(pinned()[host].values()))
+
+
+def _seen(host: str) -> dict[str, str]:
+    """Return the rows that were seen in the pinned version of a host: version and day."""
+    seen = {row: told for row, told in SEEN.get(host, {}).items() if told.startswith(f"{_version(host)} ")}
+    return {row: told for row, told in seen.items() if row not in E2E_HOSTS[host].absent}
+
+
+def render_unproven() -> str:
+    """Render the programs that were looked at and are not hosts, and why."""
+    return "\n".join(["| program | why not |", "|---|---|", *(_cells(pair) for pair in NOT_RUN.items())])
+
+
 def render_operations() -> str:
     """Render every operation: description, parameters, errors, and where it is available."""
     return "\n\n".join(block for described in describe_all() for block in _operation(described))
@@ -246,6 +320,7 @@ def render_policy() -> str:
 
 
 _MAX_LISTED = 12
+SEEN: dict[str, dict[str, str]] = json.loads(SEEN_FILE.read_text(encoding="utf-8"))
 
 _UNVERIFIED = "nothing: by its documentation"
 PARTS = (
@@ -255,6 +330,10 @@ PARTS = (
     Part("docs/operations.md", "operations", render_operations),
     Part("docs/security.md", "policy", render_policy),
     Part("docs/store.md", "schema", render_schema),
+    Part("docs/hosts.md", "events", render_host_events),
+    Part("docs/hosts.md", "rows", render_host_rows),
+    Part("docs/hosts.md", "unproven", render_unproven),
+    Part("docs/import.md", "sources", render_sources),
     Part("docs/import.md", "agents", render_agent_names),
     Part("docs/transcripts.md", "agents", render_agents),
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from e2e.hosts.host import FEW_CORE_ROWS, NO_TERMINAL, NOT_TRIED, OF_CLAUDE, ONE_TURN, Host, Outcome
+from e2e.hosts.host import FEW_CORE_ROWS, NO_JUDGE, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
 from e2e.hosts.lines import json_lines
 from e2e.model import Step
 
-_RESUMED = ("resume", "failure", "interrupt", "kill", "parallel", "daemon dies", "no daemon", "backfill", "fork")
+RESUMED = ("resume", "failure", "interrupt", "kill", "parallel", "daemon dies", "no daemon", "backfill", "fork")
+"""Rows that go on with a session."""
 _NO_RESUME = "without an account, `droid exec --session-id` ended with 1 and said nothing"
 
 
@@ -24,7 +25,7 @@ class Droid(Host):
     writer = ("Create", "file_path", "content")
     mcp_prefix = "lorelog___"
     core_rows = FEW_CORE_ROWS
-    absent = (NOT_TRIED | OF_CLAUDE | NO_TERMINAL | ONE_TURN | dict.fromkeys(_RESUMED, _NO_RESUME)) | {
+    absent = (OF_CLAUDE | NO_JUDGE | NO_TERMINAL | ONE_TURN | dict.fromkeys(RESUMED, _NO_RESUME)) | {
         "own installer": "its plugins come from a repository or a marketplace, not from a folder"
     }
 
@@ -50,7 +51,7 @@ class Droid(Host):
 
     def run_shell(self, command: str) -> Step:
         # Its hooks are told of a call that succeeded only; the scripted commands of some rows fail.
-        command = f"{command} || true"
+        command = f"{command}\ntrue"
         return Step(tool=self.shell, arguments={"command": command, "riskLevel": "low", "riskLevelReason": "a step"})
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:

@@ -32,31 +32,12 @@ FEW_CORE_ROWS = CORE_ROWS[:4]
 """The same in a host that has much of another one: installed, told at the start, captured, found."""
 OF_CLAUDE = dict.fromkeys(("typed clear", "typed compact", "queued", "reject"), "typed in Claude Code only, so far")
 NO_FORK = {"fork": "it has no command that forks a session"}
+NO_JUDGE = {"judge": "lorelog cannot ask its model: no adapter for its program as a judge"}
 NO_TERMINAL = dict.fromkeys(("terminal", "escape"), "its terminal program is not driven here, so far")
 ONE_TURN = {
     "turns": "several turns in one process need its terminal program",
     "compact": "compaction needs its terminal program",
 }
-
-NOT_TRIED = dict.fromkeys(
-    (
-        *(
-            "own installer",
-            "tool turn",
-            "judge",
-            "file",
-            "failure",
-            "interrupt",
-            "parallel",
-            "no daemon",
-            "backfill",
-            "other host",
-        ),
-        *("secrets", "absent"),
-    ),
-    "not tried in this host so far",
-)
-"""Rows beyond those that were seen when a host was added: whoever tries one takes it out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +53,11 @@ class Outcome:
     def asked(self) -> str:
         """All that the model was sent."""
         return "\n".join(request.text for request in self.requests)
+
+    @property
+    def results(self) -> list[str]:
+        """The results in the last request that has some: a host may ask for a title after it."""
+        return next((request.results for request in reversed(self.requests) if request.results), [])
 
 
 @dataclasses.dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.hosts.host import FEW_CORE_ROWS, NO_TERMINAL, NOT_TRIED, OF_CLAUDE, ONE_TURN, Host
+from e2e.hosts.host import FEW_CORE_ROWS, NO_JUDGE, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host
 from e2e.hosts.lines import json_lines
 
 _CONFIG = """\
@@ -33,11 +33,11 @@ class KimiCode(Host):
     writer = ("Write", "path", "content")
     mcp_prefix = "mcp__lorelog__"
     core_rows = FEW_CORE_ROWS
-    absent = (NOT_TRIED | OF_CLAUDE | NO_TERMINAL | ONE_TURN) | {
+    absent = (OF_CLAUDE | NO_JUDGE | NO_TERMINAL | ONE_TURN) | {
         "own installer": "its plugins are installed in its terminal program",
         "fork": "its command that forks does not run a turn",
+        "file": "its agent's shell has no variable that tells it from a person's, so its agent gets no guide",
         "deliver": "with a call, only a block reaches the model",
-        "daemon dies": NOT_TRIED["secrets"],
         "tools": "the MCP server of a plugin is not offered in `kimi -p`",
     }
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from e2e.hosts.host import COMPACT, FEW_CORE_ROWS, NO_TERMINAL, NOT_TRIED, OF_CLAUDE, TURN_LIMIT_S, Host, Outcome
+from e2e.hosts.host import COMPACT, FEW_CORE_ROWS, NO_JUDGE, NO_TERMINAL, OF_CLAUDE, TURN_LIMIT_S, Host, Outcome
 from e2e.hosts.lines import json_lines
 from e2e.model import Step
 from e2e.terminal import CONTROL_C, ESCAPE, Terminal
@@ -187,13 +187,7 @@ class KiloCode(OpenCode):
     kept = "../../.local/share/kilo/kilo.db*"
     core_rows = FEW_CORE_ROWS
     turn_limit_s = 2 * TURN_LIMIT_S  # a turn took 100 s on a busy machine
-    absent = (
-        NOT_TRIED
-        | OpenCode.absent
-        | NO_TERMINAL
-        | dict.fromkeys(("daemon dies", "fork", "compact"), NOT_TRIED["secrets"])
-        | {"tools": "not seen: the tools are offered, but the last request has no results of theirs"}
-    )
+    absent = OpenCode.absent | NO_JUDGE | NO_TERMINAL
 
     def bring_plugin(self) -> None:
         self.install()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from e2e.hosts.host import FEW_CORE_ROWS, NO_FORK, NO_TERMINAL, NOT_TRIED, OF_CLAUDE, ONE_TURN, Host
+from e2e.hosts.host import FEW_CORE_ROWS, NO_FORK, NO_JUDGE, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
 from e2e.hosts.lines import json_lines
+from e2e.model import Step
 from e2e.protocols import plain
 
 
@@ -19,8 +20,7 @@ class Pi(Host):
     kept = "sessions/*/*.jsonl"
     writer = ("write", "path", "content")
     core_rows = FEW_CORE_ROWS
-    absent = (NOT_TRIED | OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN) | {"tools": "it has no MCP"}
-    del absent["own installer"]  # it was seen
+    absent = OF_CLAUDE | NO_FORK | NO_JUDGE | NO_TERMINAL | ONE_TURN | {"tools": "it has no MCP"}
 
     def configure(self) -> None:
         self.own_folder.mkdir(parents=True)
@@ -58,7 +58,7 @@ class OhMyPi(Pi):
     folder = ".omp/agent"
     absent = Pi.absent | {
         "own installer": "it installs packages of npm",
-        "skill": "not seen: no request says where a skill lies",
+        "interrupt": "it reports the end before it writes what was said so far, so that the turn is two entries",
     }
 
     def environment(self) -> dict[str, str]:
@@ -68,3 +68,8 @@ class OhMyPi(Pi):
     def command(self, prompt: str, session: str) -> list[str]:
         words = [str(self.installed.program), "-p", "--mode", "json", "--model", "e2e/scripted"]
         return [*words, *(["--resume", session] if session else []), prompt]
+
+    def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
+        """A request names its skills, and the tool that reads files knows them by that name."""
+        call = Step(tool="read", arguments={"path": f"skill://{self.skill_mark}"})
+        return self.read_skill(call, asked, question, search)

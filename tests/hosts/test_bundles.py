@@ -71,7 +71,7 @@ def test_every_manifest_carries_our_version() -> None:
         for shape in [json.loads(content)]
     }
     assert set(versions.values()) == {VERSION}
-    assert len(versions) == 8
+    assert len(versions) == 9
     (offered,) = json.loads(repository_files()[".claude-plugin/marketplace.json"])["plugins"]
     assert offered["version"] == VERSION
     assert (ROOT / offered["source"] / ".claude-plugin" / "plugin.json").is_file()

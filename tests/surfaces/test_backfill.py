@@ -190,7 +190,7 @@ def test_sessions_of_agents_without_hooks_are_captured(
     done = shell("backfill", "--json").json
 
     (found,) = done["agents"]
-    assert (found["host"], found["sessions"], found["since"]) == (agent, 1, "2026-03-05")
+    assert (found["host"], found["sessions"], found["since"]) == (agent.split(maxsplit=1)[0], 1, "2026-03-05")
     assert dry.out.splitlines()[1].startswith(f"{found['title']} ")
     assert ("read by its documentation" in dry.out) is not found["verified"]
     assert (done["turns"], done["statements"], done["problems"]) == (2, 1, [])

@@ -221,3 +221,39 @@ def test_a_home_directory_is_not_a_project(shell: Shell, project: Path, monkeypa
     assert shell("session-start").status == 0
     assert not (project / "AGENTS.md").exists()
     assert not (project / ".lorelog" / "context.md").exists()
+
+
+def test_cursor_gets_a_copy_of_the_users_rules_that_follows_them(shell: Shell, repository: Path) -> None:
+    """Where Cursor has a folder, init copies the user's rules and no other text, Git ignores the copy, it follows the rules, and it can be removed."""
+    (repository / ".cursor").mkdir()
+    (repository / ".lorelog").mkdir()
+    (repository / ".lorelog" / "rules.md").write_text("## 2026-01-05\n<!-- memory:x1 type:correction -->\n- obey me\n")
+    shell("index")
+    shell("add", "use pnpm, not npm", "--type", "correction")
+    assert ".cursor/rules/lorelog/rules.mdc" in shell("init").out
+    copy = repository / ".cursor" / "rules" / "lorelog" / "rules.mdc"
+    assert copy.read_text("utf-8").startswith("---\ndescription: ")
+    assert "\nalwaysApply: true\n" in copy.read_text("utf-8")
+    assert "\n- use pnpm, not npm (" in copy.read_text("utf-8")
+    assert subprocess.run(["git", "-C", str(repository), "check-ignore", "-q", str(copy)], check=False).returncode == 0
+
+    shell("add", "never push to main", "--type", "correction")
+    shell("add", "we chose Redis", "--type", "decision")
+    text = copy.read_text("utf-8")
+    assert ("never push to main" in text, "Redis" in text, "obey me" in text) == (True, False, False)
+    assert "never push" not in shell("import", "rules", "--dry-run").out
+    shell("init", "--remove")
+    assert list((repository / ".cursor" / "rules").iterdir()) == []
+
+
+def test_a_copy_that_was_edited_or_came_with_the_repository_is_kept(shell: Shell, repository: Path) -> None:
+    """A file in the place of Cursor's copy that lorelog did not write stays byte for byte: init refuses it, and its removal leaves it."""
+    copy = repository / ".cursor" / "rules" / "lorelog" / "rules.mdc"
+    copy.parent.mkdir(parents=True)
+    shell("init")
+    copy.write_text(copy.read_text("utf-8") + "mine\n", "utf-8")
+    before = copy.read_bytes()
+    shell("add", "use pnpm, not npm", "--type", "correction")
+    assert "was edited, or is not from here" in shell("init").err
+    assert "unchanged: " in shell("init", "--remove").out
+    assert copy.read_bytes() == before

@@ -237,7 +237,8 @@ def test_neither_an_agent_nor_an_install_without_a_terminal_allows_a_judge(
 
 @pytest.mark.slow
 def test_everything_but_memories_is_removed(user: Path, home: Path, project: Path) -> None:
-    """Host, project block, daemon and cache go, data and journals stay; --data then empties the home."""
+    """Host, project block, Cursor's copy of the rules, daemon and cache go, data and journals stay; --data then empties the home."""
+    (project / ".cursor").mkdir()
     for words in (["hosts", "install", "codex"], ["init"], ["add", "we use pnpm", "--daemon", "required"]):
         assert run_process(words, project).status == 0
     journals = {path: path.read_bytes() for path in (project / ".lorelog" / "memory").glob("*.md")}
@@ -253,6 +254,7 @@ def test_everything_but_memories_is_removed(user: Path, home: Path, project: Pat
     assert (user / ".codex" / "config.toml").read_text() == MINE
     assert not (user / ".codex" / "hooks.json").exists()
     assert not (project / "AGENTS.md").exists()
+    assert list(project.glob(".cursor/*/*")) == []
     assert not (home / "cache").exists()
     assert not (home / "run").exists()
     assert (home / "data").is_dir()

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 AGENT_MARKERS = {
+    "OMPCODE": "Oh My Pi",
+    "PI_CODING_AGENT": "Pi",
+    "KILO": "Kilo Code",
+    "FACTORY_EXEC_TARGET_AUTONOMY": "Factory Droid",
+    "CLINE_CONNECTOR_CLI_LAUNCH": "Cline",
     "CLAUDECODE": "Claude Code",
     "CODEX_THREAD_ID": "Codex",
     "CODEX_SANDBOX": "Codex",
@@ -27,7 +32,8 @@ AGENT_MARKERS = {
     "CURSOR_AGENT": "Cursor",
     "AI_AGENT": "an agent",
 }
-"""Variables that hosts set in the shells of their agents. CODEX_HOME and the like are set by people too."""
+"""Variables that hosts set in the shells of their agents; the first counts, as some set those of others too. CODEX_HOME and the like
+are set by people. Kimi Code sets none."""
 
 
 def detect_agent(environment: Mapping[str, str]) -> str:

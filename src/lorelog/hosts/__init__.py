@@ -124,9 +124,10 @@ HOST_TITLES = {
     "omp": "Oh My Pi",
     "kilo": "Kilo Code",
     "kimi": "Kimi Code",
+    "cline": "Cline",
 }
 HOSTS = tuple(HOST_TITLES)
-ADAPTERS = {"pi": "opencode", "omp": "opencode", "kilo": "opencode"}
+ADAPTERS = dict.fromkeys(("pi", "omp", "kilo", "cline"), "opencode")
 """Hosts in which our plugin sends and expects the JSON of another one's."""
 _DATA_FOLDERS = {
     "claude": ("CLAUDE_CONFIG_DIR", ".claude", ""),
@@ -141,6 +142,7 @@ _DATA_FOLDERS = {
     "omp": ("PI_CODING_AGENT_DIR", ".omp/agent", ""),
     "kilo": ("XDG_DATA_HOME", ".local/share", "kilo"),
     "kimi": ("KIMI_CODE_HOME", ".kimi-code", ""),
+    "cline": ("CLINE_DIR", ".cline", ""),
 }
 """The variable that names a folder, the folder below the user's home without it, and the host's own folder in either."""
 TRANSCRIPT_FILES = {
@@ -154,6 +156,7 @@ TRANSCRIPT_FILES = {
     "pi": "sessions/*/*.jsonl",
     "omp": "sessions/*/*.jsonl",
     "kimi": "sessions/*/*/agents/main/wire.jsonl",
+    "cline": "data/sessions/*/*.messages.json",
 }
 """Files with conversations in a host's folder of data, as patterns."""
 TRANSCRIPT_DATABASES = {"opencode": "opencode.db", "kilo": "kilo.db"}

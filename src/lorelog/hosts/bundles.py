@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core import VERSION
-from lorelog.hosts import claude, codex, copilot, droid, gemini, kimi, qwen
+from lorelog.hosts import ADAPTERS, claude, codex, copilot, droid, gemini, kimi, qwen
 
 NAME = "lorelog"
 COMMAND = "lorelog"
@@ -75,10 +75,8 @@ def bundle_files(host: str, command: str = COMMAND) -> dict[str, bytes]:
     writers: dict[str, Callable[[str], dict[str, str]]] = {
         "claude": _claude_files,
         "codex": _claude_files,
-        "opencode": partial(_opencode_files, "opencode"),
-        "kilo": partial(_opencode_files, "kilo"),
-        "pi": partial(_pi_files, "pi"),
-        "omp": partial(_pi_files, "omp"),
+        "opencode": partial(_plugin_files, "opencode"),
+        **{host: partial(_plugin_files, host) for host in ADAPTERS},
         "droid": partial(skill_files, "droid"),
         "kimi": _kimi_files,
         "openclaw": _openclaw_files,
@@ -94,7 +92,7 @@ def repository_files() -> dict[str, bytes]:
     plugin = {"name": NAME, "source": "./plugins/claude-code", "description": DESCRIPTION, "version": VERSION}
     shape = {"name": NAME, "owner": {"name": NAME}, "metadata": {"description": DESCRIPTION}, "plugins": [plugin]}
     folders = {"claude": "plugins/claude-code"}
-    folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen", "pi", "kimi")}
+    folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen", "pi", "kimi", "cline")}
     return {".claude-plugin/marketplace.json": _render_json(shape).encode()} | {
         f"{folder}/{path}": content for host, folder in folders.items() for path, content in bundle_files(host).items()
     }
@@ -179,19 +177,18 @@ def _package(host: str, **more: Any) -> str:
     return _render_json(_MANIFEST | {"name": f"{NAME}-{host}", "license": "Apache-2.0", "type": "module", **more})
 
 
-def _opencode_files(host: str, command: str) -> dict[str, str]:
-    exports = {".": "./lorelog.ts", "./server": "./lorelog.ts"}
-    return {
-        "package.json": _package(host, main="./lorelog.ts", exports=exports),
-        "lorelog.ts": _render_plugin("opencode.ts", command, host),
-        **skill_files(host, command),
+def _plugin_files(host: str, command: str) -> dict[str, str]:
+    """Return a plugin in TypeScript of a host that answers as OpenCode: its package, its source and the skills."""
+    file = "index.ts" if host in {"pi", "omp"} else "lorelog.ts"
+    source = {"omp": "pi", "kilo": "opencode"}.get(host, host)
+    packages: dict[str, dict[str, Any]] = {
+        "opencode": {"main": "./lorelog.ts", "exports": {".": "./lorelog.ts", "./server": "./lorelog.ts"}},
+        "pi": {"pi": {"extensions": ["./index.ts"], "skills": ["./skills"]}},
+        "cline": {"cline": {"plugins": [{"paths": ["./lorelog.ts"], "capabilities": ["hooks"]}]}},
     }
-
-
-def _pi_files(host: str, command: str) -> dict[str, str]:
     return {
-        "package.json": _package(host, pi={"extensions": ["./index.ts"], "skills": ["./skills"]}),
-        "index.ts": _render_plugin("pi.ts", command, host),
+        "package.json": _package(host, **packages[source]),
+        file: _render_plugin(f"{source}.ts", command, host),
         **skill_files(host, command),
     }
 

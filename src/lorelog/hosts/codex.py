@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lorelog.core.ids import answer_hash
-from lorelog.hosts import claude_answer, event_fields, path_field, text_field
+from lorelog.hosts import claude, claude_answer, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,26 +10,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOMENTS = {
-    "SessionStart": "session-start",
-    "SubagentStart": "subagent-start",
-    "UserPromptSubmit": "prompt",
-    "PreToolUse": "tool-before",
-    "PostToolUse": "tool-after",
-    "Stop": "turn-end",
-    "PreCompact": "compact",
-    "SessionEnd": "session-end",
+    event: moment for event, moment in claude.MOMENTS.items() if event not in {"PostToolUseFailure", "StopFailure"}
 }
 answer = claude_answer(MOMENTS)
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    return event_fields(
-        payload,
-        text_field(payload, "session_id"),
-        path_field(payload, "cwd"),
-        turn=text_field(payload, "turn_id"),
-        answer=answer_hash(payload.get("last_assistant_message")),
-    )
+    return claude.read_event(moment, payload, {}) | {"turn": text_field(payload, "turn_id")}
 
 
 def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:

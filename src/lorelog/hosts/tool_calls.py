@@ -33,7 +33,17 @@ EVERYDAY_TOOLS = frozenset({"mcp", *_KINDS})
 _PATH_FIELDS = ("file_path", "filePath", "notebook_path", "path", "file", "filename", "target_file")
 _PATH_LIST_FIELDS = ("paths", "files", "file_paths", "derived_paths")
 _COMMAND_FIELDS = ("command", "cmd", "script")
-_CONTENT_FIELDS = ("content", "new_string", "newString", "newText", "new_source", "text", "file_text", "new_str")
+_CONTENT_FIELDS = (
+    "content",
+    "new_text",
+    "new_string",
+    "newString",
+    "newText",
+    "new_source",
+    "text",
+    "file_text",
+    "new_str",
+)
 _PATCH_FIELDS = ("input", "patch", "patchText", "command", "cmd")
 _PATCH_START = "*** Begin Patch"
 _PATCH_HEADINGS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")

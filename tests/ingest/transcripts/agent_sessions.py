@@ -269,9 +269,27 @@ def _droid(home: Path, project: Path) -> Path:
     return write_lines(folder / f"{SESSION}.jsonl", [header, *lines])
 
 
+def _cline_session(home: Path, project: Path) -> Path:
+    call = {"type": "tool_use", "id": "t1", "name": "run_commands", "input": {"commands": [COMMAND]}}
+    output = [{"query": COMMAND, "result": "", "error": OUTPUT, "success": False}]
+    said = told(call, {"type": "tool_result", "tool_use_id": "t1", "content": output})
+    said[0][1][0]["text"] = f'<user_input mode="act">{FIRST}</user_input>'
+    messages: list[dict[str, Any]] = [
+        {"id": f"m{number}", "role": role, "content": content, "ts": AT_S * 1000}
+        for number, (role, content) in enumerate(said)
+    ]
+    shown = [{"type": "text", "text": '<hook_context source="RunStart">x</hook_context>'}]
+    messages.insert(1, {"id": "h", "role": "user", "content": shown, "metadata": {"displayRole": "system"}})
+    folder = home / ".cline" / "data" / "sessions" / SESSION
+    write_json(folder / f"{SESSION}.json", {"started_at": "2026-03-05T08:40:00Z", "cwd": str(project)})
+    whole = {"version": 1, "updated_at": "2026-03-05T08:40:00Z", "agent": "lead", "messages": messages}
+    return write_json(folder / f"{SESSION}.messages.json", whole)
+
+
 AGENT_SESSIONS: dict[str, Callable[[Path, Path], Path]] = {
     "cursor": _cursor,
     "cline": _cline,
+    "cline session": _cline_session,
     "roo": _roo,
     "kilo": _kilo,
     "copilot-chat": _copilot_chat,

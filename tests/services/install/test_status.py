@@ -48,6 +48,7 @@ def used(where: InstallContext, moment: float) -> None:
         ".pi/agent/sessions/-p/s.jsonl",
         ".omp/agent/sessions/-p/s.jsonl",
         ".kimi-code/sessions/p/s/agents/main/wire.jsonl",
+        ".cline/data/sessions/s/s.messages.json",
     ):
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text("{}\n")

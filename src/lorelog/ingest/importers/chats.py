@@ -90,7 +90,8 @@ class ChatGptSource(ImportSource):
     """Export of ChatGPT: `conversations.json`, or several numbered files, in a ZIP archive or a folder.
 
     A conversation is a tree of messages, because answers can be regenerated. The branch that the person last saw is read. The shape is
-    that of the download; it is not documented by its maker. Conversations without a time take that of their earliest message.
+    that of the download. Conversations without a time take that of their earliest message.
+    Tested with files in the form of the download, which is not documented.
     """
 
     name = "chatgpt"
@@ -173,7 +174,7 @@ class ClaudeAiSource(ImportSource):
     """Export of Claude.ai: conversations, projects and the memory it kept.
 
     The shapes are those of the download that Claude.ai offers: `conversations.json`, `projects.json` and `memories.json`, in a ZIP
-    archive or a folder. They are not documented by their maker.
+    archive or a folder. Tested with files in the form of the download, which is not documented.
     """
 
     name = "claude-ai"
@@ -245,7 +246,7 @@ _MAX_BYTES = 256 * 1024 * 1024
 class LettaSource(ImportSource):
     """Agent files of Letta (`.af`): the blocks that an agent keeps in its context, and its conversation.
 
-    From the documented schema. Archival passages are not part of an agent file. System prompts and tools are not memory and are left out.
+    Archival passages are not part of an agent file. System prompts and tools are not memory and are left out. Tested with the documented form.
     """
 
     name = "letta"

@@ -52,6 +52,7 @@ class ObsidianSource(ImportSource):
 
     `[[Target]]` becomes `link:<path of the note>` if exactly one note of the vault has that name. A link that several notes could
     answer is not guessed: it is reported. Daily notes, named by their day, are archive material. Nothing in `.obsidian` or `.trash` is read.
+    Tested with a vault written by hand.
     """
 
     name = "obsidian"
@@ -111,7 +112,7 @@ class BasicMemorySource(ImportSource):
     """Notes of basic-memory: Markdown with observations (`- [category] text #tag (context)`) and relations (`- uses [[Target]]`).
 
     A note is one entry, whole: its observations are about the note's subject. Categories and relations become tags, so that
-    `--tag category:decision` and `--tag link:brewing-methods` find it. From the documented format.
+    `--tag category:decision` and `--tag link:brewing-methods` find it. Tested with the documented form.
     """
 
     name = "basic-memory"
@@ -161,6 +162,7 @@ class RulesSource(ImportSource):
     """Instruction files of coding agents: CLAUDE.md, AGENTS.md, GEMINI.md, rules of Cursor, Windsurf, Cline and Copilot, and the memories that Codex and Serena keep as Markdown.
 
     Each section is an entry, with its headings. It is text from a file, not the user's word to lorelog: the origin `import` stays.
+    Tested with files written by hand.
     """
 
     name = "rules"
@@ -197,6 +199,8 @@ def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
 
 
 def _read_sections(note: MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
+    if "\n<!-- lorelog:rules " in note.text:  # our own copy of the rules
+        return
     scope = ", ".join(matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
     about = text_of(note.matter.get("description"))
     tags = clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags")))
@@ -233,6 +237,7 @@ class MemsearchSource(ImportSource):
 
     `lorelog index .memsearch/memory` reads the same journals where they are. Importing copies them, for a project that leaves
     memsearch. Journals are archive material: sessions and transcripts stay linked, and nothing of them is shown by a hook. API keys are never imported.
+    Tested with files in the form of its plugins.
     """
 
     name = "memsearch"
@@ -363,6 +368,7 @@ class LoopSource(ImportSource):
     """Loop: the Markdown of its memory paths and of its channels, and the memory part of its settings (JSON with comments).
 
     Loop indexes Markdown where it is; so can lorelog (`lorelog index`). Importing copies it, for a machine that leaves Loop.
+    Tested with files in the form of its source code.
     """
 
     name = "loop"

@@ -29,8 +29,8 @@ _PATCH_FILE_LINE = re.compile(
 )
 _PURPOSE_KEYS = ("description", "justification")
 _OLD_KEYS, _NEW_KEYS = (
-    ("old_string", "oldString", "old_str"),
-    ("new_string", "newString", "new_str", "content", "file_text", "insert_text", "new_source"),
+    ("old_string", "oldString", "old_str", "old_text"),
+    ("new_string", "newString", "new_str", "new_text", "content", "file_text", "insert_text", "new_source"),
 )
 _HEREDOC = re.compile(
     r"\b(?:cat|tee)\s+(?:>>?\s*)?([^\s<>|&;'\"]+)\s*<<-?\s*(['\"]?)(\w+)\2\s*\n(.*?)\n\s*\3\b"

@@ -1,5 +1,6 @@
 """Translate the sessions of agents that have no adapter to the records of `openclaw`, from which one reader makes turns.
 
+    Cline                        a document per session of its command line
     Cline, Roo Code, Kilo Code   a folder per task; `ui_messages.json` is an array of what its panel shows
     Copilot Chat                 `chatSessions/<id>.json`, or `.jsonl`: a document, then changes of it
     Cursor                       values of `state.vscdb`, in a workspace's database or in the global one; lines of `agent-transcripts`
@@ -84,10 +85,10 @@ def _workspace_folder(folder: Path) -> str:
 _CLINE_REQUESTS = frozenset({"task", "user_feedback", "user_feedback_diff"})
 _CLINE_ANSWERS = frozenset({"text", "completion_result", "followup", "plan_mode_respond"})
 _CLINE_CALLS = frozenset({"tool", "command", "use_mcp_server", "browser_action_launch"})
-_CLINE_RESULTS = frozenset({"command_output", "mcp_server_response"})
+_CLINE_RESULTS = frozenset({"command_output", "mcp_server_response", "subtask_result"})
 _CLINE_SILENT = (
     *("api_req", "checkpoint", "resume_", "error", "deleted_", "auto_approval", "mcp_server_request", "load_mcp"),
-    *("reasoning", "task_progress", "shell_"),
+    *("reasoning", "task_progress", "shell_", "condense_context"),
 )
 """Beginnings of the kinds that say nothing of the conversation."""
 
@@ -125,6 +126,34 @@ def read_cline(path: str, stats: TranscriptStats) -> Iterator[JsonObject]:
         is_first = False
     if output:
         yield result_record(call, "\n".join(output))
+
+
+def read_cline_session(path: str, stats: TranscriptStats) -> Iterator[JsonObject]:
+    """Yield the records of a session of the command line, whose directory is in the file beside it."""
+    about = read_side_object(Path(path).with_name(Path(path).name.replace(".messages.json", ".json")))
+    yield session_record(Path(path).parent.name, about.get("cwd"), about.get("started_at"))
+    members = read_members(path, frozenset({"messages"}), stats)
+    for message in (as_object(value) for name, value in members if name == "messages"):
+        text = message_text(message.get("content"))
+        if as_object(message.get("metadata")).get("displayRole") == "system" or text.startswith("[SYSTEM] "):
+            stats.skipped += 1
+            continue
+        asked = re.fullmatch(r'\s*<user_input mode="\w+">(.*)</user_input>\s*', text, re.DOTALL)
+        content = asked[1] if asked else list(map(_cline_block, content_blocks(message.get("content"))))
+        yield message_record(message.get("role"), content, message.get("ts"), message.get("id"))
+
+
+def _cline_block(block: JsonObject) -> JsonObject:
+    """Return a part of a message in the fields of others: several commands are one, and so are their results."""
+    commands, told = as_object(block.get("input")).get("commands"), parse_arguments(block.get("content"))
+    results = content_blocks(told if isinstance(told, list) else [told])
+    if isinstance(commands, list):
+        return block | {"input": {"command": "\n".join(map(to_text, commands))}}
+    if object_type(block) != "tool_result" or not results:
+        return block
+    texts = (to_text(result.get("result")) or to_text(result.get("error")) for result in results)
+    failed = any(result.get("success") is False for result in results) or block.get("is_error")
+    return block | {"content": "\n".join(texts), "is_error": failed}
 
 
 def _task_directory(path: Path) -> str:
@@ -575,6 +604,12 @@ def _specstory_records(role: str, text: str, time: str | None, identity: str) ->
 
 FILES: tuple[tuple[str, str, bytes, ReadRecords], ...] = (
     ("cline", "json", rb'\[\s*\{\s*"ts"\s*:\s*\d+\s*,\s*"type"\s*:\s*"(?:say|ask)"', read_cline),
+    (
+        "cline",
+        "json",
+        rb'\{\s*"version"\s*:\s*1\s*,\s*"updated_at"\s*:\s*"[^"]*"\s*,\s*"agent"\s*:',
+        read_cline_session,
+    ),
     ("copilot-chat", "jsonl", rb'\{"kind":0,"v":\{', read_copilot_log),
     ("copilot-chat", "json", rb'\{[^\[]{0,4000}"responderUsername"\s*:', read_copilot_document),
     ("cursor", "jsonl", rb'\{"role":\s*"(?:user|assistant)",\s*"message":', read_cursor_lines),

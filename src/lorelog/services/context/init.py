@@ -1,4 +1,4 @@
-"""Plans and writes the files of `init`: a scope file, and a marked block in the instruction files of agents.
+"""Plans and writes the files of `init`: a scope file, a marked block in the instruction files of agents, and the rules for Cursor.
 
 Everything is planned before anything is written, so that a file that cannot be changed leaves the others unchanged.
 
@@ -20,15 +20,23 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lorelog.core.atomic_file import OpenDescriptor, append_lines, open_to_append, write_atomic
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
-from lorelog.core.paths import leads_out
+from lorelog.core.paths import data_folder, leads_out
 from lorelog.core.processes import acquire_file_lock
 from lorelog.services.install.plan import InstallChange, read_file
-from lorelog.services.places.workspace import SCOPE_FILE, create_project_folder, find_project, find_scope_file
+from lorelog.services.places.workspace import (
+    CURSOR_RULES,
+    SCOPE_FILE,
+    Workspace,
+    create_project_folder,
+    find_project,
+    find_scope_file,
+)
 
 LOG_NAME = "lorelog_context_log.jsonl"
 _ENTRY_NAME = "lorelog_context_{0}.json"
@@ -133,20 +141,55 @@ AGENT_FILES = ("AGENTS.md", "CLAUDE.md")
 """The existing ones get the block; if there is none, the first is created."""
 
 
-def plan_init(directory: str, *, tenant: str = "", agent_files: bool = True) -> list[InstallChange]:
-    """Return the files to write in a project. Raise ConfigError if a file cannot be changed."""
+def plan_init(
+    directory: str, *, tenant: str = "", agent_files: bool = True, place: Workspace | None = None
+) -> list[InstallChange]:
+    """Return the files to write in a project. Raise ConfigError if a file cannot be changed.
+
+    With `place`, a project that has a folder of Cursor gets a copy of the rules there.
+    """
     changes = [_plan_scope_file(directory, tenant)]
     names = [name for name in AGENT_FILES if os.path.lexists(Path(directory, name))] or [AGENT_FILES[0]]
     for path in _resolve_agent_files(directory, names if agent_files else []):
         before = read_file(path)
         changes.append(InstallChange(path, path, before, insert_block(before, path.name)))
+    if agent_files and place is not None and Path(directory, CURSOR_RULES).parents[2].is_dir():
+        from lorelog.services.standing.rules import copy_rules
+
+        (file,) = _resolve_agent_files(directory, [CURSOR_RULES])
+        before, ignore = read_file(file), file.with_name(".gitignore")
+        if before is not None and not _is_ours(before, place.home):
+            hint = "delete it to have it written again, or keep it with --no-agent-files"
+            raise ConfigError(f"{file} was edited, or is not from here", hint=f"nothing was changed; {hint}")
+        changes.append(InstallChange(file, file, before, copy_rules(place)))
+        changes.append(InstallChange(ignore, ignore, read_file(ignore), _IGNORE_ALL))
     return [change for change in changes if change.before is not None or change.after is not None]
 
 
-def plan_removal(directory: str) -> list[InstallChange]:
-    """Return the changes that remove the block from a project's files."""
+_IGNORE_ALL = b"*\n"
+
+
+def plan_removal(directory: str, home: str | Path) -> list[InstallChange]:
+    """Return the changes that remove the block from a project's files, and the copy of the rules that a tenant of a home wrote."""
     files = ((path, read_file(path)) for path in _resolve_agent_files(directory, AGENT_FILES))
-    return [InstallChange(path, path, text, remove_block(text, path.name)) for path, text in files if text is not None]
+    changes = [
+        InstallChange(path, path, text, remove_block(text, path.name)) for path, text in files if text is not None
+    ]
+    (file,) = _resolve_agent_files(directory, [CURSOR_RULES])
+    if text := read_file(file):
+        is_own = _is_ours(text, home)
+        changes.append(InstallChange(file, file, text, None if is_own else text))
+        ignore = file.with_name(".gitignore")
+        if is_own and read_file(ignore) == _IGNORE_ALL:
+            changes.append(InstallChange(ignore, ignore, _IGNORE_ALL, None))
+    return changes
+
+
+def _is_ours(text: bytes, home: str | Path) -> bool:
+    """Return whether a tenant of the home wrote the copy of the rules, and nobody edited it."""
+    from lorelog.services.standing.rules import is_own_copy
+
+    return any(is_own_copy(text, folder) for folder in Path(data_folder(home)).glob("*"))
 
 
 def apply_changes(directory: str, changes: list[InstallChange]) -> None:
@@ -154,6 +197,8 @@ def apply_changes(directory: str, changes: list[InstallChange]) -> None:
         if change.path.name == Path(SCOPE_FILE).name and change.kind != "unchanged":
             create_project_folder(directory)
         change.apply()
+    with suppress(OSError):  # only an empty folder goes, and no link
+        Path(directory, CURSOR_RULES).parent.rmdir()
 
 
 def _plan_scope_file(directory: str, tenant: str) -> InstallChange:

@@ -87,9 +87,12 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
         settings = root / "settings.json"
         if context.statusline or str(settings) in read_receipt(context.home, host).files:
             shared = (_statusline(settings, context.command),)
-    elif host in TRANSCRIPT_DATABASES:
+    elif host in TRANSCRIPT_DATABASES or host == "cline":
         folder, files["plugins/lorelog.ts"] = root, files.pop("lorelog.ts")
         del files["package.json"]
+        if host == "cline":
+            settings = root / "data" / "settings" / "cline_mcp_settings.json"
+            shared = (_json_server(settings, "mcpServers", mcp_server(context.command)),)
     elif host in {"pi", "omp"}:
         folder, files["extensions/lorelog/index.ts"] = root, files.pop("index.ts")
         del files["package.json"]

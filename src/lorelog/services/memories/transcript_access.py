@@ -29,6 +29,7 @@ _TRANSCRIPT_FOLDERS = (
     ("copilot", "session-state"),
     *((host, "sessions") for host in ("droid", "pi", "omp", "kimi")),
     ("kilo", ""),
+    ("cline", "data"),
 )
 
 

@@ -34,7 +34,13 @@ from lorelog.core.query import Filters
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.places.roots import Root, Roots
-from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans, visible_projects
+from lorelog.services.places.workspace import (
+    CODE_DATABASE,
+    CURSOR_RULES,
+    Workspace,
+    has_pending_plans,
+    visible_projects,
+)
 from lorelog.services.records.pages import RecordPages
 
 if TYPE_CHECKING:
@@ -286,7 +292,7 @@ class ProjectScope:
         return replace(filters, projects=self.visible_projects())
 
     def refresh_delivery(self, *, check_code: bool = False) -> None:
-        """Bring the files that hooks read up to date: standing memories and cues.
+        """Bring the files that hooks read up to date: standing memories and cues; also the copy of the rules for Cursor.
 
         Called after every operation that changes memories, in the process that changed them. It is cheap if nothing
         changed, and a failure is ignored: the files are derived, and the next call writes them. With `check_code`, the
@@ -320,6 +326,11 @@ class ProjectScope:
                 from lorelog.services.standing.memories import write_memories
 
                 write_memories(source, marks, check)
+        if Path(self.place.project.root, CURSOR_RULES).exists():
+            from lorelog.services.standing.rules import refresh_copy
+
+            with suppress(LorelogError, OSError):
+                refresh_copy(self.place)
         self.list_own_entries()
 
     def list_own_entries(self) -> None:

@@ -249,6 +249,8 @@ def create_project_folder(directory: str) -> str:
 
 TEAM_RULES = f"{FOLDER}/rules.md"
 """Standing rules of a team, in the project: reviewed and merged like code."""
+CURSOR_RULES = ".cursor/rules/lorelog/rules.mdc"
+"""The copy of the user's rules for Cursor, in a folder of its own, which Git ignores."""
 SHARED_RULES_TEXT = "!.gitignore\n!rules.md\n"
 """Follows the lines that keep a project's folder out of commits, so that its rules, and these lines, can be committed."""
 JOURNALS = Path(".lorelog") / "memory"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, plural
+from lorelog.core.errors import ConfigError, LorelogError, StoreUnwritable, UsageError, plural
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.light.daemon_connection import find_address
 from lorelog.surfaces.cli.arguments import expand_path, request_of
@@ -221,8 +221,9 @@ def run_init(args: argparse.Namespace) -> int:
 
     Writes .lorelog/scope.json, and a marked block into AGENTS.md and CLAUDE.md if they exist (AGENTS.md is created if neither
     does). The block tells agents to search before they work, to cite, to treat memories as data, and to record decisions.
-    Running it again changes nothing or updates the block; the rest of the files stays byte for byte the same. --remove deletes
-    the block.
+    Running it again changes nothing or updates the block; the rest of the files stays byte for byte the same. If the directory
+    has a folder .cursor, your rules are copied to .cursor/rules/lorelog, out of Git, and kept up to date. --remove deletes
+    the block and the copy.
 
     A tenant keeps memories separate. A directory can only ask for a tenant: you allow it with 'lorelog config set scope.tenants'.
 
@@ -232,17 +233,26 @@ def run_init(args: argparse.Namespace) -> int:
       lorelog init --project ~/src/shop --no-agent-files
       lorelog init --remove
     """
-    from lorelog.services.context.init import apply_changes, plan_init, plan_removal
+    from contextlib import suppress
 
-    directory = _project_directory(args.project)
+    from lorelog.light.daemon_connection import find_address
+    from lorelog.services.context.init import apply_changes, plan_init, plan_removal
+    from lorelog.services.places.workspace import Workspace
+    from lorelog.wiring import resolve_location, settings_at
+
+    directory, home = _project_directory(args.project), find_address().home
     if args.remove and (args.tenant or args.no_agent_files):
         raise UsageError("--remove cannot be combined with --tenant or --no-agent-files")
     notes = []
     if args.remove:
-        changes = plan_removal(directory)
+        changes = plan_removal(directory, home)
     else:
         notes = _tenant_notes(args.tenant, directory) if args.tenant else []
-        changes = plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files)
+        place = None
+        with suppress(ConfigError):  # of a tenant that is not allowed yet
+            location = resolve_location(project=directory, tenant=args.tenant)
+            place = Workspace(location.project, location.home, settings_at(location).tenant())
+        changes = plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files, place=place)
     if not args.dry_run:
         apply_changes(directory, changes)
     files = [{"path": str(change.path), "change": change.kind} for change in changes]

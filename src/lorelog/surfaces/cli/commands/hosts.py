@@ -91,8 +91,8 @@ Install lorelog into coding agents, check the installation, or remove it.
 
 Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
 qwen (Qwen Code), copilot (GitHub Copilot CLI), droid (Factory Droid), pi, omp (Oh My Pi), kilo (Kilo Code's
-command line) and kimi (Kimi Code). Cursor, VS Code and others take the MCP server and an instruction by
-hand: lorelog docs hosts.
+command line), kimi (Kimi Code) and cline (Cline's command line). Cursor, VS Code and others take the MCP server and an
+instruction by hand: lorelog docs hosts.
 
 'install' without a name finds the hosts on this machine, lists them and asks once. It adds lorelog's own files and entries
 and changes nothing else: it shows changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a
@@ -449,7 +449,7 @@ def run_uninstall(args: argparse.Namespace) -> int:
     """
     address, context = find_address(), install_context()
     projects = _known_projects(address.home)
-    steps = [*_plan_hosts(context), *_plan_projects(projects), *_plan_home(address, with_data=args.data)]
+    steps = [*_plan_hosts(context), *_plan_projects(projects, address.home), *_plan_home(address, with_data=args.data)]
     removed, problems = [step.text for step in steps], list[dict[str, str]]()
     if not args.json:
         print(f"{'Would' if args.dry_run else 'Will'} remove:" if steps else "There is nothing to remove.")
@@ -503,15 +503,17 @@ def _plan_hosts(context: plan.InstallContext) -> Iterator[_Removal]:
             yield _Removal("host", text, partial(uninstall, host))
 
 
-def _plan_projects(projects: list[str]) -> Iterator[_Removal]:
-    from lorelog.services.context.init import plan_removal
+def _plan_projects(projects: list[str], home: str) -> Iterator[_Removal]:
+    from lorelog.services.context.init import apply_changes, plan_removal
     from lorelog.services.places.workspace import SCOPE_FILE
 
     for project in projects:
         with suppress(LorelogError):
-            for change in plan_removal(project):
+            for change in plan_removal(project, home):
                 if change.kind != "unchanged":
-                    yield _Removal("project", f"the block in {short_path(str(change.path))}", change.apply)
+                    text = "" if change.path.parts[-2] == "lorelog" else "the block in "
+                    text += short_path(str(change.path))
+                    yield _Removal("project", text, partial(apply_changes, project, [change]))
         scope = Path(project, SCOPE_FILE)
         if scope.is_file() and not scope.is_symlink():
             yield _Removal("project", short_path(str(scope)), scope.unlink)

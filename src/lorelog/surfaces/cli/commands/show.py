@@ -218,7 +218,7 @@ def run_transcript(args: argparse.Namespace) -> int:
     """Show the conversation that a memory came from, around its turn.
 
     PLACE is the id of a chunk or memory that came from a conversation, or the path of a transcript. Conversations of Claude Code,
-    Codex, OpenCode, OpenClaw, Gemini CLI, Qwen Code, Copilot CLI, Factory Droid, Pi, Oh My Pi, Kilo Code and Kimi Code are supported.
+    Codex, OpenCode, OpenClaw, Gemini CLI, Qwen Code, Copilot CLI, Factory Droid, Pi, Oh My Pi, Kilo Code, Kimi Code and Cline are supported.
 
     examples:
       lorelog transcript 65fcbf6e
