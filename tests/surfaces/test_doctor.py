@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -240,8 +241,7 @@ def test_a_memory_that_was_not_indexed_is_undone_by_the_command_that_is_named(ca
 
 def test_a_full_disk_is_named_with_its_figure(tenant: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too little free space fails doctor, which says how much is left."""
-    usage = shutil.disk_usage(tenant)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=12_300_000))
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=12_300, f_frsize=1_000))
 
     assert "only 12 MB are free" in checks(shell)["disk"]["message"]
 

@@ -16,7 +16,7 @@ from tests.surfaces.test_terminal import sit
 
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light import spool
-from lorelog.services.install.manifests import resolve_command
+from lorelog.services.install.plan import resolve_command
 from lorelog.services.sessions import drain
 from lorelog.services.sessions.drain import Drainer
 from lorelog.surfaces.cli.commands.hosts import _drain_spool

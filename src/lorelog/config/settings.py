@@ -29,6 +29,7 @@ from msgspec.structs import fields, replace
 
 from lorelog.config.schema import SECTIONS, SETTINGS, SETTINGS_BY_KEY, Setting, SettingKind, SettingValue
 from lorelog.core.errors import ConfigError, nearest_name
+from lorelog.core.ids import sha256
 from lorelog.core.options import (
     CacheOptions,
     CaptureOptions,
@@ -514,8 +515,6 @@ def _flatten(table: Table, path: Path) -> list[tuple[str, object]]:
 
 def environment_digest(environment: Mapping[str, str]) -> bytes:
     """Return a hash of an environment: its values may be secrets, which nothing should keep."""
-    from hashlib import sha256
-
     return sha256(repr(sorted(environment.items())).encode("utf-8", "surrogateescape")).digest()
 
 

@@ -100,6 +100,12 @@ def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Se
         return spawn(setpgroup=0)
 
 
+def find_on_path(name: str, path: str) -> str:
+    """Return the path of a program in one of the folders of PATH; empty if there is none. `shutil` loads the libraries of archives."""
+    paths = [name] if "/" in name else [os.path.join(folder, name) for folder in path.split(os.pathsep)]
+    return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), "")
+
+
 def process_activity(pid: int) -> tuple[str, str]:
     """Return the state of a process (R: on a CPU or waiting for one, T: stopped) and its CPU time so far; empty if unknown."""
     try:

@@ -18,8 +18,9 @@ from lorelog.operations.operation import SURFACES, Json, Operation, OperationFam
 
 FAMILIES = {
     "memory": ("search", "index", "memory", "lifecycle", "measures", "backup", "forget"),
-    "memory.stats": ("measures",),
-    "memory.cost": ("measures",),
+    **dict.fromkeys(("memory.stats", "memory.cost", "session.status", "session.hosts"), ("measures",)),
+    **dict.fromkeys(("memory.health", "memory.index"), ("index",)),
+    "memory.add": ("memory",),
     "backup": ("backup",),
     "roots": ("index",),
     "session": ("session",),
@@ -38,7 +39,7 @@ FAMILIES = {
 }
 """Modules that declare the operations of each prefix, the likeliest first; of other packages by their whole names.
 
-Operations of `lorelog status` have lines of their own: no other module is loaded for them."""
+Operations of common commands have lines of their own: no other module is loaded for them."""
 
 
 def _family(module: str) -> OperationFamily:

@@ -1,4 +1,7 @@
-"""Operations that measure: search quality, sizes, growth, latency, and the cost of models."""
+"""Operations that measure: search quality, sizes, growth, latency, the cost of models, and the state of captures and hosts.
+
+`lorelog status` calls most of them, so what only one of them needs is imported by it.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec.structs import replace
 
-from lorelog.core.errors import NotFound, SourceError, UsageError
+from lorelog.core.errors import NotFound, SourceError, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.options import ListOptions
 from lorelog.core.processes import resident_bytes
 from lorelog.core.query import Filters, Lane, VectorCoverage
+from lorelog.core.serializable import ReplyItems
+from lorelog.core.session import SessionStatus
 from lorelog.engine import Engine
+from lorelog.hosts import HOSTS
 from lorelog.operations.operation import (
     OperationFamily,
     OperationLatency,
@@ -30,6 +36,7 @@ from lorelog.operations.requests import (
     EmptyRequest,
     FilePath,
     FilteredRequest,
+    LaneName,
     OperationRequest,
     ScopedRequest,
     about,
@@ -37,9 +44,9 @@ from lorelog.operations.requests import (
     read_filters,
     resolve_path,
 )
-from lorelog.operations.search import LaneName
 from lorelog.services.evaluation import search_quality
 from lorelog.services.evaluation.search_quality import EvaluateReply
+from lorelog.services.install.status import HostStatus, host_status
 from lorelog.services.llm import receipts
 from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
 from lorelog.services.memories.listing import GrowthDay, measure_growth
@@ -109,6 +116,12 @@ class StatsReply(OperationReply, frozen=True, kw_only=True):
     """Documents, chunks and bytes of Markdown by day, oldest first. Older ones are in the line of the first day."""
 
 
+class HostsReply(ReplyItems[HostStatus], OperationReply, frozen=True, kw_only=True):
+    """All hosts that lorelog can be installed in."""
+
+    hosts: tuple[HostStatus, ...]
+
+
 class MetricsReply(OperationReply, frozen=True, kw_only=True):
     """Counters of this process since it started."""
 
@@ -157,6 +170,26 @@ def stats(engine: Engine, request: StatsRequest, call: RequestContext) -> StatsR
         deliveries=deliveries,
         growth=growth,
     )
+
+
+@OPERATIONS.declare("session.status", errors=(StoreUnwritable, StoreBusy))
+def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
+    """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
+    from lorelog.services.sessions.capture_db import session_status
+
+    return session_status(engine.place)
+
+
+@OPERATIONS.declare("session.hosts", errors=(StoreUnwritable, StoreBusy))
+def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> HostsReply:
+    """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
+    from lorelog.services.install.plan import InstallContext, resolve_command
+    from lorelog.services.sessions.capture_db import session_status
+
+    user_home = Path(call.environment.get("HOME") or Path.home())
+    context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
+    captures = {captures.host: (captures,) for captures in session_status(engine.place).hosts}
+    return HostsReply(hosts=tuple(host_status(host, context, *captures.get(host, ())) for host in HOSTS))
 
 
 @OPERATIONS.declare("memory.metrics")

@@ -11,14 +11,14 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
 
 from lorelog.core.errors import UsageError
 from lorelog.core.paths import join_path
-from lorelog.core.query import Filters
+from lorelog.core.query import Filters, Lane
 
 
 def about(description: str, **limits: Any) -> Meta:
@@ -51,9 +51,11 @@ if TYPE_CHECKING:
             """Tell type checkers what a constructor accepts."""
 
     Day = str | date
+    LaneName = Lane | Literal["hybrid", "lexical", "dense"]
     PathText = str | os.PathLike[str]
     WordList = str | Iterable[str]
 else:
+    LaneName = Literal["hybrid", "lexical", "dense"]
     Id = Day = PathText = str
     WordList = Sequence[Annotated[str, Meta(min_length=1, max_length=200)]]
 

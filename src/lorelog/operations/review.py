@@ -132,20 +132,21 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
     and repositories, guards of agents, guards that your rules suggest, and rules that nobody broke for long.
     """
     projects = engine.log_projects(all_projects=request.all_projects)
-    reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
     items, state, counts = count_inbox(engine, call.environment, all_projects=request.all_projects)
+    guide: list[str] = []
     if request.kind in ("", STATEMENT):
+        reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
         items += _statement_items(reviewer.statements(projects, request.limit))
+        if call.agent and request.kind:
+            guide = [AGENT_GUIDE, *(f"{rule.id}: {rule.text}" for rule in reviewer.rules())]
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
-    standing = [f"{rule.id}: {rule.text}" for rule in reviewer.rules()]
-    guide = "\n".join([AGENT_GUIDE, *standing]) if call.agent and request.kind == STATEMENT else ""
     return ReviewListReply(
         items=tuple(wanted[: request.limit]),
         total_count=counts[request.kind] if request.kind else counts.total(),
         counts=counts,
         judge=state,
-        guide=guide,
+        guide="\n".join(guide),
     )
 
 

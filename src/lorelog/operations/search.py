@@ -25,9 +25,9 @@ from lorelog.core.query import (
     VectorCoverage,
 )
 from lorelog.core.record import Trust, VerificationHint
-from lorelog.core.serializable import shows_as_json, to_json
+from lorelog.core.serializable import shows_as_json
 from lorelog.operations.operation import Json, OperationFamily, OperationReply, ShellCommand, reply_from
-from lorelog.operations.requests import FilteredRequest, Text, about, read_filters
+from lorelog.operations.requests import FilteredRequest, LaneName, Text, about, read_filters
 
 if TYPE_CHECKING:
     from lorelog.core.document import Anchor
@@ -38,11 +38,9 @@ OPERATIONS = OperationFamily()
 MAX_HITS = 100_000
 """Upper limit of `k`."""
 if TYPE_CHECKING:  # Python callers may pass enums, too
-    LaneName = Lane | Literal["hybrid", "lexical", "dense"]
     FusionName = Fusion | Literal["convex", "rrf"]
     TrustName = TrustFilter | Literal["any", "canonical", "verified"]
 else:
-    LaneName = Literal["hybrid", "lexical", "dense"]
     FusionName = Literal["convex", "rrf"]
     TrustName = Literal["any", "canonical", "verified"]
 
@@ -204,5 +202,5 @@ def anchor_json(anchor: Anchor | None) -> Json | None:
     """Return the non-empty fields of an anchor; of `covers` only the count, as `expand` lists the chunks."""
     if anchor is None:
         return None
-    fields: Json = {name: value for name, value in to_json(anchor).items() if value}
+    fields: Json = {name: value for name in anchor.__struct_fields__ if (value := getattr(anchor, name))}
     return fields | {"covers": len(anchor.covers)} if anchor.covers else fields

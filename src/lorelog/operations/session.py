@@ -17,14 +17,13 @@ from lorelog.core.paths import join_path
 from lorelog.core.policy import is_allowed
 from lorelog.core.query import Filters
 from lorelog.core.serializable import ReplyItems
-from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
+from lorelog.core.session import CaptureReply, HookEvent, parse_iso_time
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS, resolve_host
 from lorelog.light.spool import OFF, ON, READ_ONLY, PauseNotes
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import (
     Day,
-    EmptyRequest,
     FilePath,
     OperationRequest,
     PathText,
@@ -35,7 +34,6 @@ from lorelog.operations.requests import (
     about,
     parse_past_day,
 )
-from lorelog.services.install.status import HostStatus, host_status
 from lorelog.services.sessions.handoff import Handoff, make_handoff, quote_handoff, render_handoff, write_pending
 from lorelog.services.sessions.recall import RecalledMemory
 from lorelog.services.sessions.timeline import TimelineSession, build_timeline, deliveries_between
@@ -158,12 +156,6 @@ class TimelineReply(ReplyItems[TimelineSession], OperationReply, frozen=True, kw
     more: bool
 
 
-class HostsReply(ReplyItems[HostStatus], OperationReply, frozen=True, kw_only=True):
-    """All hosts that lorelog can be installed in."""
-
-    hosts: tuple[HostStatus, ...]
-
-
 class HandoffRequest(OperationRequest, frozen=True):
     """The session to hand over, and to whom."""
 
@@ -224,14 +216,6 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     return capture_turns(event, context, backfill, progress=call.progress)
 
 
-@OPERATIONS.declare("session.status", errors=(StoreUnwritable, StoreBusy))
-def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
-    """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
-    from lorelog.services.sessions.capture_db import session_status
-
-    return session_status(engine.place)
-
-
 @OPERATIONS.declare("session.timeline")
 def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext) -> TimelineReply:
     """List sessions by day, newest first: requests, outcomes, and what they were shown.
@@ -254,19 +238,6 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
     sessions = build_timeline(found.memories, found.lifecycles, deliveries)
     return TimelineReply(sessions=tuple(sessions), more=found.more)
-
-
-@OPERATIONS.declare("session.hosts", errors=(StoreUnwritable, StoreBusy))
-def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> HostsReply:
-    """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
-    from lorelog.services.install.manifests import resolve_command
-    from lorelog.services.install.plan import InstallContext
-    from lorelog.services.sessions.capture_db import session_status
-
-    user_home = Path(call.environment.get("HOME") or Path.home())
-    context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
-    captures = {captures.host: (captures,) for captures in session_status(engine.place).hosts}
-    return HostsReply(hosts=tuple(host_status(host, context, *captures.get(host, ())) for host in HOSTS))
 
 
 @OPERATIONS.declare("session.recall", errors=(ModelError,), warms=True, needs="ask_as_hook")

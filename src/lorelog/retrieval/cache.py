@@ -9,11 +9,11 @@ Whole replies are kept by everything that determines them, so they are certain t
 
 from __future__ import annotations
 
+from _weakrefset import WeakSet  # `weakref` itself takes a millisecond
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
-from weakref import WeakSet
 
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import SearchReply

@@ -94,12 +94,12 @@ def load_calibrations() -> dict[str, EncoderCalibration]:
 
 
 def _read_calibration(found: dict[str, object]) -> EncoderCalibration:
-    import base64
+    from binascii import a2b_base64
     from typing import Any, cast
 
     values = cast("dict[str, Any]", found)
     none = dict.fromkeys(RELEVANCE_FEATURES, 0.0)
-    codes = array("b", base64.b64decode(values["centre"]))
+    codes = array("b", a2b_base64(values["centre"]))
     return EncoderCalibration(
         centre=tuple(values["step"] * code for code in codes),
         spread=values["spread"],

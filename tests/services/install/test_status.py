@@ -15,6 +15,7 @@ import pytest
 from lorelog.core.session import HostCaptures
 from lorelog.hosts import HOSTS
 from lorelog.hosts.bundles import HOOK_EVENTS
+from lorelog.services.install import status
 from lorelog.services.install.manifests import build_manifest
 from lorelog.services.install.plan import InstallContext, apply_install, plan_install
 from lorelog.services.install.status import host_status, native_install, newest_session, pending_approvals
@@ -154,6 +155,13 @@ def test_what_the_hosts_own_installers_did_is_seen(where: InstallContext) -> Non
         assert bool(seen.approve) == (host in {"codex", "openclaw"})  # those two want to be asked
         install(host, where)
         assert "installed twice" in host_status(host, where).warnings[0]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_that_left_no_trace_is_not_planned_for(where: InstallContext, host: str) -> None:
+    """Where a host has no folder and we no receipt, planning would find as well that nothing is installed."""
+    assert not status._has_traces(host, where)
+    assert status._install_state(host, where) == ("missing", [])
 
 
 def test_a_configuration_that_cannot_be_read_is_a_warning(where: InstallContext) -> None:

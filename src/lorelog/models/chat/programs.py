@@ -21,7 +21,6 @@ import contextlib
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -36,6 +35,7 @@ from msgspec import Struct
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
+from lorelog.core.processes import find_on_path
 from lorelog.models.chat.remote import ChatRequest
 from lorelog.models.http import nested_object, sum_counts
 
@@ -227,7 +227,7 @@ def find_program(name: str, environment: Mapping[str, str]) -> str:
     folders += [folder.replace("~", _home(environment), 1) for folder in _INSTALL_FOLDERS]
     if environment.get("NPM_CONFIG_PREFIX"):
         folders.append(f"{environment['NPM_CONFIG_PREFIX']}/bin")
-    return shutil.which(name, path=os.pathsep.join(folders)) or ""
+    return find_on_path(name, os.pathsep.join(folders))
 
 
 def _home(environment: Mapping[str, str]) -> str:

@@ -13,9 +13,7 @@ that names the file and the line; all other lines count. A gzip file is recognis
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -253,6 +251,9 @@ def _read_judgements(
 
 def _read_lines(path: Path, problems: list[FileProblem]) -> Iterator[tuple[str, str]]:
     """Yield each line that is not blank with its location; a line that is not UTF-8 is a problem."""
+    import gzip
+    import zlib
+
     shown = printable_path(str(path))
     try:
         data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Which files and entries an installation into each host consists of, and the command that hosts call.
+"""Which files and entries an installation into each host consists of.
 
 Claude Code, OpenCode, Gemini CLI and Qwen Code load plugins or extensions from a folder: there we only add files of our own.
 Codex, OpenClaw and Copilot CLI need entries in their own configuration.
@@ -7,10 +7,7 @@ Codex, OpenClaw and Copilot CLI need entries in their own configuration.
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
-import sys
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,38 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import ConfigError
-from lorelog.hosts import TRANSCRIPT_DATABASES, host_data_folder
+from lorelog.hosts import TRANSCRIPT_DATABASES
 from lorelog.hosts.bundles import COMMAND, HOOK_EVENTS, NAME, bundle_files, hook_groups, mcp_server
-from lorelog.services.install import config_edit
+from lorelog.services.install import config_edit, plan
 from lorelog.services.install.plan import HostManifest, InstallContext, SharedFile, read_file, read_receipt
-
-
-def resolve_command(environment: Mapping[str, str]) -> str:
-    """Return `lorelog` if PATH leads to this installation, else its absolute path.
-
-    A program in a virtual environment is named by its path: the host may be started where the environment is not active.
-    """
-    on_path = shutil.which(COMMAND, path=environment.get("PATH", os.defpath))
-    program = _find_program(environment)
-    if program is None:
-        return COMMAND
-    if on_path is None or os.path.realpath(on_path) != os.path.realpath(program):
-        return str(program)
-    in_venv = sys.prefix != sys.base_prefix and Path(on_path).absolute().parent == Path(sys.prefix).absolute() / "bin"
-    return str(program) if in_venv else COMMAND
-
-
-def _find_program(environment: Mapping[str, str]) -> Path | None:
-    """Return the program that runs; in the daemon, the one that asked: clients name it as shells do."""
-    named = (Path(sys.argv[0]), Path(environment.get("_", "")))
-    started = next((path for path in named if path.name == COMMAND), named[0])
-    beside = Path(sys.executable).parent / COMMAND
-    candidates = [started.absolute()] if started.name == COMMAND else []
-    return next(
-        (candidate for candidate in (*candidates, beside) if os.access(candidate, os.X_OK) and candidate.is_file()),
-        None,
-    )
-
 
 _TABLE_PATH = ("mcp_servers", NAME)
 _ENTRY_PATH = ("plugins", "entries", NAME)
@@ -63,22 +32,9 @@ _HOOKED = frozenset({"claude", "codex", "droid"})
 """Hosts whose hooks are groups in a file."""
 
 
-def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Path:
-    """Return the folder of a host's own configuration. OpenCode and its fork keep their data elsewhere."""
-    if host in TRANSCRIPT_DATABASES:
-        return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / host
-    return Path(host_data_folder(host, environment, str(user_home)))
-
-
-def openclaw_config(environment: Mapping[str, str], user_home: Path) -> Path:
-    """Return the path of OpenClaw's configuration."""
-    root = host_root("openclaw", environment, user_home)
-    return _environment_path(environment, "OPENCLAW_CONFIG_PATH") or root / "openclaw.json"
-
-
 def build_manifest(host: str, context: InstallContext) -> HostManifest:
     """Return the files and entries of an installation into a host."""
-    root = host_root(host, context.environment, context.user_home)
+    root = plan.host_root(host, context.environment, context.user_home)
     files = bundle_files(host, context.command)
     shared: tuple[SharedFile, ...] = ()
     if host == "claude":  # some files of the bundle are for other hosts
@@ -112,7 +68,10 @@ def build_manifest(host: str, context: InstallContext) -> HostManifest:
         folder, server = root, {"type": "local", **mcp_server(context.command), "tools": ["*"]}
         shared = (_json_server(root / "mcp-config.json", "mcpServers", server),)
     elif host == "openclaw":
-        config, folder = openclaw_config(context.environment, context.user_home), context.home / "hosts" / "openclaw"
+        config, folder = (
+            plan.openclaw_config(context.environment, context.user_home),
+            context.home / "hosts" / "openclaw",
+        )
         root, shared = config.parent, (_openclaw_shared(config, str(folder), context),)
     else:  # gemini and qwen
         folder = root / "extensions" / NAME
@@ -346,8 +305,3 @@ def _read_json(path: Path, keys: tuple[str, ...]) -> Any:
         return config_edit.get((read_file(path) or b"{}").decode(), keys)
     except ValueError:
         return None  # the edit will report the error
-
-
-def _environment_path(environment: Mapping[str, str], name: str) -> Path | None:
-    value = environment.get(name)
-    return Path(value).expanduser() if value else None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ from lorelog.core.atomic_file import AtomicFile, sync_folder
 from lorelog.core.errors import ConfigError
 from lorelog.core.ids import sha256
 from lorelog.core.paths import is_below
+from lorelog.core.processes import find_on_path
+from lorelog.hosts import TRANSCRIPT_DATABASES, host_data_folder
 
 MAX_BYTES = 50_000_000
 """A larger file is not a configuration."""
@@ -133,6 +136,8 @@ def _write_error(path: Path, error: OSError) -> ConfigError:
     )
 
 
+NAME = "lorelog"
+"""Our name in hosts, and the program that they call."""
 TextEdit = Callable[[str], str]
 
 _OUR_MARK = re.compile(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/""")
@@ -150,6 +155,51 @@ class InstallContext(Struct, frozen=True):
     approve: bool = False
     statusline: bool = False
     """Whether Claude Code's status line shall be ours."""
+
+
+def resolve_command(environment: Mapping[str, str]) -> str:
+    """Return `lorelog` if PATH leads to this installation, else its absolute path.
+
+    A program in a virtual environment is named by its path: the host may be started where the environment is not active.
+    """
+    on_path = find_on_path(NAME, environment.get("PATH", os.defpath))
+    program = _find_program(environment)
+    if program is None:
+        return NAME
+    if not on_path or os.path.realpath(on_path) != os.path.realpath(program):
+        return str(program)
+    in_venv = sys.prefix != sys.base_prefix and Path(on_path).absolute().parent == Path(sys.prefix).absolute() / "bin"
+    return str(program) if in_venv else NAME
+
+
+def _find_program(environment: Mapping[str, str]) -> Path | None:
+    """Return the program that runs; in the daemon, the one that asked: clients name it as shells do."""
+    named = (Path(sys.argv[0]), Path(environment.get("_", "")))
+    started = next((path for path in named if path.name == NAME), named[0])
+    beside = Path(sys.executable).parent / NAME
+    candidates = [started.absolute()] if started.name == NAME else []
+    return next(
+        (candidate for candidate in (*candidates, beside) if os.access(candidate, os.X_OK) and candidate.is_file()),
+        None,
+    )
+
+
+def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Path:
+    """Return the folder of a host's own configuration. OpenCode and its fork keep their data elsewhere."""
+    if host in TRANSCRIPT_DATABASES:
+        return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / host
+    return Path(host_data_folder(host, environment, str(user_home)))
+
+
+def openclaw_config(environment: Mapping[str, str], user_home: Path) -> Path:
+    """Return the path of OpenClaw's configuration."""
+    root = host_root("openclaw", environment, user_home)
+    return _environment_path(environment, "OPENCLAW_CONFIG_PATH") or root / "openclaw.json"
+
+
+def _environment_path(environment: Mapping[str, str], name: str) -> Path | None:
+    value = environment.get(name)
+    return Path(value).expanduser() if value else None
 
 
 class SharedFile(Struct, frozen=True, kw_only=True):

@@ -10,9 +10,7 @@ import glob
 import json
 import os
 import re
-import shutil
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,27 +19,12 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
+from lorelog.core.processes import find_on_path
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import HostCaptures, format_time
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_DATABASES, TRANSCRIPT_FILES, host_data_folder
-from lorelog.hosts.bundles import HOOK_EVENTS, NAME
-from lorelog.services.install import config_edit
-from lorelog.services.install.manifests import (
-    build_manifest,
-    find_linked_plugin,
-    find_our_groups,
-    host_root,
-    openclaw_config,
-)
-from lorelog.services.install.plan import (
-    InstallContext,
-    InstallReceipt,
-    effective_changes,
-    plan_install,
-    plan_uninstall,
-    read_file,
-    read_receipt,
-)
+from lorelog.services.install import plan
+from lorelog.services.install.plan import NAME, InstallContext, host_root, openclaw_config, read_file, read_receipt
 
 # Folders of tens of thousands of files: `os` and `glob` rather than pathlib.
 # ruff: noqa: PTH204, PTH207
@@ -75,7 +58,7 @@ class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
 def host_status(
     host: str, context: InstallContext, captures: HostCaptures = _NO_CAPTURES, *, versions: bool = False
 ) -> HostStatus:
-    installed, warnings = _install_state(host, context)
+    installed, warnings = _install_state(host, context) if _has_traces(host, context) else ("missing", [])
     newest = newest_session(host, context)
     if installed != "missing":
         seen = map(datetime.fromisoformat, filter(None, (captures.last_event, captures.last_capture)))
@@ -102,15 +85,15 @@ def host_status(
 
 def is_host_available(host: str, context: InstallContext) -> bool:
     """Return whether a host is on PATH or has been used here. A folder that holds only our own files does not count."""
-    receipts = [read_receipt(context.home, other) for other in HOST_TITLES]
     folder = host_root(host, context.environment, context.user_home)
-    return bool(_which(host, context)) or _is_used(folder, receipts)
+    return bool(_which(host, context)) or (folder.is_dir() and _is_used(folder, context.home))
 
 
-def _is_used(folder: Path, receipts: Sequence[InstallReceipt]) -> bool:
+def _is_used(folder: Path, home: Path) -> bool:
     """Return whether a host wrote into a folder, and not only we."""
-    if not (folder.is_dir() and any(str(folder) in receipt.folders for receipt in receipts)):
-        return folder.is_dir()
+    receipts = [read_receipt(home, host) for host in HOST_TITLES]
+    if not any(str(folder) in receipt.folders for receipt in receipts):
+        return True
     files = [Path(path) for receipt in receipts for path in receipt.files]
     ours = {path.relative_to(folder).parts[0] for path in files if path.is_relative_to(folder) and path != folder}
     return bool({entry.name for entry in folder.iterdir()} - ours)
@@ -134,7 +117,8 @@ def _data_path(host: str, context: InstallContext, name: str) -> str:
 
 def _transcripts(host: str, context: InstallContext) -> list[str]:
     """Return the files with conversations of a host; none for one with a database, and for one that is not captured."""
-    return glob.glob(_data_path(host, context, TRANSCRIPT_FILES[host])) if host in TRANSCRIPT_FILES else []
+    folder = _data_path(host, context, "")
+    return glob.glob(folder + TRANSCRIPT_FILES[host]) if host in TRANSCRIPT_FILES and Path(folder).is_dir() else []
 
 
 def native_install(host: str, context: InstallContext) -> str:
@@ -145,10 +129,14 @@ def native_install(host: str, context: InstallContext) -> str:
             plugins = json.loads(_read_text(root / "plugins" / "installed_plugins.json")).get("plugins")
             return next((name for name in plugins or () if name.startswith(f"{NAME}@")), "")
         if host == "codex":
+            import tomllib
+
             plugins = tomllib.loads(_read_text(root / "config.toml", "")).get("plugins", {})
             return next(
                 (name for name, entry in plugins.items() if name.startswith(f"{NAME}@") and entry.get("enabled")), ""
             )
+        from lorelog.services.install import config_edit
+
         if host == "opencode":
             for name in ("opencode.json", "opencode.jsonc"):
                 for entry in config_edit.get(_read_text(root / name), ("plugin",)) or ():
@@ -159,6 +147,8 @@ def native_install(host: str, context: InstallContext) -> str:
             mark = root / "extensions" / NAME / f".{host}-extension-install.json"
             return str(json.loads(_read_text(mark)).get("source") or "")
         if host == "openclaw":
+            from lorelog.services.install.manifests import find_linked_plugin
+
             text = _read_text(openclaw_config(context.environment, context.user_home))
             return find_linked_plugin(text, str(context.home / "hosts" / "openclaw"))
     return ""
@@ -166,6 +156,8 @@ def native_install(host: str, context: InstallContext) -> str:
 
 def pending_approvals(host: str, context: InstallContext) -> list[str]:
     """Return instructions for what the user must still approve in the host."""
+    from lorelog.services.install import config_edit
+
     with suppress(ValueError, ConfigError, AttributeError):
         if host == "codex" and (events := _untrusted_events(context)):
             names = ", ".join(events)
@@ -198,13 +190,15 @@ def newest_session(host: str, context: InstallContext) -> float:
 
 
 def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
+    from lorelog.services.install.manifests import build_manifest
+
     by_host = native_install(host, context)
     try:
         manifest = build_manifest(host, context)
-        ours = {change.path for change in effective_changes(plan_uninstall(host, manifest, context))}
+        ours = {change.path for change in plan.effective_changes(plan.plan_uninstall(host, manifest, context))}
         # Planning takes time, and fails only for files that exist.
         is_there = ours or any(map(os.path.lexists, manifest.paths))
-        changes = effective_changes(plan_install(host, manifest, context)) if is_there else []
+        changes = plan.effective_changes(plan.plan_install(host, manifest, context)) if is_there else []
     except ConfigError as error:
         state = "native" if by_host else "stale" if read_receipt(context.home, host).files else "missing"
         return state, [error.message]
@@ -229,12 +223,26 @@ def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
     return "stale", [f"another version of lorelog is installed ({names}); run: lorelog hosts install {host}"]
 
 
-def _which(program: str, context: InstallContext) -> str | None:
-    return shutil.which(program, path=context.environment.get("PATH", os.defpath))
+def _has_traces(host: str, context: InstallContext) -> bool:
+    """Return whether there is a folder of the host, or anything that an installation wrote: only then is one planned."""
+    ours = context.home / "hosts"
+    places = [host_root(host, context.environment, context.user_home), ours / host, ours / f"{host}.json"]
+    if host == "openclaw":
+        places.append(openclaw_config(context.environment, context.user_home))
+    return any(map(os.path.lexists, places))
+
+
+def _which(program: str, context: InstallContext) -> str:
+    return find_on_path(program, context.environment.get("PATH", os.defpath))
 
 
 def _untrusted_events(context: InstallContext) -> list[str]:
     """Return the events whose hook Codex does not trust yet. It stores trust by file or plugin, event and index."""
+    import tomllib
+
+    from lorelog.hosts.bundles import HOOK_EVENTS
+    from lorelog.services.install.manifests import find_our_groups
+
     root = host_root("codex", context.environment, context.user_home)
     path = root / "hooks.json"
     state: Mapping[str, Any] = tomllib.loads(_read_text(root / "config.toml", "")).get("hooks", {}).get("state", {})
@@ -279,7 +287,7 @@ def _host_version(host: str, context: InstallContext) -> str:
     import subprocess
 
     program = _which(host, context)
-    if program is None:
+    if not program:
         return ""
     try:
         done = subprocess.run(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError, plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
@@ -24,7 +24,9 @@ from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import FOLDER, Workspace
-from lorelog.services.records.store import RecordStore
+
+if TYPE_CHECKING:
+    from lorelog.services.records.store import RecordStore
 
 _MAX_FILES_READ = 1_000
 _MAX_SHOWN = 10
@@ -213,10 +215,13 @@ _REQUIRED_FIELDS = {
 """Fields without which a line of these files cannot be read."""
 
 
-def check_home(workspace: Workspace, roots: Roots, records: RecordStore) -> Iterator[HealthCheck]:
-    """Yield the checks of a tenant's files."""
+def check_home(workspace: Workspace, roots: Roots, open_records: Callable[[], RecordStore]) -> Iterator[HealthCheck]:
+    """Yield the checks of a tenant's files. The modules of records are loaded only if there is a file of a ledger."""
 
     def check_ledger() -> Iterator[HealthCheck]:
+        if not any(workspace.tenant_folder.glob("ledger*")):
+            return
+        records = open_records()
         missing = records.ledger.missing_end()
         if missing:
             hint = "restore it from a backup; 'lorelog ledger check' names what is missing"
@@ -251,7 +256,8 @@ def check_home(workspace: Workspace, roots: Roots, records: RecordStore) -> Iter
 
 def _check_disk(home: Path) -> HealthCheck:
     try:
-        free = shutil.disk_usage(home).free
+        disk = os.statvfs(home)
+        free = disk.f_bavail * disk.f_frsize
     except OSError as error:
         return _failed("disk", message=f"{home} cannot be examined: {error.strerror}")
     amount = f"{free / 1e6:,.0f} MB" if free < 1e10 else f"{free / 1e9:,.0f} GB"

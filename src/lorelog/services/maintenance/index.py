@@ -231,7 +231,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         job = self.job(())
         roots = job.known_roots
         reply = check_health(self.store, self.embedder, roots, tombstones, duplicates=duplicates, due=due)
-        home = check_home(self.workspace, self.roots, self.records.open_records())
+        home = check_home(self.workspace, self.roots, self.records.open_records)
         return replace(reply, checks=(*reply.checks, *check_files(self.store, replace(job, roots=roots)), *home))
 
     def _drop_unwanted_roots(self) -> None:

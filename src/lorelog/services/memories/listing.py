@@ -22,8 +22,6 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store, group_by
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, Hit
 from lorelog.core.serializable import Serializable
-from lorelog.ingest.files import read_text
-from lorelog.ingest.outline import section_bounds
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.roots import Root
@@ -174,6 +172,8 @@ def expand(identity: str, store: Store, *, lines: int | None = None) -> ExpandRe
     else:
         rows = text.split("\n")
         if lines is None:
+            from lorelog.ingest.outline import section_bounds
+
             start, end = section_bounds(text, chunk.source, chunk.start_line, chunk.heading_level)
         else:
             start, end = max(1, chunk.start_line - lines), min(len(rows), chunk.end_line + lines)
@@ -260,6 +260,8 @@ def find_chunk_anywhere(identity: str, store: Store) -> StoredChunk:
 
 def read_current_text(chunk: Chunk | Hit, root: Root, known_hash: str) -> tuple[str | None, str]:
     """Return the file's current text, or None with the reason why the stored text must be used."""
+    from lorelog.ingest.files import read_text
+
     source = chunk.source
     if os.path.realpath(source) != source or not root.holds(source):
         return None, "the file is now a link to somewhere else; showing the text as it was indexed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from functools import cached_property
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError
@@ -37,10 +37,13 @@ class TranscriptAccess:
     """Follows the anchors of one tenant's memories."""
 
     def __init__(self, authored: AuthoredMemories, environment: Mapping[str, str]) -> None:
-        self._authored = authored
-        folders = (Path(host_data_folder(host, environment), name) for host, name in _TRANSCRIPT_FOLDERS)
-        self._folders = tuple(map(os.path.realpath, folders))
+        self._authored, self._environment = authored, environment
         self._projects: dict[tuple[str, str], str] = {}
+
+    @cached_property
+    def _folders(self) -> tuple[str, ...]:
+        named = (f"{host_data_folder(host, self._environment)}/{name}" for host, name in _TRANSCRIPT_FOLDERS)
+        return tuple(map(os.path.realpath, named))
 
     def resolve(self, stored: StoredChunk, path: str, session: str) -> str:
         """Return the real path of the transcript that a memory's anchor names; empty if it may not be read.

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock, get_ident
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -44,7 +45,6 @@ from lorelog.retrieval.score_features import (
     match_phrases,
 )
 from lorelog.retrieval.snippet import cut_snippet
-from lorelog.retrieval.time_expressions import TimeHint, find_time_hint
 from lorelog.services.memory_state.lifecycle_index import (
     IRRELEVANT_PENALTY,
     LifecycleIndex,
@@ -53,6 +53,9 @@ from lorelog.services.memory_state.lifecycle_index import (
 )
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, StandingCheck, find_candidates
 from lorelog.services.search.postprocess import hit_of
+
+if TYPE_CHECKING:
+    from lorelog.retrieval.time_expressions import TimeHint
 
 _MAX_TURN_WAIT_S = 1.0
 NOTHING_INDEXED = "nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'"
@@ -99,8 +102,11 @@ class HitBuilder:
         )
         self._phrases = find_quoted_phrases(question.text)
         self._readings: dict[ChunkKey, MatchFeatures] = {}
-        self._words: dict[ChunkKey, Sequence[str]] = {}
-        """Words of the chunks that were read: analysed once, for close reading and snippets."""
+        """Made when they are needed: of all candidates if they are ranked by them, else of the hits alone."""
+        self._found: dict[ChunkKey, StoredChunk] = {}
+        """The candidates as they were fetched: also superseded memories, in whose place their successors are shown."""
+        self._words: dict[str, Sequence[str]] = {}
+        """Words by text: analysed once, for close reading and snippets."""
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
         self._best_scores: list[float] = []
@@ -185,24 +191,30 @@ class HitBuilder:
             shown = chunks.get(candidate.key)
             if shown is None:
                 continue
-            words = self._words_of(shown)
-            self._readings[candidate.key] = self._reader.read(words)
+            self._found[candidate.key] = shown
             # Filter before deduplication: a visible chunk may duplicate a hidden one.
             if lifecycle is not None and lifecycle.hides(shown, self._options):
                 newer = self._find_successor(shown, lifecycle)
                 if newer is None:
                     continue
                 self._replaced[candidate.key] = shown.chunk.date[:10]
-                shown, words = newer, self._words_of(newer)
-            self._words[candidate.key] = words
+                shown = newer
             read.append((candidate, shown))
         if not self._uses_own_ranking:
             return read
         timing = self._find_time([stored for _, stored in read])
         return [(self._score(candidate, stored, timing), stored) for candidate, stored in read]
 
+    def _reading(self, key: ChunkKey) -> MatchFeatures:
+        if key not in self._readings:
+            self._readings[key] = self._reader.read(self._words_of(self._found[key]))
+        return self._readings[key]
+
     def _words_of(self, stored: StoredChunk) -> Sequence[str]:
-        return _WORDS.of_text(stored.chunk.matched_text, self._analyser.words)
+        text = stored.chunk.matched_text
+        if text not in self._words:
+            self._words[text] = _WORDS.of_text(text, self._analyser.words)
+        return self._words[text]
 
     def _find_successor(self, stored: StoredChunk, lifecycle: LifecycleIndex) -> StoredChunk | None:
         """Return the memory in force that replaces a superseded one, to be shown in its place; None if filters exclude it."""
@@ -219,6 +231,8 @@ class HitBuilder:
     def _find_time(self, stored: Sequence[StoredChunk]) -> TimeHint | None:
         """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
         if not self._is_timed:
+            from lorelog.retrieval.time_expressions import find_time_hint
+
             self._is_timed = True
             hint = find_time_hint(self._question.text, self._deps.today())
             if hint is not None and any(hint.includes(entry.chunk.date[:10]) for entry in stored):
@@ -227,7 +241,7 @@ class HitBuilder:
 
     def _score(self, fused: FusedCandidate, stored: StoredChunk, timing: TimeHint | None) -> FusedCandidate:
         chunk, lifecycle = stored.chunk, self._deps.lifecycle
-        date, reading, weights = chunk.date, self._readings[fused.key], self._reading_weights
+        date, reading, weights = chunk.date, self._reading(fused.key), self._reading_weights
         fused = fused.plus(reading.score(weights), lambda: reading.parts(weights))
         if share := self._name_share(stored):
             weight = NAME_WEIGHT if self._candidates.weights else NAME_WEIGHT / 2
@@ -297,7 +311,7 @@ class HitBuilder:
             margin += self._candidates.priors.get(key, 0.0)  # which speaks for a rule, and not against the others
         return relevance_probability(
             self._query_features,
-            self._readings[key],
+            self._reading(key),
             self._question.calibration,
             margin=margin,
             cosine=self._candidates.cosines.get(key),
@@ -305,7 +319,8 @@ class HitBuilder:
 
     def _hit(self, ranked: RankedChunk) -> Hit:
         key, lifecycle = ranked.fused.key, self._deps.lifecycle
-        snippet = cut_snippet(ranked.stored.chunk.text, self._question.terms, self._analyser, words=self._words[key])
+        words = self._words_of(ranked.stored)
+        snippet = cut_snippet(ranked.stored.chunk.text, self._question.terms, self._analyser, words=words)
         explanation = ranked.fused.explanation
         return hit_of(
             ranked.stored,

@@ -24,7 +24,7 @@ from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import DaemonAddress, find_address, read_lock_holder
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
-from lorelog.services.install.manifests import build_manifest, resolve_command
+from lorelog.services.install.manifests import build_manifest
 from lorelog.surfaces.cli.arguments import parse_host
 from lorelog.surfaces.cli.client import (
     OperationClient,
@@ -396,7 +396,7 @@ def install_context(args: argparse.Namespace | None = None) -> plan.InstallConte
     """Return what an installation from this process, with these options, depends on."""
     environment, home = dict(os.environ), Path(find_address().home)
     choices = (getattr(args, name, False) for name in ("approve", "statusline"))
-    return plan.InstallContext(Path.home(), home, resolve_command(environment), environment, *choices)
+    return plan.InstallContext(Path.home(), home, plan.resolve_command(environment), environment, *choices)
 
 
 def _format_age(moment: str) -> str:
