@@ -235,7 +235,7 @@ def test_cursor_gets_a_copy_of_the_users_rules_that_follows_them(shell: Shell, r
     assert copy.read_text("utf-8").startswith("---\ndescription: ")
     assert "\nalwaysApply: true\n" in copy.read_text("utf-8")
     assert "\n- use pnpm, not npm (" in copy.read_text("utf-8")
-    assert subprocess.run(["git", "-C", str(repository), "check-ignore", "-q", str(copy)], check=False).returncode == 0
+    assert git(repository, "check-ignore", str(copy)) == str(copy)
 
     shell("add", "never push to main", "--type", "correction")
     shell("add", "we chose Redis", "--type", "decision")

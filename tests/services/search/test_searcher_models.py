@@ -227,7 +227,9 @@ def memories(embedder: BuiltinEmbedder) -> Shelf:
     ("relevances", "is_said"),
     [((), True), ((0.46,), True), ((0.46, 0.35, 0.14), False), ((0.2, 0.2, 0.1, 0.1, 0.1, 0.1), True), ((0.0,), False)],
 )
-def test_nothing_is_relevant_if_probably_none_of_the_first_hits_is(relevances: Sequence[float], is_said: bool) -> None:
+def test_nothing_is_relevant_if_probably_none_of_the_first_hits_is(
+    relevances: Sequence[float], *, is_said: bool
+) -> None:
     """That nothing is relevant is said of weak hits only if all of the first three probably are not, and never of unknown ones."""
     hits = add_confidence(tuple(replace(make_hit(n), relevance=value) for n, value in enumerate(relevances)))
 
