@@ -335,5 +335,14 @@ def parse_iso_time(value: object) -> datetime | None:
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
+def local_time(value: object) -> datetime | None:
+    """Return an ISO time in the local zone: what was said yesterday evening belongs to yesterday. None for anything else."""
+    try:
+        when = parse_iso_time(value)
+        return when and when.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
 def _clean_text(value: object) -> str:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and "\0" not in value else ""
