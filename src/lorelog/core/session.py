@@ -324,6 +324,11 @@ def format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
+def utc_now() -> str:
+    """Return the present moment as an ISO time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def parse_iso_time(value: object) -> datetime | None:
     """Parse an ISO time; None for anything else."""
     if not isinstance(value, str):

@@ -30,11 +30,11 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import DocumentUpdate, Store
 from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
-from lorelog.core.session import local_time
+from lorelog.core.session import local_time, utc_now
 from lorelog.ingest.files import FileText
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import RecordTables
-from lorelog.services.indexing.documents import DocumentBuilder, utc_now
+from lorelog.services.indexing.documents import DocumentBuilder
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import RECORD_PAGES
 from lorelog.services.records.store import RecordStore, rewrite_open_tasks
