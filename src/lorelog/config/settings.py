@@ -145,12 +145,11 @@ def format_toml(value: SettingValue) -> str:
     return json.dumps(value, ensure_ascii=False)  # a JSON text is a TOML basic string
 
 
-def raise_invalid_value(setting: Setting, raw: object, place: str, hint: str = "") -> NoReturn:
+def raise_invalid_value(setting: Setting, raw: object, place: str) -> NoReturn:
     """Raise ConfigError for a value that the setting does not accept."""
     text = "a table" if isinstance(raw, dict) else json.dumps(raw, ensure_ascii=False, default=str)
     shown = f" is {text if len(text) <= 80 else f'{text[:77]}…'}" if setting.repeatable else " is not valid"
-    if not hint and setting.choices and isinstance(raw, str):
-        hint = format_suggestion(raw, setting.choices)
+    hint = format_suggestion(raw, setting.choices) if setting.choices and isinstance(raw, str) else ""
     if not hint and setting.secret:
         hint = "put the key into an environment variable and refer to it as env:NAME"
     where = f" in {place}" if place else ""

@@ -326,6 +326,11 @@ def format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
+def utc_now() -> str:
+    """Return the present moment as an ISO time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def parse_iso_time(value: object) -> datetime | None:
     """Parse an ISO time; None for anything else."""
     if not isinstance(value, str):
@@ -335,6 +340,15 @@ def parse_iso_time(value: object) -> datetime | None:
     except ValueError:
         return None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def local_time(value: object) -> datetime | None:
+    """Return an ISO time in the local zone: what was said yesterday evening belongs to yesterday. None for anything else."""
+    try:
+        when = parse_iso_time(value)
+        return when and when.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def _clean_text(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ from lorelog.core.memory import (
 )
 from lorelog.core.query import Filters
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import utc_now
 from lorelog.engine import Engine
 from lorelog.operations.memory import (
     TEXT_HELP,
@@ -279,7 +280,7 @@ def write_own_changes(place: Workspace, changes: Sequence[OwnChange]) -> None:
 
 def note_own_change(engine: Engine, operation: str, request: Any, value: Any) -> None:
     """Note what a person did with an operation, for `lorelog undo`. `import` has the id of a batch."""
-    at, place = datetime.now(UTC).isoformat(timespec="seconds"), engine.place
+    at, place = utc_now(), engine.place
     if new := [change for change in _own_changes(engine, operation, request, value) if change.ids]:
         new = [replace(change, at=at, project=place.project.id) for change in new]
         write_own_changes(place, [*read_own_changes(place), *new])
@@ -341,7 +342,7 @@ def take_back(engine: Engine, change: OwnChange) -> None:
         if change.step == "wait":
             entry = log.entries()[identity]
             outcome = WAITING if entry.outcome == REFUSED else UNDECIDED
-            log.add([replace(entry, outcome=outcome, at=datetime.now(UTC).isoformat(timespec="seconds"))])
+            log.add([replace(entry, outcome=outcome, at=utc_now())])
         elif change.step == "edit":
             memories.edit(identity, change.after, change.before, keep_secrets=True)
         else:

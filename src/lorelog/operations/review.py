@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +23,7 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems
+from lorelog.core.session import utc_now
 from lorelog.engine import Engine
 from lorelog.light.delivery_files import DeliveryFiles, text_key
 from lorelog.operations.guard import RESTING, GuardEnableRequest, enable_guard, guard_items, refuse_guard, resting_items
@@ -386,7 +387,7 @@ def propose_change(
     wish = _WISHES.get(operation.name, f"set its dates: {days or 'none'}")
     engine.place.create()
     entry = ReviewEntry(
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        at=utc_now(),
         statement="p-" + blake2b(repr((operation.name, given)).encode(), digest_size=8).hexdigest(),
         label=operation.name,
         judge=call.agent,

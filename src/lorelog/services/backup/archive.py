@@ -19,7 +19,6 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
-from datetime import UTC, datetime
 from functools import partial
 from glob import escape
 from pathlib import Path
@@ -34,6 +33,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.session import utc_now
 from lorelog.core.sqlite_file import connect
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.places.roots import Roots
@@ -114,9 +114,7 @@ class BackupWriter(Struct):
             raise UsageError(f"{target} exists", hint="choose another name: a backup is never overwritten")
         remove_partial_backups(self._home)
         with suppress(LorelogError):  # noted so that `forget` can name it, and what is left of it after a kill
-            _backup_log(self._home).append(
-                [{"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)}]
-            )
+            _backup_log(self._home).append([{"at": utc_now(), "file": os.path.realpath(target)}])
         with (
             Writing(
                 target, hint="nothing was written; choose a folder that is writable and has space", names_file=True
@@ -146,7 +144,7 @@ class BackupWriter(Struct):
     def _manifest(self, files: Iterable[BackupFile]) -> BackupManifest:
         listed = tuple(files)
         return BackupManifest(
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_at=utc_now(),
             home=str(self._home),
             with_keys=self.with_keys,
             tenants=tuple(sorted({file.tenant for file in listed if file.tenant})),

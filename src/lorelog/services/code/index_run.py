@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -38,6 +37,7 @@ from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Progress, batches_of
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import utc_now
 from lorelog.ingest.files import (
     IgnoreRules,
     is_unicode,
@@ -253,7 +253,7 @@ class _CodeIndexRun:
             if changed:
                 self._parse(writer, root, changed)
             if not job.only:
-                writer.finish(root, datetime.now(UTC).isoformat(timespec="seconds"), Git(job.root).head())
+                writer.finish(root, utc_now(), Git(job.root).head())
         counts = self._counts
         counted = ("changed", "unchanged", "touched", "removed", "symbols", "bytes", "broken")
         return CodeIndexReport(

@@ -26,11 +26,11 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.record import Record
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import utc_now
 from lorelog.services.backup.archive import remove_partial_backups
 from lorelog.services.forget import entries as forget_entries
 from lorelog.services.forget import forget_plan, scrub
 from lorelog.services.forget import residues as residue_search
-from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.edit import edit_file
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.policy import RIGHTS
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import utc_now
 from lorelog.light import guard_check
 from lorelog.light.delivery_files import short_digest
 from lorelog.light.guard_check import AGENT, BLOCK, MAX_DISMISSALS, OFF, ON, PERSON, RETIRED, WARN
@@ -195,7 +195,7 @@ class GuardLog:
         return guard_check.fold_events(self._log.lines())
 
     def _append(self, identity: str, by: str, *events: tuple[str, Mapping[str, Any]]) -> None:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
+        at = utc_now()
         self._log.append({"event": kind, "id": identity, "at": at, "by": by, **fields} for kind, fields in events)
         self.refresh_snapshot()
 

@@ -12,6 +12,7 @@ from lorelog.core.document import Document, SourceFile
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import DocumentUpdate
 from lorelog.core.record import is_digest_text
+from lorelog.core.session import utc_now
 from lorelog.ingest.files import FileText, ParseTimer, printable_path
 from lorelog.services.memory_state.tombstones import Tombstones, is_chunked_with, remove_deleted
 from lorelog.services.places.roots import Root
@@ -131,11 +132,6 @@ def _describe_limits(file: SourceFile, parsed: ParsedDocument) -> list[str]:
             f"{shown} has more than {heading_limit(file.path):,} headings: from line {parsed.undivided_from:,} on sections are merged"
         )
     return notes
-
-
-def utc_now() -> str:
-    """Return the current UTC time for a document's time stamp."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _local_day(mtime_ns: int) -> str:

@@ -41,9 +41,10 @@ from lorelog.core.ports import (
     batches_of,
 )
 from lorelog.core.query import Filters
+from lorelog.core.session import utc_now
 from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import ScanResult, read_text, scan
-from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation, utc_now
+from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation
 from lorelog.services.memory_state.tombstones import Tombstones, apply_missed_deletions, is_in_sync
 from lorelog.services.places.roots import Root, find_innermost_root
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.document import Anchor, short_hash
+from lorelog.core.session import utc_now
 from lorelog.light.delivery_files import bare_text
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 
@@ -91,7 +91,7 @@ class AuthoredMemories(AppendLog[tuple[str, AuthoredText]]):
 
         `folder` is that which they are added to, `before` the text that an edit is about to replace.
         """
-        at, lines = datetime.now(UTC).isoformat(timespec="seconds"), []
+        at, lines = utc_now(), []
         for memory in memories:
             source = dict(memory.source)
             transcript = next((source[dialect] for dialect in _TRANSCRIPT_FIELDS if dialect in source), "")

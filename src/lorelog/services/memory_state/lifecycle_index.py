@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +40,7 @@ from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.policy import may_replace
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState, ScorePart
+from lorelog.core.session import utc_now
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.memory_state.authored import AuthoredMemories
@@ -128,7 +129,7 @@ class MemoryDateTable(AppendLog[MemoryDates]):
 
     def record(self, days: MemoryDates) -> None:
         """Record dates; they are on disk when this returns."""
-        fields = {"memory": days.memory, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        fields = {"memory": days.memory, "at": utc_now()}
         more: dict[str, str | bool | None] = {"expires": days.expires, "review_after": days.review_after}
         more |= {"reviewed": days.reviewed or None, "at_start": days.at_start}
         self.append([fields | {name: value for name, value in more.items() if value is not None}])
@@ -179,7 +180,7 @@ class Feedback(AppendLog[Judgement]):
 
     def record(self, query: str, stored: StoredChunk, relevance: str, by: str = "") -> tuple[Judgement, bool]:
         """Record a judgement; return it and whether it is new."""
-        at = datetime.now(UTC).isoformat(timespec="seconds")
+        at = utc_now()
         judgement = Judgement(
             normalize_query(query), feedback_key(stored), stored.id, stored.chunk.memory, relevance, at, by
         )

@@ -17,7 +17,6 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -31,10 +30,11 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import DocumentUpdate, Store
 from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
+from lorelog.core.session import local_time, utc_now
 from lorelog.ingest.files import FileText
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import RecordTables
-from lorelog.services.indexing.documents import DocumentBuilder, utc_now
+from lorelog.services.indexing.documents import DocumentBuilder
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import RECORD_PAGES
 from lorelog.services.records.store import RecordStore, rewrite_open_tasks
@@ -84,11 +84,9 @@ def _one_line(text: str, max_chars: int) -> str:
 
 
 def _format_time(at: str) -> str:
-    """Return the local day and time, as in journals: a record from yesterday evening belongs to yesterday."""
-    try:
-        return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):
-        return _one_line(at.replace("T", " "), 16)
+    """Return the local day and time, as in journals."""
+    moment = local_time(at)
+    return f"{moment:%Y-%m-%d %H:%M}" if moment else _one_line(at.replace("T", " "), 16)
 
 
 _REMARK_NAME = "records"

@@ -8,7 +8,6 @@ never older than the ledger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from lorelog.core.ids import parse_cited_id
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
+from lorelog.core.session import local_time
 from lorelog.records import digests
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.services.places.workspace import Workspace
@@ -186,11 +186,8 @@ def resolve_filter_ids(tables: RecordTables, filter_: RecordFilter) -> RecordFil
 
 
 def _record_day(at: str) -> str:
-    """Return the local day of a record: a record from yesterday evening belongs to yesterday."""
-    try:
-        return datetime.fromisoformat(at).astimezone().date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        return at[:10]
+    moment = local_time(at)
+    return moment.date().isoformat() if moment else at[:10]
 
 
 def ref_names(record: Record, field: str) -> tuple[str, ...]:

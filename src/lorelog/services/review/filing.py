@@ -15,7 +15,6 @@ could not decide.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from msgspec.structs import replace
 from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import Serializable
-from lorelog.core.session import turn_memory_id
+from lorelog.core.session import turn_memory_id, utc_now
 from lorelog.light.delivery_files import AT_REJECTION, FILED_BY, text_key
 from lorelog.services.guards.replay import quote_words
 from lorelog.services.memory_state.append_log import AppendLog
@@ -248,7 +247,7 @@ class Filing(Struct, frozen=True, kw_only=True):
 
     def _close(self, statement: Statement, verdict: Verdict | None) -> ReviewEntry:
         return ReviewEntry(
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            at=utc_now(),
             statement=statement.id,
             label=verdict.label if verdict else "",
             judge=self.judge,

@@ -24,12 +24,12 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreBusy, StoreUnreachable, UsageError
 from lorelog.core.record import REDACTION_KIND, Record
 from lorelog.core.serializable import Serializable
+from lorelog.core.session import utc_now
 from lorelog.ingest.redaction.redact import redact
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
 from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
 from lorelog.services.forget.scrub import iter_texts
-from lorelog.services.indexing.documents import utc_now
 from lorelog.services.memories.journal import anchor_field, entry_digest, split_journal
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from lorelog.core.document import FileStamp
-from lorelog.core.session import parse_iso_time
+from lorelog.core.session import local_time
 from lorelog.light.delivery_log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 
 MAX_LOG_AGE_DAYS = 365
@@ -200,11 +200,8 @@ def delete_old_logs(folder: Path, now: float | None = None, max_bytes: int = MAX
 
 def local_day(at: str) -> str:
     """Return the local ISO day of a time; empty for an invalid one."""
-    moment = parse_iso_time(at)
-    try:
-        return "" if moment is None else moment.astimezone().date().isoformat()
-    except (OverflowError, ValueError, OSError):
-        return ""
+    moment = local_time(at)
+    return moment.date().isoformat() if moment else ""
 
 
 # -- sums ----------------------------------------------------------------------------------------------------------------
