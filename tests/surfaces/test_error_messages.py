@@ -13,44 +13,6 @@ from tests.surfaces.conftest import Shell, write
 
 VALIDATOR_WORDS = ("Expected `", "Object ", "msgspec", "of length")
 
-WRONG = [
-    ("search walrus -k 0", "-k must be at least 1 (got 0)", "lorelog search --help"),
-    (
-        "search walrus --min-relevance 50",
-        "--min-relevance must be a number from 0 to 1, such as 0.5 (got 50)",
-        "lorelog search --help",
-    ),
-    ("search walrus --since 2026-02-30", "'2026-02-30' is not a day", "write 2026-03-05, today"),
-    ("list --limit 0", "--limit must be at least 1 (got 0)", "lorelog list --help"),
-    ("code callers x --depth 99", "--depth must be at most 3 (got 99)", "lorelog code callers --help"),
-    (f"search walrus --tag {'a' * 201}", "--tag must have at most 200 characters", "lorelog search --help"),
-    ("search ' '", "the query is empty", "give words or a question to search for"),
-    (
-        "index --max-chunk-size 9",
-        "--max-chunk-size is 9: expected a whole number from 100 to 100000",
-        "it sets chunking.max_chunk_size for one command",
-    ),
-    ("add ''", "the text is empty: there is nothing to remember", 'lorelog add "what you learned"'),
-    ("add x --expires yesterday", "'yesterday' is over already: nothing would be remembered", "name the last day"),
-    ("add x --expires someday", "'someday' is not a day", "write 2026-03-05, today, tomorrow"),
-    ("restore .", ". is a directory", "name the file that 'lorelog backup FILE' wrote"),
-    ("eval --feedback", "nothing was judged relevant yet", "lorelog feedback"),
-]
-
-
-@pytest.mark.parametrize(("line", "message", "hint"), WRONG, ids=[line[:40] for line, _, _ in WRONG])
-def test_a_mistake_is_named_with_its_option_and_a_hint(
-    shell: Shell, project: Path, line: str, message: str, hint: str
-) -> None:
-    """A wrong value is a usage error in our own words, with a hint for a person in a shell."""
-    words = [word.strip("'") for word in line.split()]
-
-    done = shell(*words)
-
-    assert done.status == 2
-    assert done.err.startswith(f"lorelog: {message}\n  hint: {hint}")
-    assert not any(word in done.err for word in VALIDATOR_WORDS)
-
 
 @pytest.mark.parametrize(
     ("operation", "arguments", "message"),

@@ -128,11 +128,32 @@ def _with_verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
         ("--tenat x search y", "lorelog has no option --tenat", "did you mean --tenant?"),
         ("--tenant", "--tenant needs a value", "lorelog help options"),
         ("--tenant x", "a command must follow --tenant x", "lorelog --help"),
+        ("search walrus -k 0", "-k must be at least 1 (got 0)", "lorelog search --help"),
+        (
+            "search walrus --min-relevance 50",
+            "--min-relevance must be a number from 0 to 1, such as 0.5 (got 50)",
+            "lorelog search --help",
+        ),
+        ("search walrus --since 2026-02-30", "'2026-02-30' is not a day", "write 2026-03-05, today"),
+        ("list --limit 0", "--limit must be at least 1 (got 0)", "lorelog list --help"),
+        ("code callers x --depth 99", "--depth must be at most 3 (got 99)", "lorelog code callers --help"),
+        (f"search walrus --tag {'a' * 201}", "--tag must have at most 200 characters", "lorelog search --help"),
+        ("search ' '", "the query is empty", "give words or a question to search for"),
+        (
+            "index --max-chunk-size 9",
+            "--max-chunk-size is 9: expected a whole number from 100 to 100000",
+            "it sets chunking.max_chunk_size for one command",
+        ),
+        ("add ''", "the text is empty: there is nothing to remember", 'lorelog add "what you learned"'),
+        ("add x --expires yesterday", "'yesterday' is over already: nothing would be remembered", "name the last day"),
+        ("add x --expires someday", "'someday' is not a day", "write 2026-03-05, today, tomorrow"),
+        ("restore .", ". is a directory", "name the file that 'lorelog backup FILE' wrote"),
+        ("eval --feedback", "nothing was judged relevant yet", "lorelog feedback"),
     ],
 )
-def test_a_wrong_word_is_explained(shell: Shell, words: str, message: str, hint: str) -> None:
-    """A usage error names the wrong word and what there is, or the nearest, with status 2."""
-    done = shell(*words.split())
+def test_a_wrong_word_is_explained(shell: Shell, project: Path, words: str, message: str, hint: str) -> None:
+    """A usage error names the wrong word or value as it was typed, and what there is, or the nearest, with status 2."""
+    done = shell(*(word.strip("'") for word in words.split()))
     first, second = done.err.splitlines()
 
     assert (done.status, done.out, first) == (2, "", f"lorelog: {message}")
