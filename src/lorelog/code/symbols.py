@@ -203,7 +203,13 @@ class _Region(Struct):
 
 
 def assemble_symbols(
-    matches: QueryMatches, source: SourceText, hooks: LanguageHooks, tokens: Tokens, comments: Comments
+    matches: QueryMatches,
+    source: SourceText,
+    hooks: LanguageHooks,
+    tokens: Tokens,
+    comments: Comments,
+    *,
+    only_symbols: bool,
 ) -> tuple[tuple[Symbol, ...], tuple[NameUse, ...]]:
     """Return the symbols and the uses of a file, both in file order."""
     regions = list(_link_parents(_build_regions(matches, source, hooks)))
@@ -229,7 +235,7 @@ def assemble_symbols(
         symbols.append(build_symbol(candidate, around, source, hooks, tokens))
         if candidate.kind not in VARIABLES:
             region.symbol = len(symbols) - 1
-    return tuple(symbols), tuple(_collect_uses(matches, regions, source, hooks))
+    return tuple(symbols), () if only_symbols else tuple(_collect_uses(matches, regions, source, hooks))
 
 
 def _declared_members(regions: Iterable[_Region]) -> set[tuple[int, str]]:

@@ -236,7 +236,7 @@ def parse_symbols(path: str, source: bytes) -> Sequence[Symbol]:
     if not language or len(source) > _MAX_PARSE_BYTES:
         return ()
     decoded = decode_source(source, language)
-    return () if decoded.refusal else extract(decoded.source, language).symbols
+    return () if decoded.refusal else extract(decoded.source, language, only_symbols=True).symbols
 
 
 def can_parse(path: str, source: bytes) -> bool:

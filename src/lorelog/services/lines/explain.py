@@ -209,7 +209,9 @@ def read_source(file: Path) -> tuple[str, Sequence[Symbol]]:
     decoded = decode_source(data, language)
     if not data or decoded.refusal:
         return "", ()
-    return decoded.source.decode("utf-8", "replace"), extract(decoded.source, language).symbols if language else ()
+    return decoded.source.decode("utf-8", "replace"), extract(
+        decoded.source, language, only_symbols=True
+    ).symbols if language else ()
 
 
 def _weigh(author: LineAuthor, claims: Sequence[SessionClaim], now_s: float) -> tuple[LineAuthor, list[Evidence]]:
