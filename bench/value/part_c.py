@@ -31,6 +31,8 @@ _MAX_PROMPT_CHARS = 400
 _HITS = {200: "2", 600: "2", 2_000: "8"}
 """Hits of the arm that takes any; the prompt's tokens are shared among them."""
 _BARE, _END = "what if: our ranking, bare text", "what if: how the best hit's conversation ended, bare text"
+_HINTED = "what if: a line with the prompt says that a memory is likely, and the agent asks"
+_HINT_TOKENS = 30
 ARMS = (
     "nothing",
     "file of all facts",
@@ -39,6 +41,7 @@ ARMS = (
     "lorelog, unasked",
     "lorelog, any hit",
     "lorelog, asked",
+    _HINTED,
     _BARE,
     _END,
 )
@@ -152,7 +155,15 @@ class _Trial:
             return self._memory.search(task.prompt, budget)
         if arm in plain:
             return Shown(arm, plain[arm]())
-        return Shown(arm, "\n".join(part.text for part in self._hooks(task, arm, budget)))
+        shown = Shown(arm, "\n".join(part.text for part in self._hooks(task, arm, budget)))
+        if arm != _HINTED or self._memory.recall(task.prompt) or not self._is_likely(task.prompt):
+            return shown
+        asked = self._memory.search(task.prompt, budget)
+        return Shown(arm, f"{shown.text}\n{asked.text}", shown.tokens + _HINT_TOKENS + asked.tokens)
+
+    def _is_likely(self, prompt: str) -> bool:
+        hits = self._memory.api.call("memory.search", {"query": prompt, "k": 1})["hits"]
+        return len(prompt) <= _MAX_PROMPT_CHARS and bool(hits) and hits[0]["confidence"] in ("strong", "likely")
 
     def _ends(self, ranked: Sequence[str]) -> list[str]:
         """Return the last memory of each ranked one's conversation, before the ranked ones themselves."""

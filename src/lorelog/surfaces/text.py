@@ -111,7 +111,7 @@ def format_date(item: Mapping[str, Any]) -> str:
 def format_heading(item: Mapping[str, Any]) -> str:
     """Return the headings above a text; nothing if they say only when it was written, as in a journal."""
     heading = one_line(" > ".join(item["heading_path"]))
-    return "" if heading.replace(" > ", " ") == item["date"].replace("T", " ") else heading
+    return "" if heading.replace(" > ", " ") == item["date"].replace("T", " ")[:16] else heading
 
 
 def mark_undated(items: Sequence[dict[str, Any]]) -> None:
@@ -414,20 +414,18 @@ def render_short_hits(reply: Mapping[str, Any], more: str, shorten: Callable[[st
 
 
 def _render_hit(number: int, hit: Mapping[str, Any], shorten: Callable[[str], str] | None, room: int) -> str:
-    record = source_record(hit)
-    date = format_date(hit)[:16]
+    record, date = source_record(hit), format_date(hit)[:16]
     tags = [f"#{one_line(tag)}" for tag in hit["tags"][:_MAX_TAGS]]
     kind = "" if hit["type"] == "turn" else one_line(hit["type"])
     place = f"record {one_line(record['artifact_id'])}" if record else _short_location(hit, shorten)
     labels = [date, kind, *tags, describe_trust(hit["trust"]), hit.get("confidence") or "", place]
     lines = [f"{number}. {' '.join(filter(None, labels))} id {hit['id']} (~{hit['expand_tokens']:,} tokens)"]
-    heading = " > ".join(hit["heading_path"])
     if stale := format_freshness(hit.get("freshness"), verdict=False):
         lines.append(f"Out of date: {stale[:_MAX_STALE_CHARS]}")
     if label := format_foreign(hit):
         lines.append(f"{label}, quoted:")
-    if heading and heading.replace(" > ", " ") != date:  # headings of a journal are dates and times
-        lines.append(quote_lines(truncate(one_line(heading), _MAX_HEADING_CHARS)))
+    if heading := format_heading(hit):
+        lines.append(quote_lines(truncate(heading, _MAX_HEADING_CHARS)))
     lines.append(quote_lines(truncate(clean(hit["snippet"]), room)))
     if state := format_lifecycle(hit.get("lifecycle")):
         lines.append(quote_lines(state))
@@ -435,8 +433,7 @@ def _render_hit(number: int, hit: Mapping[str, Any], shorten: Callable[[str], st
 
 
 def _short_location(hit: Mapping[str, Any], shorten: Callable[[str], str] | None) -> str:
-    project = f"{hit.get('project') or ''}/"
-    source = hit["source"]
+    project, source = f"{hit.get('project') or ''}/", hit["source"]
     path = one_line(shorten(source) if shorten else source.removeprefix(project) if len(project) > 1 else source)
     if len(path) > _MAX_PATH_CHARS:
         path = "…" + path[-_MAX_PATH_CHARS:]

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 _INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' erases it"
 _INDEX_IS_NEW = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
 
-_MAX_LATER, _MIN_LATER_RELEVANCE, _MAX_NEAR = 3, 0.2, 10
+_MAX_LATER, _MIN_LATER_RELEVANCE, _SURE_RELEVANCE, _MAX_NEAR = 3, 0.07, 0.2, 10
 """What was settled may have been amended later. The amendment is among the first found when the settlement itself is asked for: four of five
-of sde-bench with a relevance of .28 to .41, one with .11. Later sessions about other matters of the same code have less: of 96 issues .07 let one
-in at 45, .2 at 5. It is also among the first for the question: sessions that end in the same way, with a commit, are not.
+of sde-bench with a relevance of .28 to .41, one with .11 and two turns. Sessions about other matters of the same code have less: of 96 issues .07
+let one in at 45, .2 at 5. It is also among the first for the question: sessions that end in the same way, with a commit, are not.
 """
 
 _LATE_TURNS, _MIN_ENDING_CHARS = 3, 250
@@ -129,14 +129,8 @@ class SearchPipeline(Struct, frozen=True):
             turns = replace(options.filters, projects=(hit.project,), types=(TURN_TYPE,))
             for found in store.recent(turns, _LATE_TURNS, session=hit.anchor.session if hit.anchor else ""):
                 stored, snippet = ownership.with_shown_anchor(found, store), cut(found.chunk.text, SNIPPET_WIDTH)
-                last = hit_of(
-                    stored,
-                    snippet,
-                    score=hit.score,
-                    explanation=hit.explanation,
-                    relevance=hit.relevance,
-                    confidence=hit.confidence,
-                )
+                same = {name: getattr(hit, name) for name in ("score", "explanation", "relevance", "confidence")}
+                last = hit_of(stored, snippet, **same)
                 (last,) = trust.annotate((last,))
                 # What is hidden or of another origin must not come with what is not.
                 is_shown = trust.is_kept(last, options) and not lifecycle.hides(found, options)
@@ -161,12 +155,13 @@ class SearchPipeline(Struct, frozen=True):
         turns = replace(options.filters, projects=(hit.project,), types=(TURN_TYPE,), since=since)
         options = replace(options, min_relevance=0.0)  # it is shown because of the settlement, which has been found
         settled = self._find(without_anchors(hit.content), replace(options, k=_MAX_LATER, filters=turns))
-        later = {
-            other.anchor.session: other
-            for other in self._add_origins(settled.hits)
-            if other.relevance >= _MIN_LATER_RELEVANCE and other.date > hit.date
-            if other.anchor is not None and other.anchor.session != session and other.origin == hit.origin
-        }
+        turns_of: dict[str, list[Hit]] = {}
+        for other in self._add_origins(settled.hits):
+            if other.relevance >= _MIN_LATER_RELEVANCE and other.date > hit.date and other.origin == hit.origin:
+                turns_of.setdefault(other.anchor.session if other.anchor is not None else session, []).append(other)
+        turns_of.pop(session, None)
+        sure = (found for found in turns_of.items() if found[1][0].relevance >= _SURE_RELEVANCE or len(found[1]) > 1)
+        later = {name: found[-1] for name, found in sure}
         near = self._find(query, replace(options, k=_MAX_NEAR)).hits if later else ()
         of_both = (other for other in near if other.anchor is not None and other.anchor.session in later)
         newest = max(of_both, key=lambda other: other.date, default=None)
