@@ -203,7 +203,10 @@ def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> R
     found = [(rule, hits) for rule, hits in checked if request.id and rule.id.startswith(request.id)]
     found = [pair for pair in found if pair[0].id == request.id] or found
     if request.id and len(found) != 1:
-        raise NotFound(f"{request.id[:100]!r} is not one of the rules", hint="'lorelog rules' lists them")
+        raise NotFound(
+            f"{request.id[:100]!r} is not one of the rules",
+            hint="'lorelog rules' lists them; 'lorelog rules export' writes those of a team",
+        )
     shown = [hit for _, hits in found for hit in reversed(hits)][: request.limit]
     return RulesReply(
         rules=tuple(rule for rule, _ in found) or tuple(balances),
