@@ -204,7 +204,11 @@ def list_rules(engine: Engine, request: RulesRequest, call: RequestContext) -> R
     found = [pair for pair in found if pair[0].id == request.id] or found
     if request.id and len(found) != 1:
         verb = nearest_name(request.id, ["export"])
-        hint = f"did you mean 'lorelog rules {verb}'?" if verb else "'lorelog rules' lists them"
+        hint = (
+            f"did you mean 'lorelog rules {verb}'?"
+            if verb
+            else "'lorelog rules' lists them; 'lorelog rules export' writes those of a team"
+        )
         raise NotFound(f"{request.id[:100]!r} is not one of the rules", hint=hint)
     shown = [hit for _, hits in found for hit in reversed(hits)][: request.limit]
     return RulesReply(

@@ -138,7 +138,9 @@ def describe_new_project(place: Workspace) -> tuple[str, ...]:
         return (f"new project {place.project.id} (no Git repository here); --global remembers it for every project",)
     if os.path.lexists(Path(place.project.id) / FOLDER):
         return ()
-    return (f"Git ignores {FOLDER}; delete {FOLDER}/.gitignore to share memories by Git",)
+    return (
+        f"Git ignores {FOLDER}; 'lorelog rules export' shares rules by Git, deleting {FOLDER}/.gitignore all memories",
+    )
 
 
 def redact_memories(

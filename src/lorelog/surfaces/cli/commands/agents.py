@@ -397,6 +397,7 @@ def run_guard_test(args: argparse.Namespace) -> int:
 def show_rules(reply: Json, args: argparse.Namespace) -> None:
     named = [rule for rule in reply["rules"] if rule["checkable"]]
     telling = reply["rules"] if args.id else [r for r in named if r["forbids"] or r["followed"] or r["corrected"]]
+    telling = telling or [rule for rule in reply["rules"] if not rule["is_line"]]
     rows: list[tuple[str, ...]] = [("applies", "followed", "broken", "corrected", "last broken", "rule")]
     short = short_record_ids(rule["id"] for rule in telling if not rule["is_line"])
     for rule in telling:
