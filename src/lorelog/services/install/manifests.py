@@ -94,8 +94,8 @@ def _is_our_group(group: Any) -> bool:
     hooks = group.get("hooks") if isinstance(group, dict) else None
     commands = [hook.get("command") for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
     try:
-        words = [shlex.split(command)[:3] for command in commands]
-    except (ValueError, AttributeError):  # a quote is open, or it is not a text
+        words = [shlex.split(str(command))[:3] for command in commands]
+    except ValueError:  # a quote is open
         return False
     ours = [len(command) == 3 and Path(command[0]).name == COMMAND for command in words]
     return bool(ours) and all(ours) and all(command[1] == "hook" and command[2] in _HOOKED for command in words)
