@@ -40,11 +40,11 @@ from lorelog.services.review.judge import BATCH, PURPOSE_REVIEW, STEERING_LABELS
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
 from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories
-from lorelog.services.traces.friction import SAID, Wall
 
 if TYPE_CHECKING:
     from lorelog.services.guards.past_calls import ReplaySources
     from lorelog.services.memories.lifecycle import AddMemories
+    from lorelog.services.traces.friction import Wall
 
 _REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
 
@@ -198,6 +198,8 @@ class Reviewer:
 
     def walls(self, projects: tuple[str, ...] | None) -> Iterator[Wall]:
         """Yield what the user said in several sessions, in whatever words: it was filed as one rule, or waits as one."""
+        from lorelog.services.traces.friction import SAID, Wall
+
         rules = {rule.id: rule.text for rule in read_standing_memories(self._workspace) if rule.is_users}
         entries = [entry for entry in self.log.entries().values() if entry.outcome in (FILED, SAME, WAITING)]
         texts = rules | {entry.statement: entry.wording for entry in entries if entry.outcome == WAITING}

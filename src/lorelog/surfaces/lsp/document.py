@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,10 @@ from lorelog.core.paths import is_below
 from lorelog.light.git_location import find_worktree, walk_up
 
 MAX_CHARS = 2 << 20
-_MAX_CHANGED, _CONTEXT, _MAX_WORD_CHARS = 500, 3, 200
+_MAX_CHANGED, _CONTEXT = 500, 3
 _PROJECT_FILES = (".lorelog.toml", ".lorelog")
+_CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
+"""Codec and bytes of a unit, by the encoding that counts the columns."""
 Memory = Mapping[str, Any]
 
 
@@ -34,7 +35,7 @@ class OpenFile(Struct):
     """Its lines when it was opened: what differs from them is the edit."""
     lines: Sequence[str]
     memories: Sequence[Memory] = ()
-    reasons: dict[Any, Future[Mapping[str, Any]]] = field(default_factory=dict)
+    reasons: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
     """Why lines exist, by number, text and time; emptied when the file is saved."""
 
     def change(self, edit: Any, units: Any) -> None:
@@ -48,18 +49,19 @@ class OpenFile(Struct):
 
     def word_at(self, position: Any, units: Any) -> str:
         line, column = self._place(position, units)
-        first = max(0, column - _MAX_WORD_CHARS)
-        part = self.lines[line][first : column + _MAX_WORD_CHARS]
-        words = "".join(char if char == "_" or char.isalnum() else " " for char in part)
-        return words[words.rfind(" ", 0, column - first) + 1 : f"{words} ".index(" ", column - first)]
+        text = self.lines[line]
+        first = next((at for at in range(column, 0, -1) if not _is_in_word(text[at - 1])), 0)
+        return text[first : next((at for at in range(column, len(text)) if not _is_in_word(text[at])), len(text))]
 
     def _place(self, position: Any, units: Any) -> tuple[int, int]:
         """Return line and column of a position of the editor; those of the end if it is beyond it."""
         if position.line >= len(self.lines):
             return len(self.lines) - 1, len(self.lines[-1])
-        size = {"utf-8": 1, "utf-32": 4}.get(units, 2)
-        codec = f"utf-{8 * size}" + "-le" * (size > 1)
-        before = self.lines[position.line].encode(codec, "surrogatepass")[: position.character * size]
+        line = self.lines[position.line]
+        if line.isascii():
+            return position.line, min(position.character, len(line))
+        codec, size = _CODECS.get(units, _CODECS["utf-16"])
+        before = line.encode(codec, "surrogatepass")[: position.character * size]
         return position.line, len(before.decode(codec, "ignore"))
 
     def saved(self) -> Sequence[str]:
@@ -107,6 +109,10 @@ def project_root(directory: str) -> str:
         return tree
     above = walk_up(os.path.realpath(directory))
     return next((each for each in above if any(Path(each, name).exists() for name in _PROJECT_FILES)), "")
+
+
+def _is_in_word(char: str) -> bool:
+    return char == "_" or char.isalnum()
 
 
 def split_lines(text: str) -> list[str]:

@@ -24,7 +24,6 @@ from functools import wraps
 from typing import Any
 
 from lsprotocol import types as lsp
-from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
@@ -51,9 +50,10 @@ class Server(LanguageServer):
         self.calls, self.threads = calls, [ThreadPoolExecutor(1) for _ in calls]
         self.files: dict[str, OpenFile] = {}
         self.may_write = False
+        self.due: set[tuple[str, str]] = set()
         self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self.hovered: Future[Mapping[str, Any]] = Future()
-        """The answer that was asked for last."""
+        self.hovered: tuple[object, Future[Mapping[str, Any]]] = (None, Future())
+        """The line that was asked about last, and its answer."""
 
     def start(self, which: int, op: str, arguments: Mapping[str, Any], directory: str) -> Future[Mapping[str, Any]]:
         """Ask the daemon in a thread: 0 is for hovers, 1 for the rest."""
@@ -62,20 +62,31 @@ class Server(LanguageServer):
     async def ask(self, op: str, arguments: Mapping[str, Any], directory: str) -> Mapping[str, Any]:
         return await asyncio.wrap_future(self.start(1, op, arguments, directory))
 
+    def supports(self, *path: str) -> bool:
+        value: Any = self.client_capabilities
+        for name in path:
+            value = getattr(value, name, None)
+        return bool(value)
+
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Say nothing: a message would interrupt a person who types."""
 
     def later(self, uri: str, kind: str, work: Callable[[str], Any]) -> None:
-        """Do some work about a file when no more of the kind arrives for a moment."""
+        """Do some work about a file when no more of the kind arrives for a moment; one may run while one waits."""
+        key = (uri, kind)
+        self.due.add(key)
 
         async def run() -> None:
-            await asyncio.sleep(_PAUSE_S)
-            with suppress(Exception):  # an answer that fails is none
-                await work(uri)
+            while key in self.due:
+                while key in self.due:
+                    self.due.discard(key)
+                    await asyncio.sleep(_PAUSE_S)
+                with suppress(Exception):  # an answer that fails is none
+                    await work(uri)
+            del self.tasks[key]
 
-        if task := self.tasks.get((uri, kind)):
-            task.cancel()  # a question that the daemon has is answered all the same, one that waits for it is dropped
-        self.tasks[uri, kind] = asyncio.get_running_loop().create_task(run())
+        if key not in self.tasks:
+            self.tasks[key] = asyncio.get_running_loop().create_task(run())
 
     # -- what is remembered about an open file ---------------------------------------------------------------------------
 
@@ -84,7 +95,7 @@ class Server(LanguageServer):
             return
         reply = await self.ask("code.memories", {"path": file.path}, file.root)
         file.memories = reply["memories"]
-        if get_capability(self.client_capabilities, "workspace.code_lens.refresh_support"):
+        if self.supports("workspace", "code_lens", "refresh_support"):
             self.workspace_code_lens_refresh(None)
 
     async def check_edit(self, uri: str) -> None:
@@ -102,14 +113,14 @@ class Server(LanguageServer):
         if saved is None or not line.strip():
             return None
         key, reasons = (saved, line, int(time.monotonic() / _KEPT_S)), file.reasons
-        if (found := reasons.get(key)) is None or (found.done() and _result(found) is None):
-            self.hovered.cancel()  # if it still waits: a newer one is of more interest
-            found = self.hovered = self.start(0, "code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
-            if len(reasons) >= _MAX_REASONS:
-                reasons.clear()
-            reasons[key] = found
-        await asyncio.wait([asyncio.wrap_future(found)], timeout=_HOVER_WAIT_S)
-        return _result(found)
+        if key not in reasons:
+            if self.hovered[0] != (file.path, key) or self.hovered[1].done():
+                self.hovered[1].cancel()  # if it still waits: a newer one is of more interest
+                found = self.start(0, "code.why", {"place": f"{file.path}:{saved + 1}"}, file.root)
+                found.add_done_callback(lambda done: _keep(done, key, reasons))
+                self.hovered = (file.path, key), found
+            await asyncio.wait([asyncio.wrap_future(self.hovered[1])], timeout=_HOVER_WAIT_S)
+        return reasons.get(key)
 
     async def write(self, op: str, arguments: Mapping[str, Any], root: str) -> Mapping[str, Any] | None:
         """Call an operation that writes, because a person asked for it; None if that was refused, which they are told."""
@@ -224,7 +235,7 @@ async def workspace_symbol(ls: Server, params: lsp.WorkspaceSymbolParams) -> lis
 
 
 async def open_memory(ls: Server, source: str, line: int) -> None:
-    if get_capability(ls.client_capabilities, "window.show_document.support"):
+    if ls.supports("window", "show_document"):
         at = lsp.Position(max(0, line - 1), 0)
         place = lsp.ShowDocumentParams(from_fs_path(source) or "", take_focus=True, selection=lsp.Range(at, at))
         await ls.window_show_document_async(place)
@@ -263,15 +274,31 @@ _FEATURES: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def make_server(calls: Sequence[Call]) -> Server:
+    """Return a server that asks by one call for hovers, and by another for the rest."""
+    server = Server(calls)
+    for name, answer in _FEATURES.items():
+        server.feature(name)(answer)
+    for name in (lsp.TEXT_DOCUMENT_DID_OPEN, lsp.TEXT_DOCUMENT_DID_CHANGE, lsp.TEXT_DOCUMENT_DID_CLOSE):
+        del server.protocol.fm.builtin_features[name]  # they keep a second copy of each text
+    commands: Mapping[str, Callable[..., Any]] = {_OPEN: open_memory, _REMEMBER: remember, _OUTDATED: outdated}
+    for name, act in commands.items():
+        server.command(name)(act)
+    return server
+
+
 def memories_at(file: OpenFile, saved: int | None, word: str) -> list[Memory]:
     """Return the memories about a word, or about what is defined in a line of the saved file."""
     line = 0 if saved is None else saved + 1
     return [memory for memory in file.memories if word in memory["names"] or line in memory["lines"]]
 
 
-def _result(found: Future[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return an answer; None if it is not there yet, or never will be."""
-    return found.result() if found.done() and not found.cancelled() and found.exception() is None else None
+def _keep(done: Future[Mapping[str, Any]], key: object, reasons: dict[Any, Mapping[str, Any]]) -> None:
+    """Keep an answer, also one that came too late for its hover."""
+    if not done.cancelled() and done.exception() is None:
+        reasons[key] = done.result()
+        while len(reasons) > _MAX_REASONS:
+            reasons.pop(next(iter(reasons)))
 
 
 def _diagnostic(finding: Mapping[str, Any], line: str) -> lsp.Diagnostic:
@@ -308,14 +335,7 @@ def _symbols(found: Iterable[Mapping[str, Any]]) -> Iterable[lsp.WorkspaceSymbol
 def serve(calls: Sequence[Call], sink: int) -> None:
     """Serve the editor on standard input and a descriptor, until it goes."""
     logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # it logs messages that fail, with the text of files
-    server = Server(calls)
-    for name, answer in _FEATURES.items():
-        server.feature(name)(answer)
-    for name in (lsp.TEXT_DOCUMENT_DID_OPEN, lsp.TEXT_DOCUMENT_DID_CHANGE, lsp.TEXT_DOCUMENT_DID_CLOSE):
-        del server.protocol.fm.builtin_features[name]  # they keep a second copy of each text
-    commands: Mapping[str, Callable[..., Any]] = {_OPEN: open_memory, _REMEMBER: remember, _OUTDATED: outdated}
-    for name, act in commands.items():
-        server.command(name)(act)
+    server = make_server(calls)
     with os.fdopen(sink, "wb") as output:
         server.start_io(stdout=output)
     for thread in server.threads:

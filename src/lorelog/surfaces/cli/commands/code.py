@@ -46,7 +46,7 @@ HELP = {
 Find definitions, references, callers and imports in code. Run 'lorelog code index' once first.
 
 NAME may include its context: parse, Engine.search, or src/engine.py for a file. If a name has several definitions, all are shown,
-nearest first; --in, --line, --of and --kind select one. 'lorelog search' also answers questions about code.
+nearest first; --in, --line, --of and --kind select one.
 
 examples:
   lorelog code index
@@ -295,7 +295,6 @@ def show_how(reply: Json, args: argparse.Namespace) -> None:
             print(f"   {stylize('for', 'dim')}  {one_line(' · '.join(known['purposes']))}")
     if not reply["commands"]:
         print(f"{stylize('unknown', 'bold')}  {reply['unknown']}")
-    print_notes(reply)
 
 
 def show_friction(reply: Json, args: argparse.Namespace) -> None:
@@ -312,7 +311,6 @@ def show_friction(reply: Json, args: argparse.Namespace) -> None:
         print(f"   in {plural(wall['sessions'], 'session')}: {cost}\n   {one_line(wall['remedy'])}")
     if not reply["walls"] and not args.fix:
         print(f"No wall in {plural(reply['sessions'], 'session')}.")
-    print_notes(reply)
 
 
 def _day(moment: str) -> str:
