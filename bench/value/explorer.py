@@ -89,7 +89,7 @@ class GitTree:
             for line in self._git("ls-tree", "-r", "-l", self._source.commit).decode("utf-8", "replace").splitlines():
                 head, _, name = line.partition("\t")
                 _, kind, blob, size = head.split()
-                if kind == "blob":
+                if kind == "blob" and size.isdecimal():  # a snapshot may be without its largest files
                     self._files[name] = (blob, int(size))
         return self._files
 
