@@ -15,7 +15,22 @@ from lorelog.operations.catalogue import all_operations
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES if page.name != "CHANGELOG.md"]
 TITLES = tuple(HOST_TITLES.values())
-NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen")
+NUMBERS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+)
 AGENTS_LIST = re.compile(rf"{TITLES[0]}, {TITLES[1]}, {TITLES[2]}.*?{TITLES[-1]}|{TITLES[0]}, {TITLES[1]}, {TITLES[2]}")
 IDS_LIST = re.compile(r"`claude`, `codex`, `opencode`[^.;|]*")
 EXTRA = re.compile(r"lorelog\[([\w,]+)\]")
