@@ -1,8 +1,10 @@
-"""Base classes of the values that operations return, and how a value becomes JSON."""
+"""Base classes of the values that operations return, how a value becomes JSON, and how a moment becomes text."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, get_args, get_type_hints, overload
 
 ItemT = TypeVar("ItemT")
@@ -120,3 +122,33 @@ def _with_lists(value: Any) -> Any:
                 value[name] = _with_lists(part)
         return value
     return [_with_lists(part) for part in value] if type(value) in _CONTAINERS else value
+
+
+def format_time(seconds: float) -> str:
+    """Return a moment as an ISO time in UTC; empty for zero."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
+
+
+def utc_now() -> str:
+    """Return the present moment as an ISO time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def parse_iso_time(value: object) -> datetime | None:
+    """Parse an ISO time; None for anything else."""
+    if not isinstance(value, str):
+        return None
+    try:
+        when = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def local_time(value: object) -> datetime | None:
+    """Return an ISO time in the local zone: what was said yesterday evening belongs to yesterday. None for anything else."""
+    try:
+        when = parse_iso_time(value)
+        return when and when.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None

@@ -7,15 +7,14 @@ that prints them escapes them.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from lorelog.core.ids import sha256
-from lorelog.core.serializable import ReplyItems, Serializable
+from lorelog.core.serializable import ReplyItems, Serializable, parse_iso_time
 
 
 class StackFrame(NamedTuple):
@@ -319,36 +318,6 @@ def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:
 def is_unique_turn_id(turn: str) -> bool:
     """Return True if a turn id is globally unique, regardless of its session."""
     return bool(_UNIQUE_TURN_ID.fullmatch(turn))
-
-
-def format_time(seconds: float) -> str:
-    """Return a moment as an ISO time in UTC; empty for zero."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
-
-
-def utc_now() -> str:
-    """Return the present moment as an ISO time in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def parse_iso_time(value: object) -> datetime | None:
-    """Parse an ISO time; None for anything else."""
-    if not isinstance(value, str):
-        return None
-    try:
-        when = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
-
-
-def local_time(value: object) -> datetime | None:
-    """Return an ISO time in the local zone: what was said yesterday evening belongs to yesterday. None for anything else."""
-    try:
-        when = parse_iso_time(value)
-        return when and when.astimezone()
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _clean_text(value: object) -> str:

@@ -24,8 +24,7 @@ from lorelog.core.memory import (
     SupersedeReply,
 )
 from lorelog.core.query import Filters
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import Serializable, utc_now
 from lorelog.engine import Engine
 from lorelog.operations.memory import (
     TEXT_HELP,

@@ -22,8 +22,7 @@ from lorelog.core.ids import blake2b
 from lorelog.core.memory import NewMemory
 from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
-from lorelog.core.serializable import ReplyItems
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import ReplyItems, utc_now
 from lorelog.engine import Engine
 from lorelog.light.delivery_files import DeliveryFiles, text_key
 from lorelog.operations.guard import RESTING, GuardEnableRequest, enable_guard, guard_items, refuse_guard, resting_items

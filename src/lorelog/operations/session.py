@@ -16,8 +16,8 @@ from lorelog.core.options import ListOptions
 from lorelog.core.paths import join_path
 from lorelog.core.policy import is_allowed
 from lorelog.core.query import Filters
-from lorelog.core.serializable import ReplyItems
-from lorelog.core.session import CaptureReply, HookEvent, parse_iso_time
+from lorelog.core.serializable import ReplyItems, parse_iso_time
+from lorelog.core.session import CaptureReply, HookEvent
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS, resolve_host
 from lorelog.light.spool import OFF, ON, READ_ONLY, PauseNotes

@@ -33,7 +33,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import utc_now
 from lorelog.core.sqlite_file import connect
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.places.roots import Roots

@@ -36,8 +36,7 @@ from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Progress, batches_of
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import Serializable, utc_now
 from lorelog.ingest.files import (
     IgnoreRules,
     is_unicode,

@@ -25,8 +25,7 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.record import Record
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import Serializable, utc_now
 from lorelog.services.backup.archive import remove_partial_backups
 from lorelog.services.forget import entries as forget_entries
 from lorelog.services.forget import forget_plan, scrub

@@ -19,8 +19,7 @@ from msgspec.structs import asdict
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.policy import RIGHTS
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import Serializable, utc_now
 from lorelog.light import guard_check
 from lorelog.light.delivery_files import short_digest
 from lorelog.light.guard_check import AGENT, BLOCK, MAX_DISMISSALS, OFF, ON, PERSON, RETIRED, WARN

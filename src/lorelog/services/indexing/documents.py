@@ -12,7 +12,7 @@ from lorelog.core.document import Document, SourceFile
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import DocumentUpdate
 from lorelog.core.record import is_digest_text
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import utc_now
 from lorelog.ingest.files import FileText, ParseTimer, printable_path
 from lorelog.services.memory_state.tombstones import Tombstones, is_chunked_with, remove_deleted
 from lorelog.services.places.roots import Root

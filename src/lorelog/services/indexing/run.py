@@ -41,7 +41,7 @@ from lorelog.core.ports import (
     batches_of,
 )
 from lorelog.core.query import Filters
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import utc_now
 from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import ScanResult, read_text, scan
 from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.processes import find_on_path
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import HostCaptures, format_time
+from lorelog.core.serializable import Serializable, format_time
+from lorelog.core.session import HostCaptures
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_DATABASES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.services.install import plan
 from lorelog.services.install.plan import NAME, InstallContext, host_root, openclaw_config, read_file, read_receipt

@@ -26,8 +26,7 @@ from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreError, 
 from lorelog.core.memory import DeleteReply, GetReply, NewMemory
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import Serializable, utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun, index_written
 from lorelog.services.memories.journal import OwnEntries, has_closed_fences, is_same_file, read_bytes
 from lorelog.services.memories.listing import find_chunk, find_chunk_anywhere

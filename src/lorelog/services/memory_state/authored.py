@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.document import Anchor, short_hash
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import utc_now
 from lorelog.light.delivery_files import bare_text
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 

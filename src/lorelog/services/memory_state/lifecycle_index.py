@@ -40,7 +40,7 @@ from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.policy import may_replace
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState, ScorePart
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import utc_now
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.memory_state.authored import AuthoredMemories

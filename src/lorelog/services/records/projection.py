@@ -30,7 +30,7 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import DocumentUpdate, Store
 from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
-from lorelog.core.session import local_time, utc_now
+from lorelog.core.serializable import local_time, utc_now
 from lorelog.ingest.files import FileText
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import RecordTables

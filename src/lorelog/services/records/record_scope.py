@@ -19,7 +19,7 @@ from lorelog.core.ids import parse_cited_id
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
-from lorelog.core.session import local_time
+from lorelog.core.serializable import local_time
 from lorelog.records import digests
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.services.places.workspace import Workspace

@@ -25,8 +25,8 @@ from msgspec.structs import replace
 
 from lorelog.core.errors import plural
 from lorelog.core.memory import NewMemory
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import turn_memory_id, utc_now
+from lorelog.core.serializable import Serializable, utc_now
+from lorelog.core.session import turn_memory_id
 from lorelog.light.delivery_files import AT_REJECTION, FILED_BY, text_key
 from lorelog.services.guards.replay import quote_words
 from lorelog.services.memory_state.append_log import AppendLog

@@ -20,7 +20,8 @@ from msgspec.structs import astuple, replace
 
 from lorelog.core.errors import StoreBusy
 from lorelog.core.processes import FileLock
-from lorelog.core.session import HostCaptures, SessionStatus, format_time
+from lorelog.core.serializable import format_time
+from lorelog.core.session import HostCaptures, SessionStatus
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, placeholders, transaction
 from lorelog.light.spool import PauseNotes, count_waiting
 from lorelog.services.llm.receipts import Receipts

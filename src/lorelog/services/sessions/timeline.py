@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import LifecycleState
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import parse_iso_time
+from lorelog.core.serializable import Serializable, parse_iso_time
 from lorelog.light.delivery_files import shorten_line
 from lorelog.light.session_start import parse_note
 from lorelog.services.standing.memories import read_words, text_line

@@ -29,8 +29,7 @@ from msgspec.structs import asdict
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import short_hash
 from lorelog.core.paths import leads_out
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import parse_iso_time
+from lorelog.core.serializable import Serializable, parse_iso_time
 from lorelog.light.cue_table import call_events
 from lorelog.light.delivery_files import (
     RULE_TYPES,

@@ -23,8 +23,7 @@ from lorelog.core.atomic_file import Writing
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreBusy, StoreUnreachable, UsageError
 from lorelog.core.record import REDACTION_KIND, Record
-from lorelog.core.serializable import Serializable
-from lorelog.core.session import utc_now
+from lorelog.core.serializable import Serializable, utc_now
 from lorelog.ingest.redaction.redact import redact
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently

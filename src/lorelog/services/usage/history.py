@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from lorelog.core.document import FileStamp
-from lorelog.core.session import local_time
+from lorelog.core.serializable import local_time
 from lorelog.light.delivery_log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 
 MAX_LOG_AGE_DAYS = 365

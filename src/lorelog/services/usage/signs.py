@@ -24,7 +24,8 @@ from pathlib import Path
 
 from lorelog.core.atomic_file import append_line
 from lorelog.core.paths import cache_folder
-from lorelog.core.session import ToolAction, parse_iso_time
+from lorelog.core.serializable import parse_iso_time
+from lorelog.core.session import ToolAction
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.ingest.transcripts.user_replies import is_rejection
 from lorelog.light.delivery_log import call_digest, read_lines, session_log
