@@ -8,6 +8,10 @@ and asked about. Trailers never decide an answer, so they are the truth here: th
 sessions, and the files that each touched. A line is labelled if such a session is captured and touched its file. Lines of
 commits without a trailer are people's, as far as the trailers tell. Commits of bots must never be attributed.
 
+Of the labelled lines many are of files that a command wrote: lock files, generated code, copies. A line counts as written by a call if its text
+stands in what a call of such a session was to write or to run, which is read here from the raw transcript, without our reader: not in what an edit
+replaces. Such lines are drawn a second time by themselves. A snapshot may lack its largest files; a session of which it lacks a transcript counts as not captured.
+
 A trailer names the sessions that were open when somebody committed. If none of them wrote a line, but another captured
 session did before the commit, the trailer is incomplete: such answers are counted as wrong, and named apart. --wrong writes
 every answer that differs to a file, to be read. It quotes other people's code: do not commit it.
@@ -27,7 +31,8 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +51,7 @@ PRECISION, COVERAGE, P95_MS = 0.98, 0.5, 300
 _CHECKPOINT = re.compile(r"^Entire-Checkpoint: ([0-9a-f]{12})\s*$", re.MULTILINE)
 _DAY = re.compile(r"^\d{4}-\d\d-\d\d-(?=[0-9a-f]{8}-)")
 _MAX_FILES = 400
+_LABELLED = ("labelled", "written")
 
 
 def git(directory: Path, *words: str, ok: Sequence[int] = (0,)) -> bytes:
@@ -63,6 +69,10 @@ class Team:
     checkout: Path
     sessions: dict[str, Path] = field(default_factory=dict)
     """Transcripts by session: of each the largest checkpoint."""
+    calls: dict[str, set[str]] = field(default_factory=dict)
+    """The lines that stand in the calls of each session."""
+    trailed: set[str] = field(default_factory=set)
+    """The commits with a trailer, also of a session that is not on the branch."""
     truth: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     """The sessions of each commit with the files that they touched; none for one without a trailer."""
 
@@ -70,6 +80,55 @@ class Team:
         """Return the captured sessions that a commit's trailer gives for a file."""
         said = self.truth.get(commit, {})
         return {session for session, files in said.items() if path in files and session in self.sessions}
+
+    def is_written(self, sessions: Iterable[str], text: str) -> bool:
+        """Return whether a line stands in a call of one of the sessions."""
+        for session in sessions:
+            if session not in self.calls:
+                self.calls[session] = set(_called(self.sessions[session].read_text("utf-8", "replace")))
+        return any(" ".join(text.split()) in self.calls[session] for session in sessions)
+
+
+def _called(transcript: str) -> Iterator[str]:
+    """Yield the lines of what calls were to write or to run, whatever the host; not of what an edit replaces."""
+    records: list[Any] = []
+    for text in (transcript, *transcript.split("\n")):  # a document, or a record a line
+        with suppress(ValueError):
+            records.append(json.loads(text))
+    for arguments in _arguments(records):
+        texts = dict(_texts(arguments))
+        old = {line for key, text in texts.items() if "old" in key for line in _lines_of(text)}
+        yield from (
+            line for key, text in texts.items() if "old" not in key for line in _lines_of(text) if line not in old
+        )
+
+
+def _arguments(value: Any) -> Iterator[Any]:
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, dict):
+            given = [item[key] for key in ("input", "arguments") if key in item]
+            yield from given if {"name", "tool", "toolName"} & {*item} or "status" in item else ()
+            yield from _arguments(list(item.values()))
+        elif isinstance(item, list):
+            yield from _arguments(item)
+
+
+def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, str):
+        yield key, value
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        yield from _texts(part, f"{key}.{name}")
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    is_patch = "*** Begin Patch" in text or "\n+++ " in text
+    for line in text.splitlines():
+        if not is_patch or line.startswith("+"):
+            yield " ".join(line.removeprefix("+" if is_patch else "").split())
 
 
 def read_team(source: Path, folder: Path) -> Team:
@@ -88,6 +147,7 @@ def read_team(source: Path, folder: Path) -> Team:
         folders[place][name] = (blob, int(length) if length.isdigit() else 0)
     touched: dict[str, dict[str, set[str]]] = defaultdict(dict)
     largest: dict[str, tuple[int, str]] = {}
+    lacking: set[str] = set()
     for place, files in folders.items():
         about = (
             json.loads(git(source, "cat-file", "blob", files["metadata.json"][0])) if "metadata.json" in files else {}
@@ -96,10 +156,16 @@ def read_team(source: Path, folder: Path) -> Team:
             known = touched["".join(place.split("/")[:2])].setdefault(session, set())
             known.update(about.get("files_touched") or ())
             blob, size = files.get("full.jsonl", ("", 0))
+            if blob and not size:
+                lacking.add(session)
             if size > largest.get(session, (0, ""))[0]:
                 largest[session] = (size, blob)
     (folder / "sessions").mkdir()
-    for number, (session, (_, blob)) in enumerate(largest.items()):
+    complete = {session: blob for session, (_, blob) in largest.items() if session not in lacking}
+    print(
+        f"   {team.name}: the snapshot lacks transcripts of {len(lacking)} of {len(largest | dict.fromkeys(lacking))} sessions"
+    )
+    for number, (session, blob) in enumerate(complete.items()):
         data = git(source, "cat-file", "blob", blob, ok=(0, 128))
         suffix = "json" if data.lstrip().startswith(b"{\n") else "jsonl"  # a document, or a record a line
         file = folder / "sessions" / f"{number}.{suffix}"
@@ -109,6 +175,7 @@ def read_team(source: Path, folder: Path) -> Team:
         commit, _, message = entry.strip().partition("\0")
         said = team.truth.setdefault(commit, {})
         for checkpoint in _CHECKPOINT.findall(message):
+            team.trailed.add(commit)
             for session, names in touched[checkpoint].items():
                 said[session] = said.get(session, set()) | names
     return team
@@ -150,11 +217,13 @@ def draw_lines(team: Team, count: int, chance: random.Random) -> list[Line]:
     files.sort(key=lambda name: name not in touched)
     pools: dict[str, list[Line]] = defaultdict(list)
     for name in files[: _MAX_FILES // 2] + files[-_MAX_FILES // 2 :]:
-        for commit, author, number in _blame(team.checkout, name):
-            labelled, has_trailer = team.sessions_of(commit, name), team.truth.get(commit)
+        for commit, author, number, text in _blame(team.checkout, name):
+            labelled, has_trailer = team.sessions_of(commit, name), commit in team.trailed
             kind = "bot" if "[bot]" in author else "labelled" if labelled else "" if has_trailer else "people"
             pools[kind].append(Line(name, number, kind))
-    wanted = {"labelled": count, "people": count // 2, "bot": count // 2}
+            if kind == "labelled" and team.is_written(labelled, text):
+                pools["written"].append(Line(name, number, "written"))
+    wanted = {"labelled": count, "written": count, "people": count // 2, "bot": count // 2}
     return [line for kind, most in wanted.items() for line in chance.sample(pools[kind], min(most, len(pools[kind])))]
 
 
@@ -164,8 +233,8 @@ def _is_text(path: Path) -> bool:
     return b"\0" not in path.read_bytes()
 
 
-def _blame(checkout: Path, name: str) -> Iterator[tuple[str, str, int]]:
-    """Yield commit, author and number of each line of a file that is not blank."""
+def _blame(checkout: Path, name: str) -> Iterator[tuple[str, str, int, str]]:
+    """Yield commit, author, number and text of each line of a file that is not blank."""
     authors: dict[str, str] = {}
     commit, number = "", 0
     output = git(checkout, "blame", "-w", "--porcelain", "--", name, ok=(0, 128)).decode("utf-8", "replace")
@@ -173,7 +242,7 @@ def _blame(checkout: Path, name: str) -> Iterator[tuple[str, str, int]]:
         words = line.split(" ")
         if line.startswith("\t"):
             if line.strip():
-                yield commit, authors.get(commit, ""), number
+                yield commit, authors.get(commit, ""), number, line[1:]
         elif len(words[0]) == 40 and len(words) > 2:
             commit, number = words[0], int(words[2])
         elif words[0] in ("author", "author-mail"):
@@ -193,16 +262,16 @@ def ask(
         session, commit = reply["session"], reply["commit"]
         truth = team.sessions_of(commit["id"], commit["path"]) if commit else set()
         kind = line.kind
-        if kind == "labelled" and not truth:
+        if kind in _LABELLED and not truth:
             kind = "moved"  # blame with moves names another commit
         outcome = "unknown" if not session else "right" if session["session"] in truth else "other"
-        if kind == "labelled" and outcome == "unknown":
+        if kind in _LABELLED and outcome == "unknown":
             outcome = (
                 "unknown, edited"
                 if any(_edits(tables, session_id, commit["path"]) for session_id in truth)
                 else outcome
             )
-        if kind == "labelled" and outcome == "other":
+        if kind in _LABELLED and outcome == "other":
             text = (team.checkout / line.file).read_text("utf-8", "replace").split("\n")[line.number - 1]
             wrote = any(line_digest(text) in _lines(tables, session_id, commit["path"]) for session_id in truth)
             outcome = "other, both wrote it" if wrote else "other, only it wrote it"
@@ -319,13 +388,11 @@ def main() -> int:
 
 
 def _judge(verdicts: Verdicts, name: str, counts: Counter[str], seconds: Sequence[Spent]) -> None:
-    labelled = {outcome: number for outcome, number in counts.items() if outcome.startswith("labelled")}
-    right, other = (
-        labelled.get("labelled: right", 0),
-        sum(number for key, number in labelled.items() if ": other" in key),
-    )
-    both = labelled.get("labelled: other, both wrote it", 0)
-    precision, coverage = right / max(1, right + other), right / max(1, sum(labelled.values()))
+    labelled = {outcome: number for outcome, number in counts.items() if outcome.startswith(_LABELLED)}
+    right = sum(number for key, number in labelled.items() if key.endswith(": right"))
+    other = sum(number for key, number in labelled.items() if ": other" in key)
+    both = sum(number for key, number in labelled.items() if "both wrote it" in key)
+    precision = right / max(1, right + other)
     verdicts.judge(
         f"{name}: attributed to a session of the trailer",
         f"{precision:.3f}",
@@ -339,9 +406,15 @@ def _judge(verdicts: Verdicts, name: str, counts: Counter[str], seconds: Sequenc
         f"≥ {PRECISION}",
         met=read >= PRECISION,
     )
-    verdicts.judge(
-        f"{name}: labelled lines attributed rightly", f"{coverage:.3f}", f"≥ {COVERAGE}", met=coverage >= COVERAGE
-    )
+    for kind, what in zip(_LABELLED, ("labelled lines", "of them, lines written by a call,"), strict=True):
+        asked = sum(number for key, number in labelled.items() if key.startswith(kind))
+        coverage = labelled.get(f"{kind}: right", 0) / max(1, asked)
+        verdicts.judge(
+            f"{name}: {what} attributed rightly, of {asked}",
+            f"{coverage:.3f}",
+            f"≥ {COVERAGE}",
+            met=coverage >= COVERAGE,
+        )
     bots = sum(number for key, number in counts.items() if key.startswith("bot") and "unknown" not in key)
     asked = sum(number for key, number in counts.items() if key.startswith("bot"))
     verdicts.judge(f"{name}: lines of bots attributed, of {asked}", str(bots), "0", met=bots == 0)
