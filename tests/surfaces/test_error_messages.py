@@ -121,7 +121,7 @@ def test_memories_are_shared_by_git_only_on_purpose(shell: Shell, project: Path,
     """Git ignores .lorelog from the first memory on; without its .gitignore journals are committed and found in a clone."""
     git(project, "init", "-q")
     added = shell("add", "the walrus sleeps")
-    assert "deleting .lorelog/.gitignore all memories" in added.err
+    assert "to share all memories, delete .lorelog/.gitignore" in added.err
     git(project, "add", "-A")
     assert git(project, "status", "--short") == ""
     assert shell("index").status == 0

@@ -139,7 +139,7 @@ def describe_new_project(place: Workspace) -> tuple[str, ...]:
     if os.path.lexists(Path(place.project.id) / FOLDER):
         return ()
     return (
-        f"Git ignores {FOLDER}; 'lorelog rules export' shares rules by Git, deleting {FOLDER}/.gitignore all memories",
+        f"Git ignores {FOLDER}; to share rules, run 'lorelog rules export'; to share all memories, delete {FOLDER}/.gitignore",
     )
 
 
