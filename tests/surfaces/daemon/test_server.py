@@ -52,6 +52,24 @@ def test_requests_on_one_connection_are_answered_in_turn(serve: Serve) -> None:
         assert [next(found)["result"] for _ in range(50)] == expected
 
 
+def test_clients_in_turn_share_threads(serve: Serve) -> None:
+    """Clients that come one after the other are served by few threads, not by a new one each."""
+    served: list[threading.Thread] = []
+
+    def note(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
+        served.append(threading.current_thread())
+        return {}
+
+    counter = serve(note)
+    for _ in range(40):
+        with counter.connect() as connection:
+            connection.sendall(request("one"))
+            assert last_answer(connection)["ok"]
+        eventually(lambda: not counter.server.connection_count())
+    assert len(served) == 40
+    assert len(set(served)) < 20
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

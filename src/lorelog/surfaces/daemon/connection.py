@@ -180,9 +180,12 @@ class ClientConnection:
             if searched >= MAX_REQUEST_BYTES:
                 raise UsageError(f"a request may have at most {MAX_REQUEST_BYTES:,} bytes")
             limits = self._limits
-            if not self._wait(select.POLLIN, limits.request_timeout_s if searched else limits.idle_timeout_s):
-                return None
-            received = self._socket.recv(_CHUNK_BYTES)
+            try:
+                received = self._socket.recv(_CHUNK_BYTES)
+            except BlockingIOError:
+                if not self._wait(select.POLLIN, limits.request_timeout_s if searched else limits.idle_timeout_s):
+                    return None
+                continue
             if not received and self.incoming:
                 raise UsageError("the request ends without a newline")
             if not received:
@@ -230,7 +233,9 @@ class ClientConnection:
     def is_gone(self) -> bool:
         """Return whether the client has closed its side."""
         try:
-            return self._wait(select.POLLIN, 0.0) and not self._socket.recv(1, socket.MSG_PEEK)
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
         except OSError:
             return True
 
@@ -256,11 +261,13 @@ class ClientConnection:
         self._sent_at = time.monotonic()
         self._outgoing += line
         while self._outgoing:
-            if not self._wait(select.POLLOUT, timeout_s):
-                if timeout_s:
-                    raise TimeoutError
-                return
-            del self._outgoing[: self._socket.send(self._outgoing[:_CHUNK_BYTES])]
+            try:
+                del self._outgoing[: self._socket.send(self._outgoing[:_CHUNK_BYTES])]
+            except BlockingIOError:
+                if not self._wait(select.POLLOUT, timeout_s):
+                    if timeout_s:
+                        raise TimeoutError from None
+                    return
 
     def _wait(self, events: int, timeout_s: float) -> bool:
         """Return whether the socket is ready in time."""

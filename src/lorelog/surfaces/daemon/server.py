@@ -1,4 +1,4 @@
-"""The daemon's lock, socket and server: a thread for each connection, which runs its operations one after the other.
+"""The daemon's lock, socket and server: a connection has a thread to itself, which runs its operations one after the other.
 
 A thread may wait for a slow reader or a hanging embedder. None waits for another one, so `daemon.status` and `daemon.stop` are
 always answered. The main thread accepts connections, and every second it looks after all of them: a client whose operation is at work gets a sign of life.
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 _BACKLOG = 128
 _TICK_S = 1.0
 _STOPPING_POLL_S = 0.05
+_THREAD_IDLE_S = 20.0
 _LARGE_REQUEST_BYTES = 65_536
 
 
@@ -181,6 +183,8 @@ class DaemonServer:
             self, address=instance_lock.address, runner=runner, hooks=hooks, slots=WorkSlots(limits.workers)
         )
         self._connections: set[ClientConnection] = set()
+        self._idle, self._next = threading.Semaphore(0), SimpleQueue[ClientConnection]()
+        """Threads that wait for a connection, and where they get it."""
         self._ticked_at = 0.0
         self.shutdown_mode = ""
         """`now`, `after work`, or '' while the server runs."""
@@ -293,9 +297,25 @@ class DaemonServer:
             else:
                 connection = ClientConnection(client, self._limits, over_limit=count >= self._limits.connections)
                 self._connections.add(connection)
-                threading.Thread(target=self._serve, args=(connection,), name="lorelog-client", daemon=True).start()
+                if self._idle.acquire(blocking=False):
+                    self._next.put(connection)
+                else:
+                    threading.Thread(target=self._work, args=(connection,), name="lorelog-client", daemon=True).start()
 
     # -- the thread of a connection ----------------------------------------------------------------------------------
+
+    def _work(self, connection: ClientConnection) -> None:
+        """Serve a connection, and later ones: a client makes a new one for each call, and a new thread for each costs CPU."""
+        while True:
+            self._serve(connection)
+            del connection  # with its buffers
+            self._idle.release()
+            try:
+                connection = self._next.get(timeout=_THREAD_IDLE_S)
+            except Empty:
+                if self._idle.acquire(blocking=False):
+                    return
+                connection = self._next.get()  # one was promised to this thread in this moment
 
     def _serve(self, connection: ClientConnection) -> None:
         """Answer the requests of a connection. An unexpected exception closes it and does not end the daemon."""
