@@ -291,6 +291,7 @@ BENCHES = (
         named_only=True,
     ),
     _bench("value-a", "-m bench.value --part a", HOOKS + CAPTURE, 45, quick=None, named_only=True),
+    _bench("value-a-held-out", "-m bench.value --part a-held-out", HOOKS + CAPTURE, 45, quick=None, named_only=True),
     _bench("value-b1", "-m bench.value --part b1", SEARCH + HOOKS + CAPTURE, 20, quick=None, named_only=True),
     _bench(
         "value-b1-held-out",

@@ -21,6 +21,7 @@ from bench.value.sources import SourceMissing
 
 PARTS = {
     "a": "part_a",
+    "a-held-out": "part_a_held_out",
     "b1": "part_b",
     "b1-held-out": "part_b_held_out",
     "b2": "part_b2",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.value.part_a import TEAMS
+from bench.value.part_a import TEAMS, TEAMS_HELD_OUT
 from bench.value.part_d import CORPORA
 from bench.value.sources import SOURCES, SourceMissing, find_source
 
@@ -28,7 +28,13 @@ def main() -> int:
         "--all", action="store_true", help="also the repositories of the issues, for parts b1 (grep) and b2"
     )
     options = parser.parse_args()
-    names = [*SOURCES, *TEAMS, *(corpus.repository for corpus in CORPORA), *(_ISSUES if options.all else ())]
+    names = [
+        *SOURCES,
+        *TEAMS,
+        *TEAMS_HELD_OUT,
+        *(corpus.repository for corpus in CORPORA),
+        *(_ISSUES if options.all else ()),
+    ]
     failed = 0
     for name in names:
         try:
