@@ -496,7 +496,7 @@ class Watcher(FileWatcher):
             "missing": [path for path in paths if not there.get(path, path)],
             "passes": self._passes,
             "busy": self._busy or bool(self._pending),
-            "pending": bool(self._pending),
+            "pending": bool(self._pending or self._waiting_for),  # also while it is tried again
             "waiting_for": self._waiting_for,
             "last_pass": last_pass,
             "last_error": {"at": last.at, "message": last.error, "hint": last.hint} if last is not None else None,
