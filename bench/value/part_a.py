@@ -41,7 +41,7 @@ from lorelog.light.delivery_log import estimate_tokens
 
 TEAMS = {"PackmindHub/context-evaluator": 0, "EntityProcess/agentv": 0, "entireio/cli": 60}
 """Each with the number of sessions that are drawn; 0: all."""
-TEAMS_HELD_OUT = {"FSM1/cipher-box": 60, "dayhaysoos/nimbus": 60, "ShamsiievDmytro/entire-bmad": 0}
+TEAMS_HELD_OUT = {"FSM1/cipher-box": 0, "ShamsiievDmytro/entire-bmad": 0}
 """Teams whose deliveries nobody looked at while lorelog was developed."""
 _BRANCH = "entire/checkpoints/v1"
 BM25_TOKENS = 700
