@@ -395,7 +395,7 @@ class ResourcePool:
 
     def _plan(self, location: Location, flags: Mapping[str, object]) -> _EnginePlan:
         """Return what settings say about an engine. Kept for a caller's next request, until a settings file changes."""
-        stamps = tuple(settings_stamp(settings_file(location, of_project=of_project)) for of_project in (False, True))
+        stamps = tuple(map(settings_stamp, (f"{location.home}/{USER_FILE}", f"{location.project.root}/{PROJECT_FILE}")))
         if None in stamps:
             return _make_plan(location, flags)
         caller = (location.home, location.project, location.scope, environment_digest(location.environment))

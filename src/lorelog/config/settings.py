@@ -520,7 +520,7 @@ def environment_digest(environment: Mapping[str, str]) -> bytes:
 _SETTLED_NS = 100_000_000
 
 
-def settings_stamp(path: Path) -> object:
+def settings_stamp(path: str) -> object:
     """Return what changes with a settings file; None if it changed just now, and may change again at the same time."""
     try:
         status = Path(path).stat()

@@ -231,6 +231,15 @@ def test_files_are_judged_without_a_code_index(tmp_path: Path) -> None:
     assert repository.verdict().freshness is Freshness.GONE
 
 
+def test_git_is_not_asked_about_a_branch_without_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory of a branch without a commit is judged by the files, though Git gives no answer."""
+    repository = Repository(tmp_path)
+    repository.git("update-ref", "-d", "HEAD")
+    monkeypatch.setattr(GitHistory, "_run", lambda *_, **__: None)
+    repository.remember(FILE)
+    assert repository.verdict().freshness is Freshness.FRESH
+
+
 @pytest.mark.slow
 def test_without_git_the_first_check_counts(tmp_path: Path) -> None:
     """In a folder that is not a repository, mentions are compared with their state at the first check."""

@@ -11,6 +11,7 @@ import pytest
 from tests.services.search.shelf import DirectedEmbedder, Shelf, away
 
 from lorelog.core.options import SearchOptions
+from lorelog.core.query import Lane
 from lorelog.language.analyser import TokenSpan, WordAnalyser
 from lorelog.services.search import searcher
 from lorelog.services.search.searcher import Searcher, SearchTurn
@@ -57,6 +58,20 @@ def test_a_search_asks_the_catalog_few_questions(store: EmbeddedStore) -> None:
     assert len(searcher.search("heron past", SearchOptions(k=10)).hits) == 10
 
     assert 0 < len(statements) <= MAX_STATEMENTS, "\n".join(statement[:100] for statement in statements)
+
+
+def test_repeats_do_not_crowd_others_out(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ninety copies of the best text leave room for others. The lexical lane alone proposes few candidates, and more only then."""
+    limits, propose = dict[int, int](), store.propose
+    monkeypatch.setattr(store, "propose", lambda *args: limits.setdefault(len(limits), args[-1]) and propose(*args))
+    shelf = Shelf(store, None)
+
+    assert len(shelf.search("past", lane=Lane.LEXICAL).hits) == len(limits) * 5 == 5
+    shelf.put([("past past past", None)] * 90)
+
+    for lane in (Lane.LEXICAL, Lane.HYBRID):
+        assert [len(hit.duplicates) for hit in shelf.search("past", lane=lane).hits] == [89, 0, 0, 0, 0]
+    assert limits[0] == limits[1] < limits[2]
 
 
 def test_each_text_is_analysed_once(store: EmbeddedStore) -> None:

@@ -199,7 +199,8 @@ class FreshnessChecker:
         if self._git.history is None:
             return ""
         commit = self._git.history.commit(claim.commit) if claim.commit else ""
-        if commit == "" and claim.date:
+        is_unborn = bool(self._git.state.branch) and not self._git.state.commit
+        if commit == "" and claim.date and not is_unborn:
             day, _, clock = claim.date.partition("T")
             commit = self._git.history.commit_before(f"{day}T{clock or '23:59'}:59")
         if commit is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import TURN_TYPE, without_anchors
 from lorelog.core.options import SearchOptions
+from lorelog.core.paths import path_exists
 from lorelog.core.query import Hit, TrustFilter
 from lorelog.retrieval.snippet import SNIPPET_WIDTH
 from lorelog.services.pipeline.scope import ProjectScope
@@ -42,9 +43,6 @@ let one in at 45, .2 at 5. It is also among the first for the question: sessions
 _LATE_TURNS, _MIN_ENDING_CHARS = 3, 250
 """How many of a conversation's last turns may be how it ended. Many sessions end with a short one: "commit this", "thanks"."""
 
-Annotator = Callable[[tuple[Hit, ...]], tuple[Hit, ...]]
-"""Returns all hits of a reply with its own fields set, and possibly in another order."""
-
 
 class SearchPipeline(Struct, frozen=True):
     """Dependencies shared by all searches."""
@@ -61,11 +59,9 @@ class SearchPipeline(Struct, frozen=True):
                 options = restrict_to_records(options, self.scope.record_pages.folder)
             record_notes = self.scope.record_pages.catch_up_briefly()
             reply = self._find(query, options)
-            hits = reply.hits
-            for annotate in self._annotators(options):
-                hits = annotate(hits)
-            notes = (*reply.notes, *record_notes)
-            reply = replace(reply, hits=hits, notes=notes, nothing_relevant=judge_hits(hits))
+            hits = self._add_freshness(reply.hits) if options.freshness else reply.hits
+            hits = add_token_costs(self._add_origins(add_confidence(hits)), self.scope.store)
+            reply = replace(reply, hits=hits, notes=(*reply.notes, *record_notes), nothing_relevant=judge_hits(hits))
             if options.token_budget:
                 reply = self.pack(query, reply, options, lists_files=True)
             return replace(reply, notes=self._explain(reply, options))
@@ -83,14 +79,6 @@ class SearchPipeline(Struct, frozen=True):
                 break
         return replace(reply, hits=kept[: options.k])
 
-    def _annotators(self, options: SearchOptions) -> Iterator[Annotator]:
-        """Yield the steps that complete the hits, in order."""
-        if options.freshness:
-            yield self._add_freshness
-        yield add_confidence
-        yield self._add_origins
-        yield partial(add_token_costs, store=self.scope.store)
-
     def _add_freshness(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the state of the code that those of this project name; stale ones rank lower."""
         workspace = self.scope.place
@@ -100,7 +88,7 @@ class SearchPipeline(Struct, frozen=True):
             return hits
         from lorelog.services.freshness.checker import FreshnessChecker
 
-        tables = self.code().tables if (workspace.cache_folder / CODE_DATABASE).exists() else None
+        tables = self.code().tables if path_exists(f"{workspace.cache_folder}/{CODE_DATABASE}") else None
         return FreshnessChecker(workspace, tables).check(hits)
 
     def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:

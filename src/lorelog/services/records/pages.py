@@ -215,7 +215,8 @@ class RecordPages(Struct, frozen=True):
         return (note,) if note else ()
 
     def trust_annotator(self) -> TrustAnnotator:
-        return TrustAnnotator(self.folder, self.open_records() if self.projection() else None)
+        records = self.open_records() if self.projection() else None
+        return TrustAnnotator(self.folder if records else self.workspace.cache_folder, records)
 
     def chunk_trust(self, stored: StoredChunk) -> tuple[Trust, str]:
         """Return a chunk's trust, and for a record the id of the one that supersedes it."""

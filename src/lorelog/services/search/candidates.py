@@ -41,8 +41,8 @@ from lorelog.retrieval.relevance import UNMEASURED, EncoderCalibration, calibrat
 from lorelog.retrieval.score_features import LANES_WEIGHT, entry_mix, entry_share
 
 MAX_HITS = 10_000
-_MIN_CANDIDATES = 200
-_CANDIDATES_PER_HIT = 10
+_CANDIDATES, _FIRST_OF_WORDS = (200, 10), (40, 4)
+"""How many a lane is asked for, at least and per hit. Of the lexical lane alone, twice what is read is enough at first."""
 _SUPPORTED_PER_LANE = 60
 _SCORE = attrgetter("score")
 _MEASURED_PER_HIT = 4
@@ -90,16 +90,20 @@ class CandidateSet(Struct, frozen=True):
     """Of the dense lane, as in `LaneEvidence`."""
     priors: Mapping[ChunkKey, float] = field(default_factory=dict)
     """What the scores of the user's rules and decisions have in addition."""
+    may_be_more: bool = False
 
 
-def find_candidates(store: Store, question: SearchQuestion, options: SearchOptions) -> CandidateSet:
-    """Return the candidates for a query, best first."""
+def find_candidates(
+    store: Store, question: SearchQuestion, options: SearchOptions, *, is_first: bool = True
+) -> CandidateSet:
+    """Return the candidates for a query, best first; with `is_first`, of the lexical lane alone those that are mostly enough."""
     with store.reading():
-        return _find_candidates(store, question, options)
+        return _find_candidates(store, question, options, is_first=is_first and options.lane is Lane.LEXICAL)
 
 
-def _find_candidates(store: Store, question: SearchQuestion, options: SearchOptions) -> CandidateSet:
-    limit = max(_MIN_CANDIDATES, _CANDIDATES_PER_HIT * min(options.k, MAX_HITS))
+def _find_candidates(store: Store, question: SearchQuestion, options: SearchOptions, *, is_first: bool) -> CandidateSet:
+    least, per_hit = _FIRST_OF_WORDS if is_first else _CANDIDATES
+    limit = max(least, per_hit * min(options.k, MAX_HITS))
     # One call: a remote store answers both lanes in one round trip.
     terms = () if options.lane is Lane.DENSE else question.terms
     lexical, dense = store.propose(terms, question.vector, options.filters, limit)
@@ -116,7 +120,7 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
             ranked = standing.raise_in(ranked, priors)
             ranked = _weigh_entry_sizes(store, ranked, options.k)
             return CandidateSet(ranked, rarity, lexical, priors=priors)
-        return CandidateSet(ranked, rarity, lexical)
+        return CandidateSet(ranked, rarity, lexical, may_be_more=is_first and len(lexical) == limit)
     cosines: dict[ChunkKey, float] = dict(dense)
     mean, deviation = _mean_and_deviation(list(map(_SCORE, dense)))
     lead = _lead(dense, mean, deviation)

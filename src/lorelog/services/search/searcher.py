@@ -170,7 +170,7 @@ class HitBuilder:
         read: list[tuple[FusedCandidate, StoredChunk]] = []
         distinct: list[RankedChunk] = []
         count = self._options.k
-        if self._deps.reranker is not None:
+        if self._deps.reranker is not None and self._uses_own_ranking:
             count = max(count, self._deps.rerank.candidates)
         min_fetched = _MIN_FETCHED_QUOTED if self._phrases and self._uses_own_ranking else _MIN_FETCHED
         page = max(min_fetched, _FETCHED_PER_HIT * min(self._options.k, MAX_HITS))
@@ -180,8 +180,11 @@ class HitBuilder:
                 read.sort(key=lambda candidate: -candidate[0].score)
             distinct = fold_entries(drop_duplicates(read))
             if len(distinct) >= count:
-                break
-        return distinct
+                return distinct
+        if not self._candidates.may_be_more:
+            return distinct
+        self._candidates = find_candidates(self._store, self._question, self._options, is_first=False)
+        return self._distinct()
 
     def _read(self, candidates: Sequence[FusedCandidate]) -> list[tuple[FusedCandidate, StoredChunk]]:
         chunks = self._store.fetch([candidate.key for candidate in candidates])

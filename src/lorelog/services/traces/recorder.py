@@ -36,6 +36,9 @@ _ABSORB_BYTES = 512_000
 _MAX_SPOOL_BYTES = 8_000_000
 """Size at which a spool that cannot be moved is dropped."""
 _MAX_LINE_BYTES = 8_000
+_encode_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode_field = json.JSONEncoder(ensure_ascii=False).encode
+"""As `json.dumps`, which makes a new encoder in each call."""
 _absorb_lock = threading.Lock()
 
 
@@ -60,7 +63,7 @@ class TraceStore:
 
     def append_line(self, line: Mapping[str, Any]) -> None:
         """Append a recorded call to the spool. Raise OSError."""
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        text = _encode_line(line).encode("utf-8", "replace")
         size = self._append(text + b"\n") if len(text) < _MAX_LINE_BYTES else 0
         if size > _ABSORB_BYTES and _absorb_lock.acquire(blocking=False):
             given = (self.path, self.options)
@@ -154,7 +157,7 @@ def summarize_arguments(arguments: object) -> str:
         if is_name and not (value is None or value is False or value in ("", [], {})):
             words = _KIND_WORD if name in _KIND_ARGUMENTS else _SINGLE_WORD if name in RECORDED_ARGUMENTS else None
             summary[name] = _summarize_value(value, words)
-    return json.dumps(summary, ensure_ascii=False) if summary else ""
+    return _encode_field(summary) if summary else ""
 
 
 def _call_line(event: CallEvent) -> dict[str, Any]:
@@ -171,7 +174,7 @@ def _call_line(event: CallEvent) -> dict[str, Any]:
     }
     if not isinstance(outcome, BaseException):
         counts = {name: len(value) for name, value in outcome.items() if isinstance(value, list)}
-        return line | {"out": json.dumps(counts) if counts else ""}
+        return line | {"out": _encode_field(counts) if counts else ""}
     if isinstance(outcome, LorelogError):
         # Without quoted user text; single words are kept.
         message = _QUOTED_TEXT.sub(
