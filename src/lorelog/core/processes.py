@@ -132,17 +132,22 @@ def trim_heap() -> None:
         trim(0)
 
 
-_M_ARENA_MAX, _MADV_PAGEOUT = -8, 21
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX, _MADV_PAGEOUT = -1, -3, -8, 21
 """Constants of the C library."""
 
 
-def limit_arenas() -> None:
-    """Let all threads share two heaps, if the allocator supports it: each thread's own keeps what its largest task needed."""
+def limit_heap() -> None:
+    """Let all threads share two heaps, and give what is freed back to the system, if the allocator supports it.
+
+    Each thread's own heap keeps what its largest task needed. And the first large block that is freed raises glibc's threshold for
+    blocks of their own to its size: from then on a model's memory is in the heap, below small blocks that stay.
+    """
     import ctypes
 
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
-        set_option(_M_ARENA_MAX, 2)
+        for option, value in ((_M_ARENA_MAX, 2), (_M_MMAP_THRESHOLD, 1 << 20), (_M_TRIM_THRESHOLD, 1 << 21)):
+            set_option(option, value)
 
 
 def trim_memory(*, mapped: bool = False) -> None:

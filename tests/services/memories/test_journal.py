@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,8 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
-from lorelog.ingest.outline import read_outline
 from lorelog.services.memories import journal
-from lorelog.services.memories.journal import append_entries, has_closed_fences, has_entry
+from lorelog.services.memories.journal import append_entries, has_entry
 
 NOW = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 
@@ -133,8 +133,6 @@ IDS = st.lists(
 @given(TAGS, IDS, st.just("") | st.dates().map(str))
 def test_what_an_anchor_is_told_comes_back(tags: tuple[str, ...], supersedes: tuple[str, ...], expires: str) -> None:
     """Tags of whatever signs they may have, what is superseded and the last day are read from the file as they were given."""
-    from tempfile import TemporaryDirectory
-
     new = NewMemory("said", "fact", tags, supersedes=supersedes, expires=expires, id="m0")
     with TemporaryDirectory() as place:
         (entry,) = append_entries(Path(place), [new], NOW)
@@ -190,35 +188,25 @@ def test_new_journals_are_as_private_as_their_folder(tmp_path: Path) -> None:
     assert modes == ["0o600", "0o700", "0o700", "0o644", "0o755", "0o644", "0o755"]
 
 
-_LINES = st.sampled_from(
-    [
-        "```",
-        "~~~",
-        "````",
-        "``` py",
-        "  ```",
-        "    ```",
-        "- ```",
-        "a ~~~",
-        "`` ``` ``",
-        "<!--",
-        "-->",
-        "---",
-        "x",
-        "",
-        "# h",
-    ]
-)
+_FENCED = st.sampled_from(["said", "```\nx\n```", "~~~ open", "<!-- open", "- ```\n  x", "# h\n\n### 14:30\n"])
+_OTHERS = st.sampled_from(["", "```\n", "\n", "typed without an end", "<!--\n", "### 09:00\n<!-- memory:m3 -->\nx\n"])
 
 
-@given(st.lists(_LINES, max_size=9).map("\n".join))
-def test_a_text_with_closed_fences_needs_no_line_to_close_one(text: str) -> None:
-    """Where the quick look at a journal finds no open fence, the whole parse finds none."""
-    if has_closed_fences(text):
-        assert journal._closing_fence(read_outline(text)) == []
-
-
-def test_a_journal_with_closed_fences_is_not_parsed() -> None:
-    """A journal with code blocks and anchors in one line is known to end outside of a fence."""
-    assert has_closed_fences("# 2026-03-05\n\n### 10:00\n<!-- memory:a -->\n```py\nx = 1\n```\ntext\n")
-    assert not has_closed_fences("# 2026-03-05\n\n```py\nx = 1\n")
+@given(st.lists(st.tuples(_OTHERS, st.booleans(), _FENCED, st.booleans()), max_size=6))
+def test_a_journal_is_continued_as_if_it_was_read_again(steps: list[tuple[str, bool, str, bool]]) -> None:
+    """What a process remembers of the journals it wrote changes neither their text nor positions, whatever others write in between."""
+    with TemporaryDirectory() as first, TemporaryDirectory() as second:
+        for number, (others, in_place, text, are_new) in enumerate(steps):
+            told = []
+            for folder in map(Path, (first, second)):
+                path = folder / "2026-03-05.md"
+                if others and path.exists():
+                    before = path.read_text()
+                    path.write_text(others + before[len(others) :] if in_place else before + others)
+                    os.utime(path, (0, number))  # two writes may come within one tick of the clock
+                if str(folder) == second:
+                    journal._ends.pop(folder, None)
+                new = [memory(f"m{number}", text), memory(f"n{number}")]
+                placed = append_entries(folder, new, NOW, session="s", are_new=are_new)
+                told.append((path.read_text(), [(entry.start_line, entry.end_line, entry.existed) for entry in placed]))
+            assert told[0] == told[1]

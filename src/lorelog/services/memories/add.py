@@ -114,7 +114,13 @@ def add(
     ]
     folder = directory or root.path
     with own_entries(kept, folder):
-        entries = append_entries(Path(folder), kept, kept[0].at or now, private=root.project == GLOBAL_PROJECT)
+        entries = append_entries(
+            Path(folder),
+            kept,
+            kept[0].at or now,
+            private=root.project == GLOBAL_PROJECT,
+            are_new=not any(memory.id for memory in memories),
+        )
     path = entries[0].path
     notes = index_written([path], job, store, embedder)
     indexed: dict[str, str] = {}

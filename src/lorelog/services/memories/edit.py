@@ -28,7 +28,7 @@ from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable, utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun, index_written
-from lorelog.services.memories.journal import OwnEntries, has_closed_fences, is_same_file, read_bytes
+from lorelog.services.memories.journal import OwnEntries, is_closed_at_end, is_same_file, read_bytes
 from lorelog.services.memories.listing import find_chunk, find_chunk_anywhere
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import SummaryLinks
@@ -328,7 +328,7 @@ def _check_section(stored: StoredChunk, before: str, after: str) -> None:
         raise UsageError(
             f"the comment with the id {lost[0]} is missing", hint="keep the line '<!-- memory:… -->': it is the id"
         )
-    if not has_closed_fences(after) and has_closed_fences(before):
+    if not is_closed_at_end(after) and is_closed_at_end(before):
         raise UsageError("a code fence is not closed", hint="close it: it would swallow the next section")
     if stored.chunk.heading_level and before.startswith("#") and not after.startswith("#"):
         raise UsageError("the heading is missing", hint="keep the first line: it begins the section")

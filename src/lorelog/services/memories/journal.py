@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from lorelog.core.atomic_file import OpenDescriptor, Writing, open_to_append, sync_folder, write_all
+from lorelog.core.document import FileStamp
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
@@ -56,12 +57,8 @@ def anchor_fields(event: HookEvent, conversation: Conversation, head: Conversati
     return tuple((key, value) for key, value in words if value)
 
 
-def serialize_entry(memory: NewMemory) -> str:
-    return msgspec.json.encode(memory).decode()
-
-
 def parse_entry(text: str) -> NewMemory | None:
-    """Return the entry of a JSON text; None if it is malformed."""
+    """Return the memory of a JSON text; None if it is malformed."""
     try:
         return msgspec.json.decode(text, type=NewMemory)
     except msgspec.DecodeError:
@@ -107,13 +104,32 @@ class JournalEntry(Struct, frozen=True):
     """It existed before, and nothing was written."""
 
 
+class _JournalEnd(Struct, frozen=True):
+    """The end of a journal that no code fence is open at, and the stamp of the file."""
+
+    stamp: FileStamp
+    lines: int
+    tail: bytes
+    """From the last heading on."""
+
+
+_ends: dict[Path, _JournalEnd] = {}
+"""By folder, the journal that this process added to last. One with another stamp is read, and its fences are looked at, as a whole."""
+
+
 def append_entries(
-    directory: Path, memories: Sequence[NewMemory], now: datetime, *, private: bool = False, session: str = ""
+    directory: Path,
+    memories: Sequence[NewMemory],
+    now: datetime,
+    *,
+    private: bool = False,
+    session: str = "",
+    are_new: bool = False,
 ) -> list[JournalEntry]:
     """Append memories to the day's journal in a directory, all or none, and return their positions.
 
-    A memory whose id is already in the journal is not written again. `session` is the session that they were captured in, if
-    its entries are to stand below a heading of their own.
+    A memory whose id is already in the journal is not written again; with `are_new` the ids were made for this call. `session` is
+    the session that they were captured in, if its entries are to stand below a heading of their own.
     """
     for memory in memories:
         check_memory(memory)
@@ -126,8 +142,9 @@ def append_entries(
     with Writing(path, hint="nothing was added; make it a writable file, free some space, or use --global"):
         mode = 0o700 if private else _folder_mode(directory)
         _create_folder(directory, mode)
-        for _ in range(_MAX_TRIES):
-            placed = _append_missing(path, entries, now, mode & 0o666, session)
+        for attempt in range(_MAX_TRIES):
+            # An editor that replaces the file may have read an entry of the attempt before.
+            placed = _append_missing(path, entries, now, mode & 0o666, session, are_new=are_new and not attempt)
             if placed is not None:
                 return [placed[identity] for identity in identities]
     raise StoreBusy(f"{path} is replaced repeatedly by another program", hint="nothing was added; try again")
@@ -207,7 +224,7 @@ def check_memory(memory: NewMemory) -> None:
 
 
 def _append_missing(
-    path: Path, entries: Mapping[str, str], now: datetime, mode: int, session: str
+    path: Path, entries: Mapping[str, str], now: datetime, mode: int, session: str, *, are_new: bool
 ) -> dict[str, JournalEntry] | None:
     """Append the missing entries and return the positions of all, or None if the file was replaced meanwhile."""
     with OpenDescriptor(open_to_append(path, mode)) as descriptor:
@@ -215,8 +232,10 @@ def _append_missing(
             raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
         if not is_same_file(path, descriptor):
             return None
-        found = read_bytes(descriptor)
-        before = _complete_torn_entry(descriptor, found, entries.values())
+        end = _ends.pop(path.parent, None)
+        end = end if end and end.stamp == FileStamp.from_stat(os.fstat(descriptor)) else None
+        found = end.tail if end and are_new else read_bytes(descriptor)
+        before = found if end else _complete_torn_entry(descriptor, found, entries.values())
         # An earlier attempt wrote them, or an editor that replaced the file had read our entry first.
         placed: dict[str, JournalEntry] = {}
         for identity, entry in entries.items():
@@ -225,14 +244,19 @@ def _append_missing(
                 placed[identity] = JournalEntry(identity, path, start, start + entry.count("\n") - 1, before == found)
         missing = {identity: entry for identity, entry in entries.items() if identity not in placed}
         if missing:
-            separator = _separator(before, now)
+            separator = _separator(before, now, is_closed=bool(end))
             word = to_anchor_word(session)
             if word and f"<!-- session:{word} ".encode() not in before[before.rfind(_HEADING) :]:
                 separator += (
                     f"## Session {now:%H:%M}\n\n"  # as memsearch writes it, unless the last entry is of this session
                 )
-            _append_or_undo(descriptor, len(before), (separator + "\n".join(missing.values())).encode())
-            first = before.count(b"\n") + separator.count("\n") + 1
+            size, lines = (end.stamp.size, end.lines) if end else (len(before), before.count(b"\n"))
+            added = separator + "\n".join(missing.values())
+            stamp, data = _append_or_undo(descriptor, size, added.encode()), b"\n" + added.encode()
+            # Unless somebody else has added something at the same time.
+            if stamp.size == size + len(data) - 1 and is_closed_at_end(added):
+                _ends[path.parent] = _JournalEnd(stamp, lines + added.count("\n"), data[data.rfind(_HEADING) :])
+            first = lines + separator.count("\n") + 1
             for identity, entry in missing.items():
                 placed[identity] = JournalEntry(identity, path, first, first + entry.count("\n") - 1)
                 first += entry.count("\n") + 1
@@ -264,12 +288,8 @@ def _id_marker(identity: str) -> bytes:
 
 def is_same_file(path: Path, descriptor: int) -> bool:
     """Return whether the path still names the open file: editors save by replacing it."""
-    ours = os.fstat(descriptor)
-    try:
-        current = path.lstat()
-    except FileNotFoundError:
-        return False
-    return (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino)
+    current = FileStamp.of(path)
+    return current is not None and current.inode == FileStamp.from_stat(os.fstat(descriptor)).inode
 
 
 def format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
@@ -307,6 +327,12 @@ def _format_body(text: str) -> str:
     return "\n".join([*lines[2:], *_closing_fence(outline)])
 
 
+def is_closed_at_end(text: str) -> bool:
+    """Return True if no code fence and no comment is open at the end of a text: what follows stands for itself."""
+    headings = read_outline(f"{text}\n\n# probe").headings
+    return bool(headings) and headings[-1].first > text.count("\n")
+
+
 def _closing_fence(outline: Outline) -> list[str]:
     """Return the line that closes an open code fence, if there is one."""
     last = len(outline.lines) - 1
@@ -318,47 +344,11 @@ def _closing_fence(outline: Outline) -> list[str]:
     return [mark[1]] if mark else []
 
 
-_FENCE_MARKS = [re.compile(rf"{mark}[^\n]*") for mark in ("```", "~~~")]
-"""Apart from each other: a pattern that begins with a fixed text is found many times as fast."""
-_OPEN_COMMENT = re.compile(r"<!--(?![^\n]*-->)")
-
-
-def has_closed_fences(text: str) -> bool:
-    """Return True if no code fence is open at the end of a text; False if that takes a whole parse to tell.
-
-    A journal of 5,000 entries is classified line by line in 70 ms, and its fences are found in 6.
-    """
-    if "```" not in text and "~~~" not in text:
-        return True
-    if text.startswith(("---", "+++")) or _OPEN_COMMENT.search(text):  # lines that may be hidden
-        return False
-    opened = ""
-    end = -1
-    for start, line in sorted([(found.start(), found[0]) for marks in _FENCE_MARKS for found in marks.finditer(text)]):
-        if start < end:  # a mark in the line of another
-            continue
-        end = start + len(line)
-        if line == opened and text[start - 1] == "\n":  # the usual case
-            opened = ""
-            continue
-        rest = line.lstrip(line[0])
-        mark = line[: len(line) - len(rest)]
-        indent = text[text.rfind("\n", 0, start) + 1 : start]
-        if indent.strip(" ") or len(indent) > 3:  # a list item ends a fence in it; elsewhere it may be text
-            return False
-        if not opened and not (mark[0] == "`" and "`" in rest):
-            opened = mark
-        elif opened and mark.startswith(opened) and not rest.strip():
-            opened = ""
-    return not opened
-
-
-def _separator(before: bytes, now: datetime) -> str:
+def _separator(before: bytes, now: datetime, *, is_closed: bool) -> str:
     if not before or before.isspace():
         return ("" if not before or before.endswith(b"\n") else "\n") + f"# {now:%Y-%m-%d}\n\n"
-    text = before.decode("utf-8", "replace").rstrip("\n")
-    closing = "" if has_closed_fences(text) else "".join(f"{line}\n" for line in _closing_fence(read_outline(text)))
-    if closing:
+    text = "" if is_closed else before.decode("utf-8", "replace").rstrip("\n")  # to parse 5,000 entries takes 70 ms
+    if closing := "".join(f"{line}\n" for line in _closing_fence(read_outline(text))):
         return ("" if before.endswith(b"\n") else "\n") + closing + "\n"
     if before.endswith(b"\n\n"):
         return ""
@@ -374,13 +364,17 @@ def read_bytes(descriptor: int) -> bytes:
     return b"".join(parts)  # without a copy if it is one, as it nearly always is
 
 
-def _append_or_undo(descriptor: int, size: int, text: bytes) -> None:
+def _append_or_undo(descriptor: int, size: int, text: bytes) -> FileStamp:
+    """Append to a file of this size, completely or not at all; return its stamp, read before the flush gives others time to write."""
     try:
-        write_all(descriptor, text)
+        write_all(descriptor, text, durable=False)
+        stamp = FileStamp.from_stat(os.fstat(descriptor))
+        os.fsync(descriptor)
     except OSError:
         with suppress(OSError):
             os.ftruncate(descriptor, size)
         raise
+    return stamp
 
 
 _ENTRY_LEVEL = 3

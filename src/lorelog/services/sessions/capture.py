@@ -25,7 +25,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
@@ -58,7 +58,6 @@ from lorelog.services.memories.journal import (
     has_entry,
     journal_path,
     parse_entry,
-    serialize_entry,
     to_anchor_word,
 )
 from lorelog.services.memory_state.tombstones import memory_key
@@ -505,7 +504,7 @@ class _SessionCapture:
         ]
         pairs = list(zip(drafts, memories, strict=True))
         self._captures.save_rows(
-            *(self._capture_row(draft, journal, WRITING, serialize_entry(memory)) for draft, memory in pairs)
+            *(self._capture_row(draft, journal, WRITING, json.encode(memory).decode()) for draft, memory in pairs)
         )
         self._touched.add(journal)
         session = self._event.session if self._context.options.session_headings else ""

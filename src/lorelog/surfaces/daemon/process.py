@@ -28,7 +28,7 @@ from msgspec import Struct
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, ConfigError, DaemonError, LorelogError, ModelUnavailable, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
-from lorelog.core.processes import limit_arenas, resident_bytes, trim_memory
+from lorelog.core.processes import limit_heap, trim_memory
 from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
 from lorelog.surfaces.daemon.connection import OperationRunner, ServerLimits
@@ -53,8 +53,6 @@ _MODEL_CHECK_S = 15.0
 """How often to look for models to unload."""
 _PAUSE_S = 2.0
 """Time without an operation after which free memory is given back."""
-_GROWTH_BYTES = 16_000_000
-"""Growth of the resident memory after which free memory is given back at once: indexing leaves 30 MB of it."""
 _RESTART = "idle: another daemon takes over, to give back memory"
 _BACKGROUND_DELAY_S = 1.0
 """Watching and HTTP start this long after the daemon: the client that started it waits for a response."""
@@ -379,7 +377,6 @@ class Daemon:
         """Number of operations after which everything was closed."""
         self._trimmed_at = (0, 0, False)
         """When memory was last given back: number of operations and of loaded models, and whether there was a pause."""
-        self._trimmed_bytes = 0
         """Resident memory after that."""
         self._had_model = False
         self._server: DaemonServer | None = None
@@ -392,7 +389,7 @@ class Daemon:
 
     def run(self, listener: socket.socket) -> str:
         """Serve requests until it is time to stop. Return the reason."""
-        limit_arenas()
+        limit_heap()
         options = self._read_settings()
 
         def status_fields() -> dict[str, Any]:
@@ -510,15 +507,13 @@ class Daemon:
             self._unload_thread = _start_thread(self._unload_idle_models, *arguments, name="lorelog-rest")
 
     def _is_check_due(self, now: float) -> bool:
-        """Return whether to look for memory to give back: now and then, after it grew, and once in a pause."""
+        """Return whether to look for memory to give back: now and then, and once in a pause."""
         is_unloading = self._unload_thread is not None and self._unload_thread.is_alive()
         if self._resources is None or self._settings is None or is_unloading:
             return False
         loaded = self._resources.unload_idle(float("inf"))
         self._had_model = self._had_model or loaded > 0
         if now - self._models_checked_at >= min(_MODEL_CHECK_S, self._settings.daemon.model_idle_s):
-            return True
-        if resident_bytes() > self._trimmed_bytes + _GROWTH_BYTES:
             return True
         is_new = (self._runner.calls, loaded, True) != self._trimmed_at
         return loaded != self._trimmed_at[1] or (is_new and self._quiet_s() >= _PAUSE_S)
@@ -639,7 +634,7 @@ class Daemon:
             resources.rest()
         if rests or state != self._trimmed_at:
             trim_memory(mapped=rests)
-        self._trimmed_at, self._trimmed_bytes = state, resident_bytes()
+        self._trimmed_at = state
         if self._quiet_s() >= idle_s and self._server is not None and self._may_restart() and self._server.is_idle():
             self._server.shut_down(_RESTART)
 

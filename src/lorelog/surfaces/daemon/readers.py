@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, error_from_code
-from lorelog.core.processes import limit_arenas, resident_bytes, usable_cores
+from lorelog.core.processes import limit_heap, resident_bytes, usable_cores
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.dispatch import Dispatcher
 from lorelog.retrieval.cache import register_cache
@@ -255,7 +255,7 @@ def _serve(channel: Connection, resources: ResourcePool) -> None:
 def main(descriptors: list[int]) -> None:
     """Answer requests on the channels, until the daemon ends."""
     gc.set_threshold(5_000, 10, 10)
-    limit_arenas()
+    limit_heap()
     from multiprocessing.connection import Connection
 
     channels: list[Connection] = [Connection(descriptor) for descriptor in descriptors]
