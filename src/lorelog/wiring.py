@@ -36,14 +36,7 @@ from lorelog.core.paths import home_folder, is_folder, join_path, model_cache_fo
 from lorelog.core.policy import check_shell
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store
 from lorelog.engine import Engine
-from lorelog.models.embed import (
-    SharedEmbedder,
-    check_ready,
-    is_remote,
-    max_texts_in_flight,
-    open_embedder,
-    resolve_embed_options,
-)
+from lorelog.models import embed
 from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, OpenRecords, SideDatabases
 from lorelog.services.places.workspace import (
     Project,
@@ -149,7 +142,7 @@ def meter_embedder(embedder: Embedder | None, options: EmbedOptions, workspace: 
     """Return the embedder, wrapped to record its token usage if it is remote."""
     if embedder is None:
         return None
-    if not is_remote(options):
+    if not embed.is_remote(options):
         return embedder
     from lorelog.services.llm.metered import MeteredEmbedder
 
@@ -344,7 +337,7 @@ class ResourcePool:
         self._analyser = WordAnalyser()
         self._stores: _LastUsed[object, Store] = _LastUsed(_MAX_STORES, close)
         # One in use is closed by the engine that holds it.
-        self._embedders: _LastUsed[EmbedOptions, SharedEmbedder] = _LastUsed(
+        self._embedders: _LastUsed[EmbedOptions, embed.SharedEmbedder] = _LastUsed(
             _MAX_MODELS, methodcaller("close_if_idle", 0)
         )
         self._rerankers: _LastUsed[RerankOptions, Reranker] = _LastUsed(_MAX_MODELS)
@@ -364,7 +357,7 @@ class ResourcePool:
         embedder_key = replace(options, api_key=hide(options.api_key)) if options.api_key else options
         embedder = None
         if options.provider != "none":
-            embedder = self._embedders.use(embedder_key, lambda: SharedEmbedder(open_embedder(options)))
+            embedder = self._embedders.use(embedder_key, lambda: embed.SharedEmbedder(embed.open_embedder(options)))
         model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
         store_options = replace(plan.store, token=hide(plan.store.token))
         store_key = (workspace.tenant_folder, model, store_options)
@@ -445,7 +438,7 @@ def _secret_digest(secret: str) -> str:
 def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:
     batch_size = 0
     if embedding.provider != "none":
-        batch_size = max_texts_in_flight(embedding)
+        batch_size = embed.max_texts_in_flight(embedding)
     return EngineDefaults(
         scan=settings.scan_options(),
         chunking=settings.options(ChunkOptions),
@@ -502,7 +495,7 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
         return options
     shared = replace(options.ollama, folder=str(location.home / "ollama"))
     options = replace(options, ollama=shared, cache_folder=model_cache_folder(location.home))
-    return resolve_embed_options(options, location.environment)
+    return embed.resolve_embed_options(options, location.environment)
 
 
 def check_embedder(location: Location, settings: Settings) -> str:
@@ -513,7 +506,7 @@ def check_embedder(location: Location, settings: Settings) -> str:
     options = _embed_options(settings, location)
     if options.provider == "none":
         return "none: keyword search only"
-    return check_ready(options)
+    return embed.check_ready(options)
 
 
 def _open_records(plan: _EnginePlan, location: Location, book: RecordStore) -> OpenRecords:

@@ -6,17 +6,8 @@ import pytest
 
 from lorelog.core.document import Anchor
 from lorelog.core.options import ChunkOptions
+from lorelog.ingest import metadata
 from lorelog.ingest.markdown import chunk_markdown
-from lorelog.ingest.metadata import (
-    MAX_TAGS,
-    FrontMatter,
-    PartialDatetime,
-    day_from_filename,
-    front_matter_length,
-    parse_anchor,
-    parse_covers,
-    parse_front_matter,
-)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +53,7 @@ from lorelog.ingest.metadata import (
 )
 def test_every_dialect_is_read(comment: str, anchor: Anchor | None) -> None:
     """Anchors of Claude Code, Codex, OpenClaw (path and URL), OpenCode, DSH and lorelog are read; addresses may contain spaces."""
-    assert parse_anchor(comment) == anchor
+    assert metadata.parse_anchor(comment) == anchor
 
 
 def test_covered_hashes_may_follow_the_anchor() -> None:
@@ -77,7 +68,7 @@ def test_covered_hashes_may_follow_the_anchor() -> None:
     assert first.anchor == Anchor(memory="m", covers=(first_hash, second_hash))
     assert first.text == "# A\nsaid"
     assert second.anchor is None
-    assert parse_covers(f"x covers:{first_hash}") == ()
+    assert metadata.parse_covers(f"x covers:{first_hash}") == ()
 
 
 def test_only_the_first_piece_lists_covered_chunks() -> None:
@@ -96,7 +87,7 @@ def test_only_the_first_piece_lists_covered_chunks() -> None:
     assert not any("covers" in chunk.text for chunk in chunks)
 
 
-BASE = PartialDatetime("2026-01-01")
+BASE = metadata.PartialDatetime("2026-01-01")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +107,7 @@ BASE = PartialDatetime("2026-01-01")
 )
 def test_journal_names_give_a_day(name: str, day: str) -> None:
     """A file name that begins with a valid ISO day is a journal of that day."""
-    assert day_from_filename(name) == day
+    assert metadata.day_from_filename(name) == day
 
 
 @pytest.mark.parametrize(
@@ -156,30 +147,30 @@ def test_moments_are_inherited() -> None:
 
 def test_a_time_without_a_day_is_not_used() -> None:
     """A time is not combined with the fallback day, which the text does not mention."""
-    assert PartialDatetime().refine("14:30").to_iso("2026-09-09") == "2026-09-09"
+    assert metadata.PartialDatetime().refine("14:30").to_iso("2026-09-09") == "2026-09-09"
 
 
-def parse(text: str) -> FrontMatter:
+def parse(text: str) -> metadata.FrontMatter:
     lines = text.split("\n")
-    return parse_front_matter(lines[: front_matter_length(lines)])
+    return metadata.parse_front_matter(lines[: metadata.front_matter_length(lines)])
 
 
 FRONT_MATTER = {
     "four keys among any others": (
         '---\nlayout: post\nTitle: "A: b"\ndate: 2026-03-05T10:00:00Z # UTC\ntype: decision\ntags: [x, "y z", x]\n---',
-        FrontMatter("A: b", "2026-03-05", "decision", ("x", "y z")),
+        metadata.FrontMatter("A: b", "2026-03-05", "decision", ("x", "y z")),
     ),
     "TOML between `+++`, up to the first table": (
         "+++\ntitle = 'T'\ndate = 2026-03-05\ntags = [\"a\"]\n[extra]\ntype = 'no'\n+++\nbody",
-        FrontMatter("T", "2026-03-05", "", ("a",)),
+        metadata.FrontMatter("T", "2026-03-05", "", ("a",)),
     ),
-    "no nested key": ("---\nparent:\n  title: nested\n---", FrontMatter()),
-    "no folded text": ("---\ntitle: >\n  folded\n---", FrontMatter()),
-    "no day that does not exist": ("---\ndate: 2026-02-30\n---", FrontMatter()),
-    "no word for a day": ("---\ndate: yesterday\n---", FrontMatter()),
-    "nothing from empty keys": ("---\ntitle:\ntags:\n---", FrontMatter()),
+    "no nested key": ("---\nparent:\n  title: nested\n---", metadata.FrontMatter()),
+    "no folded text": ("---\ntitle: >\n  folded\n---", metadata.FrontMatter()),
+    "no day that does not exist": ("---\ndate: 2026-02-30\n---", metadata.FrontMatter()),
+    "no word for a day": ("---\ndate: yesterday\n---", metadata.FrontMatter()),
+    "nothing from empty keys": ("---\ntitle:\ntags:\n---", metadata.FrontMatter()),
     **{
-        f"nothing from what is not front matter: {text!r}": (text, FrontMatter())
+        f"nothing from what is not front matter: {text!r}": (text, metadata.FrontMatter())
         for text in (
             "",
             "---",
@@ -193,7 +184,7 @@ FRONT_MATTER = {
 
 
 @pytest.mark.parametrize(("text", "front_matter"), FRONT_MATTER.values(), ids=FRONT_MATTER)
-def test_front_matter_is_read(text: str, front_matter: FrontMatter) -> None:
+def test_front_matter_is_read(text: str, front_matter: metadata.FrontMatter) -> None:
     """Title, date, type and tags are read among any other keys, in YAML and TOML; anything else is ignored."""
     assert parse(text) == front_matter
 
@@ -220,11 +211,11 @@ def test_metadata_of_a_file_is_limited() -> None:
     anchor = f"<!-- memory:m tags:{many} cues:{many} transcript:/{'p' * 100_000} origin:user -->"
     text = f"---\ntitle: {'x' * 100_000}\ntags: [{'y' * 500},{many}]\n---\n\n# a\n\n{anchor}\ntext\n"
     parsed = chunk_markdown(text, "/a.md", ChunkOptions())
-    assert parsed.dropped_tags == 200_000 - MAX_TAGS + 1
+    assert parsed.dropped_tags == 200_000 - metadata.MAX_TAGS + 1
     assert parsed.chunks[0].tags[:2] == ("t0", "t1")
     assert len(parsed.title) == 500
     anchored = parsed.chunks[-1].anchor
     assert anchored is not None
     assert (anchored.memory, anchored.origin, anchored.transcript) == ("m", "user", "")
-    assert max(len(chunk.tags) for chunk in parsed.chunks) == MAX_TAGS
+    assert max(len(chunk.tags) for chunk in parsed.chunks) == metadata.MAX_TAGS
     assert len(anchored.cues) == 20

@@ -15,17 +15,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from lorelog.core.options import (
-    AUTO_PROVIDER,
-    DEFAULT_COLLECTION,
-    EMBEDDING_PROVIDERS,
-    HOLD_MODES,
-    LANGUAGE_PROVIDERS,
-    RERANK_PROVIDERS,
-    SUBAGENT_MODES,
-    SUMMARY_PROVIDERS,
-    WARM_MODES,
-)
+from lorelog.core import options
 from lorelog.core.query import Fusion, Lane
 
 SettingValue = str | int | float | bool | tuple[str, ...]
@@ -116,7 +106,7 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
         "`google`, `voyage`, `jina` and `mistral` are those vendors, `ollama` is your own server, `local` "
         "(sentence-transformers) and `onnx` run models on this machine, `none` disables vectors (keyword search "
         "only), `fake` is for tests (`lorelog docs providers`).",
-        choices=EMBEDDING_PROVIDERS,
+        choices=options.EMBEDDING_PROVIDERS,
     ),
     Setting(
         "embedding.model",
@@ -138,12 +128,12 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "embedding.query_prefix",
-        AUTO_PROVIDER,
+        options.AUTO_PROVIDER,
         "Prefix of a query; `auto` uses the prefix the model was trained with, if it is known. `\\n` is a line break.",
     ),
     Setting(
         "embedding.document_prefix",
-        AUTO_PROVIDER,
+        options.AUTO_PROVIDER,
         "Prefix of a document; `auto` as above. Another prefix gives other vectors, which are kept apart.",
     ),
     Setting(
@@ -206,7 +196,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "none",
         "The language model that may file what you said as rules and decisions (`lorelog review`): `none`, `host` for the "
         "small model of the agent you talked to, `llm` for `llm.provider`, or PROVIDER/MODEL. Its tokens count for `llm.daily_tokens`.",
-        pattern=rf"none|llm|(?:{'|'.join(LANGUAGE_PROVIDERS[1:])})(?:/[!-~]+)?",
+        pattern=rf"none|llm|(?:{'|'.join(options.LANGUAGE_PROVIDERS[1:])})(?:/[!-~]+)?",
         expected="none, host or host/claude, llm, or a provider of llm.provider as in ollama/MODEL",
     ),
     Setting(
@@ -215,7 +205,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "The language model for `compact`: `openai` is any server with its chat API, `anthropic` and `gemini` are"
         " those vendors, `ollama` is your own server, `command` any program, `host` an agent's own program "
         "(the first of `claude`, `codex`, `gemini`, `qwen`, `copilot`, `opencode`), `none` disables it (`lorelog docs llm`).",
-        choices=LANGUAGE_PROVIDERS,
+        choices=options.LANGUAGE_PROVIDERS,
     ),
     Setting(
         "llm.model", "", "The provider's model; empty uses the provider's default. For `host`, `codex/NAME` uses Codex."
@@ -300,14 +290,14 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "Stop a call once if a correction or preference of yours applies to it, so that the agent reads it before the "
         "tool runs and not with its result; the agent repeats the call if it agrees with the rule. `unseen` does so "
         "only if the session was not shown the rule yet, `always` each time it is shown, `off` never.",
-        choices=HOLD_MODES,
+        choices=options.HOLD_MODES,
     ),
     Setting(
         "session.subagents",
         "rules",
         "What a subagent is shown when it starts: `rules` your corrections and preferences, `all` what a session is shown, "
         "`none` nothing.",
-        choices=SUBAGENT_MODES,
+        choices=options.SUBAGENT_MODES,
     ),
     Setting(
         "summarize.provider",
@@ -315,7 +305,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "Who writes session notes: `none` extracts sentences and costs nothing, `host` uses the agent's own "
         "model, `llm` uses `llm.provider`, the others are the same as there. If the provider is the same as in "
         "`llm`, or `llm` names none, settings that are empty here are taken from `llm`.",
-        choices=SUMMARY_PROVIDERS,
+        choices=options.SUMMARY_PROVIDERS,
     ),
     Setting("summarize.model", "", "The model that writes notes; empty uses a small model of the provider."),
     Setting(
@@ -395,7 +385,7 @@ STORE_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "store.collection",
-        DEFAULT_COLLECTION,
+        options.DEFAULT_COLLECTION,
         "What the names of Milvus collections begin with; tenant, project and a hash follow. Machines that share memories "
         "need the same.",
         pattern=r"[A-Za-z_][A-Za-z0-9_]{0,63}",
@@ -545,7 +535,7 @@ SETTINGS: tuple[Setting, ...] = (
         "rerank.provider",
         "onnx",
         "Runtime of the cross-encoder: `onnx` is included, `local` needs sentence-transformers.",
-        choices=RERANK_PROVIDERS,
+        choices=options.RERANK_PROVIDERS,
     ),
     Setting(
         "rerank.model",
@@ -584,7 +574,7 @@ SETTINGS: tuple[Setting, ...] = (
         "auto",
         "Whether commands use the daemon: `auto` starts and uses it and falls back silently, `off` never uses it,"
         " `required` fails without it.",
-        choices=WARM_MODES,
+        choices=options.WARM_MODES,
     ),
     Setting(
         "daemon.idle_s",

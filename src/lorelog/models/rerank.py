@@ -19,14 +19,7 @@ from lorelog.core.errors import ConfigError, ModelFault
 from lorelog.core.extras import install_hint
 from lorelog.core.options import RERANK_PROVIDERS, RerankOptions
 from lorelog.core.ports import Reranker
-from lorelog.models.in_process import (
-    RERANK_PURPOSE,
-    LoadedModel,
-    find_files,
-    first_line,
-    load_with_sentence_transformers,
-    onnx_import,
-)
+from lorelog.models import in_process
 
 _BATCH_SIZE = 4
 
@@ -49,7 +42,7 @@ class OnnxReranker:
 
     def __init__(self, options: RerankOptions) -> None:
         self.model = options.model
-        self._scorer = LoadedModel(self._load, options.threads)
+        self._scorer = in_process.LoadedModel(self._load, options.threads)
         self.threads = self._scorer.threads
 
     def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
@@ -66,8 +59,8 @@ class OnnxReranker:
         self._scorer.close()
 
     def _load(self) -> Callable[[str, str], float]:
-        files = find_files(self.model, RERANK_PURPOSE)
-        with onnx_import("the reranker", install_hint("onnx")):
+        files = in_process.find_files(self.model, in_process.RERANK_PURPOSE)
+        with in_process.onnx_import("the reranker", install_hint("onnx")):
             from lorelog.models.embed.onnx_encoder import PairScorer
 
             return PairScorer(files).score
@@ -81,8 +74,8 @@ class LocalReranker:
     def __init__(self, options: RerankOptions) -> None:
         self.model = options.model
         self._lock = Lock()
-        self._encoder = LoadedModel[Any](
-            lambda: load_with_sentence_transformers("CrossEncoder", self.model, RERANK_PURPOSE)
+        self._encoder = in_process.LoadedModel[Any](
+            lambda: in_process.load_with_sentence_transformers("CrossEncoder", self.model, in_process.RERANK_PURPOSE)
         )
 
     def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
@@ -108,7 +101,7 @@ def _predict(encoder: Any, pairs: list[tuple[str, str]]) -> list[float]:
         logits = encoder.predict(pairs, activation_fn=identity, show_progress_bar=False)
         scores = [float(logit) for logit in logits]
     except Exception as error:  # torch, transformers and numpy share no base class
-        raise ModelFault(f"the reranker failed on {len(pairs)} texts: {first_line(error)}") from error
+        raise ModelFault(f"the reranker failed on {len(pairs)} texts: {in_process.first_line(error)}") from error
     if len(scores) != len(pairs):
         raise ModelFault(f"the reranker returned {len(scores)} scores for {len(pairs)} texts")
     return scores

@@ -33,7 +33,7 @@ from lorelog.operations.requests import (
     parse_past_day,
 )
 from lorelog.records.chain import LedgerFault, UnprovenSignature
-from lorelog.records.kinds import check_kind
+from lorelog.records.kinds import ArtifactInfo, check_kind
 from lorelog.records.tables import Task, ToolRun
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.records.keyring import SignatureState, check_ledger
@@ -146,71 +146,6 @@ class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
     limit: Annotated[int, about("Maximum number of faults, and of unproven signatures, to list.", ge=0, le=100_000)] = (
         100
     )
-
-
-class ArtifactInfo(SparseReply, frozen=True, kw_only=True):
-    """A record. Empty fields are left out of the JSON."""
-
-    artifact_id: str
-    artifact_kind: str
-    thread_id: str
-    status: str
-    at: str
-    origin: str
-    signed: bool
-    trust: Trust
-    task_id: str = ""
-    project: str = ""
-    writer: str = ""
-    session_id: str = ""
-    reply_to_artifact_id: str = ""
-    relation_kind: str = ""
-    supports_claim: bool | None = None
-    supersedes: str = ""
-    goal: str = ""
-    motivation: str = ""
-    hypothesis: str = ""
-    scientific_question: str = ""
-    expected_outputs: list[str] = []
-    method_summary: str = ""
-    summary: str = ""
-    next_step: str = ""
-    blockers: list[str] = []
-    what_worked: list[str] = []
-    what_failed: list[str] = []
-    validation: list[str] = []
-    uncertainty: list[str] = []
-    followups: list[str] = []
-    confidence: float | None = None
-    evidence_kind: str = ""
-    metric_name: str = ""
-    metric_value: float | None = None
-    metrics: dict[str, Any] = {}
-    tool_name: str = ""
-    tool_version: str = ""
-    command: str = ""
-    parameters: dict[str, Any] = {}
-    inputs: list[str] = []
-    outputs: list[str] = []
-    why_chosen: str = ""
-    requested_action: str = ""
-    verification_status: str = ""
-    approval_state: str = ""
-    artifact_role: str = ""
-    content: str = ""
-    challenge_id: str = ""
-    parent_task_id: str = ""
-    related_artifact_ids: list[str] = []
-    contributors: list[str] = []
-    dataset_refs: list[dict[str, str]] = []
-    entity_refs: list[dict[str, str]] = []
-    provenance: dict[str, str] = {}
-    compute_budget: str | float | dict[str, Any] | None = None
-    cost_actual: str | float | dict[str, Any] | None = None
-    data_access_level: str = ""
-    policy_tags: list[str] = []
-    allowed_tools: list[str] = []
-    timestamp_observed: str = ""
 
 
 class TaskInfo(SparseReply, frozen=True, kw_only=True):

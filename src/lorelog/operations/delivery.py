@@ -18,14 +18,7 @@ from lorelog.operations.operation import OperationFamily, OperationReply, Reques
 from lorelog.operations.requests import ScopedRequest, Since, about, parse_past_day
 from lorelog.services.guards.guard_log import GuardLog
 from lorelog.services.standing.memories import read_words, text_line
-from lorelog.services.usage.history import (
-    CONTRADICTED,
-    NOT_USED,
-    Delivery,
-    DeliveryFilter,
-    list_deliveries,
-    memory_usage,
-)
+from lorelog.services.usage import history
 
 OPERATIONS = OperationFamily()
 _Identity = Annotated[str, Meta(max_length=512)]
@@ -64,20 +57,9 @@ class DeliveredMemoryInfo(OperationReply, frozen=True, kw_only=True):
     how: str
 
 
-class DeliveryInfo(OperationReply, frozen=True, kw_only=True):
+class DeliveryInfo(history.DeliveryMoment, frozen=True, kw_only=True):
     """Memories that were shown to a session at one moment."""
 
-    at: str
-    host: str
-    session: str
-    project: str
-    moment: str
-    kind: str
-    cue: str
-    guard: str
-    action: str
-    call: str
-    tokens: int
     memories: tuple[DeliveredMemoryInfo, ...]
 
 
@@ -131,21 +113,21 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     A use is noted where it can be seen in the turn: the memory's id in the assistant's text or tool calls, a guard that was
     obeyed, a call that was changed.
     """
-    filters = DeliveryFilter(
+    filters = history.DeliveryFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
         session=request.session,
         memory=request.memory,
         kind=request.kind,
         since=parse_past_day(request.since),
     )
-    found = list_deliveries(engine.place.tenant_folder / "deliveries", filters)
+    found = history.list_deliveries(engine.place.tenant_folder / "deliveries", filters)
     memories = _MemoryLookup(engine)
 
-    def shown(delivery: Delivery) -> Iterator[DeliveredMemoryInfo]:
+    def shown(delivery: history.Delivery) -> Iterator[DeliveredMemoryInfo]:
         for identity in delivery.memories:
             how = delivery.used.get(identity)
-            word = "" if how in {None, NOT_USED} else str(how)
-            used = None if how is None else how not in {NOT_USED, CONTRADICTED}
+            word = "" if how in {None, history.NOT_USED} else str(how)
+            used = None if how is None else how not in {history.NOT_USED, history.CONTRADICTED}
             yield DeliveredMemoryInfo(**memories.about(identity), used=used, how=word)
 
     return DeliveryListReply(
@@ -171,7 +153,7 @@ def balance(engine: Engine, request: BalanceRequest, call: RequestContext) -> Ba
     for guard in GuardLog(engine.place.tenant_folder / "guards.jsonl").all():
         dismissals[guard.memory] = dismissals.get(guard.memory, 0) + guard.dismissals
     found = []
-    for identity, usage in memory_usage(engine.place.tenant_folder / "deliveries").items():
+    for identity, usage in history.memory_usage(engine.place.tenant_folder / "deliveries").items():
         reply = memories[identity] if projects is None or usage.project in projects else GetReply()
         if reply.memory is None or reply.lifecycle.superseded_by or reply.lifecycle.expired:
             continue
@@ -185,8 +167,8 @@ def balance(engine: Engine, request: BalanceRequest, call: RequestContext) -> Ba
                 source=chunk.source,
                 start_line=chunk.start_line,
                 tokens=usage.tokens + usage.listed * estimate_tokens(shown["text"]),
-                signs={sign: count for sign, count in usage.signs.items() if sign != CONTRADICTED},
-                contradicted=usage.signs.get(CONTRADICTED, 0) + dismissals.get(identity, 0),
+                signs={sign: count for sign, count in usage.signs.items() if sign != history.CONTRADICTED},
+                contradicted=usage.signs.get(history.CONTRADICTED, 0) + dismissals.get(identity, 0),
                 sinks=not usage.used and usage.unused >= request.min_deliveries,
                 kinds=tuple(sorted(usage.kinds)),
             )

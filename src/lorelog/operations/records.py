@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, structs
+from msgspec import Meta, Struct, structs
 
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import NotFound
@@ -251,7 +251,7 @@ class WrittenArtifact(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def record_fields(record: Record, reply: type[OperationReply]) -> dict[str, Any]:
+def record_fields(record: Record, reply: type[Struct]) -> dict[str, Any]:
     """Return the attributes of a record that a reply has, under their JSON names."""
     names = _REPLY_ATTRIBUTES.keys() & set(reply.__struct_fields__)
     return {name: getattr(record, _REPLY_ATTRIBUTES[name]) for name in names}

@@ -8,22 +8,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated
 
+from lorelog import wiring
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Text, about
-from lorelog.wiring import (
-    Location,
-    change_setting,
-    check_embedder,
-    format_setting,
-    open_engine,
-    resolve_location,
-    setting_declarations,
-    settings_at,
-    settings_file,
-)
 
 OPERATIONS = OperationFamily()
 JsonValue = str | int | float | bool | tuple[str, ...]
@@ -90,8 +80,8 @@ def list_settings(engine: Engine, request: EmptyRequest, call: RequestContext) -
     location = _location(engine, request, call)
     return SettingsReply(
         settings=tuple(_read_settings(location).values()),
-        user_file=str(settings_file(location, of_project=False)),
-        project_file=str(settings_file(location, of_project=True)),
+        user_file=str(wiring.settings_file(location, of_project=False)),
+        project_file=str(wiring.settings_file(location, of_project=True)),
     )
 
 
@@ -103,8 +93,8 @@ def set_setting(engine: Engine, request: SettingRequest, call: RequestContext) -
     afterwards.
     """
     location = _location(engine, request, call)
-    changed = change_setting(location, request.key, request.value, of_project=request.local)
-    path = str(settings_file(location, of_project=request.local))
+    changed = wiring.change_setting(location, request.key, request.value, of_project=request.local)
+    path = str(wiring.settings_file(location, of_project=request.local))
     setting = _read_settings(location)[request.key]
     notes = model_notes(location) if changed and request.key in MODEL_KEYS else ()
     if request.value is not None and not setting.origin.endswith(path):
@@ -112,21 +102,21 @@ def set_setting(engine: Engine, request: SettingRequest, call: RequestContext) -
     return SettingReply(key=request.key, path=path, changed=changed, setting=setting, notes=notes)
 
 
-def model_notes(location: Location) -> tuple[str, ...]:
+def model_notes(location: wiring.Location) -> tuple[str, ...]:
     """Return what is missing for the embedding model that is configured now, and how its vectors are made."""
     notes = []
     try:
-        check_embedder(location, settings_at(location))
+        wiring.check_embedder(location, wiring.settings_at(location))
     except LorelogError as error:
         notes.append(f"{error.message}; {error.hint}" if error.hint else error.message)
-    with suppress(LorelogError), open_engine(location) as engine:
+    with suppress(LorelogError), wiring.open_engine(location) as engine:
         if engine.embedder is not None and not engine.store.serves_model():
             notes.append("what is indexed needs new vectors: 'lorelog index --reembed' makes them")
     return tuple(notes)
 
 
-def _location(engine: Engine, request: OperationRequest, call: RequestContext) -> Location:
-    return resolve_location(
+def _location(engine: Engine, request: OperationRequest, call: RequestContext) -> wiring.Location:
+    return wiring.resolve_location(
         home=engine.place.home,
         project=request.project,
         directory=call.directory,
@@ -135,17 +125,17 @@ def _location(engine: Engine, request: OperationRequest, call: RequestContext) -
     )
 
 
-def _read_settings(location: Location) -> dict[str, SettingInfo]:
-    chosen = {setting.key: setting for setting in settings_at(location)}
+def _read_settings(location: wiring.Location) -> dict[str, SettingInfo]:
+    chosen = {setting.key: setting for setting in wiring.settings_at(location)}
     return {
         declared.key: reply_from(
             declared,
             SettingInfo,
             value=(value := chosen[declared.key].value),
-            text=value if isinstance(value, str) else format_setting(value),
+            text=value if isinstance(value, str) else wiring.format_setting(value),
             layer=chosen[declared.key].origin.partition(":")[0],
             origin=chosen[declared.key].origin,
             kind=str(declared.kind),
         )
-        for declared in setting_declarations()
+        for declared in wiring.setting_declarations()
     }

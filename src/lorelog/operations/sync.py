@@ -15,7 +15,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreDamaged, StoreError, StoreUnreachable, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.guard import check_new_guard
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, about
 from lorelog.services.forget.entries import ForgetQuery
 from lorelog.services.guards.guard_log import GuardDraft, GuardLog
@@ -31,6 +31,7 @@ from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_re
 
 OPERATIONS = OperationFamily()
 _INDEX_WAIT_S = 10.0
+_METAVARS = {"accept_writer": "ID", "branch": "NAME", "shared_name": "NAME", "user": "NAME"}
 Remote = Annotated[str, about("Address of a Git remote, or the name of an exchange.", max_length=2000)]
 
 
@@ -45,7 +46,7 @@ class SyncRequest(OperationRequest, frozen=True, kw_only=True):
         str, about("Name of this project on all machines, if it has no Git remote.", max_length=200)
     ] = ""
     with_global: Annotated[bool, about("Also exchange global memories from now on.")] = False
-    user: Annotated[str, about("Your name, as others see it.", max_length=200)] = ""
+    user: Annotated[str, about("Your name, as others see it (records.writer).", max_length=200)] = ""
     accept_writer: Annotated[
         Sequence[str], about("Writers of a personal exchange that are machines of yours: id or fingerprint.")
     ] = []
@@ -94,7 +95,13 @@ class SyncStatusReply(OperationReply, frozen=True, kw_only=True):
     """The user who wrote the memory that was asked for; empty if it is not known."""
 
 
-@OPERATIONS.declare("sync.exchange", errors=(NotFound, StoreDamaged, StoreUnreachable), writes=True, needs="send")
+@OPERATIONS.declare(
+    "sync.exchange",
+    ShellCommand("sync", options={"shared_name": "--as"}, hidden=("remote",), metavars=_METAVARS),
+    errors=(NotFound, StoreDamaged, StoreUnreachable),
+    writes=True,
+    needs="send",
+)
 def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply:
     """Exchange memories, records and their state with your other machines, over a Git remote of yours.
 

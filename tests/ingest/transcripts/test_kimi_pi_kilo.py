@@ -8,14 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.ingest.transcripts.conversations import (
-    exchanges,
-    opencode_database,
-    opencode_message,
-    read,
-    text_part,
-    write_lines,
-)
+from tests.ingest.transcripts import conversations
 
 from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
 
@@ -48,13 +41,13 @@ def test_kimi_lines(tmp_path: Path) -> None:
     ]
     path = folder / "agents" / "main" / "wire.jsonl"
     path.parent.mkdir(parents=True)
-    write_lines(path, lines)
+    conversations.write_lines(path, lines)
     (folder / "state.json").write_text(json.dumps({"id": "session_1", "cwd": "/src/app"}))
 
-    turns, _ = read(path)
+    turns, _ = conversations.read(path)
     head = read_conversation_head(open_conversation(str(path)))
 
-    assert exchanges(turns) == [("Run the checks", "One fails."), ("Stop", "")]
+    assert conversations.exchanges(turns) == [("Run the checks", "One fails."), ("Stop", "")]
     assert [(tool.name, tool.result, tool.failed) for tool in turns[0].tools] == [("Bash", "1 failed", True)]
     assert [turn.interrupted for turn in turns] == [False, True]
     assert (head.session, head.directory) == ("session_1", "/src/app")
@@ -78,16 +71,18 @@ def test_the_system_prompt_of_pi_is_not_a_turn(tmp_path: Path) -> None:
         },
     ]
 
-    turns, _ = read(write_lines(tmp_path / "s.jsonl", lines))
+    turns, _ = conversations.read(conversations.write_lines(tmp_path / "s.jsonl", lines))
 
-    assert exchanges(turns) == [("Go", "Gone.")]
+    assert conversations.exchanges(turns) == [("Go", "Gone.")]
 
 
 def test_a_database_with_indexes_of_expressions_is_read(tmp_path: Path) -> None:
     """Indexes whose functions an untrusted schema may not call are left out, and the tables are read."""
     path = tmp_path / "kilo.db"
-    opencode_database(path, {"s": [opencode_message("u", "user", [text_part("Go")])]}, {})
+    conversations.opencode_database(
+        path, {"s": [conversations.opencode_message("u", "user", [conversations.text_part("Go")])]}, {}
+    )
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE INDEX roles ON message (id, json_extract(data, '$.role'))")
 
-    assert exchanges(read(path)[0]) == [("Go", "")]
+    assert conversations.exchanges(conversations.read(path)[0]) == [("Go", "")]

@@ -9,16 +9,7 @@ from tests.ingest.transcripts.made_up_turns import MADE_UP_TURNS, PROJECT, MadeU
 
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.redact import redact
-from lorelog.ingest.transcripts.note_text import (
-    find_question,
-    fit_pieces,
-    is_next_step,
-    shorten_middle,
-    shorten_start,
-    split_pieces,
-    strip_escapes,
-    strip_next_steps,
-)
+from lorelog.ingest.transcripts import note_text
 from lorelog.ingest.transcripts.statements import MAX_ASKED_CHARS, last_question
 from lorelog.ingest.transcripts.turn_note import (
     MAX_OUTCOME_CHARS,
@@ -64,7 +55,7 @@ def test_prose_after_a_short_code_block_is_never_lost(before: str, code: list[st
     text = f"{before}\n\nSeals rest.\n\n{fenced}\n\nOtters swim.\n\n{fenced}\n\nFerries sail."
     if "```" in before or "~~~" in before or "````" in before:
         text = text.partition("\n\nSeals rest.")[2]
-    pieces = [piece for _, piece in split_pieces(text)]
+    pieces = [piece for _, piece in note_text.split_pieces(text)]
 
     assert "Otters swim." in pieces
     assert "Ferries sail." in pieces
@@ -73,21 +64,21 @@ def test_prose_after_a_short_code_block_is_never_lost(before: str, code: list[st
 @given(text=TEXTS, limit=st.integers(20, 300))
 def test_shortened_texts_fit_and_keep_their_ends(text: str, limit: int) -> None:
     """A text within the limit is unchanged; a longer one keeps its start, its end, or both."""
-    for shorten in (shorten_line, shorten_start, shorten_middle):
+    for shorten in (shorten_line, note_text.shorten_start, note_text.shorten_middle):
         short = shorten(text, limit)
         assert len(short) <= limit
         if len(text) <= limit:
             assert short == text
     if len(text) > limit:
-        assert text.endswith(shorten_start(text, limit).lstrip("…"))
-        assert shorten_middle(text, limit)[-3:] == text[-3:]
-        assert "…" in shorten_middle(text, limit)
+        assert text.endswith(note_text.shorten_start(text, limit).lstrip("…"))
+        assert note_text.shorten_middle(text, limit)[-3:] == text[-3:]
+        assert "…" in note_text.shorten_middle(text, limit)
 
 
 @given(pieces=st.lists(st.tuples(st.booleans(), st.text("ab ", min_size=1, max_size=400)), min_size=1, max_size=20))
 def test_fitted_pieces_keep_the_first_and_the_last(pieces: list[tuple[bool, str]]) -> None:
     """The middle goes first, order is kept, and the limit holds."""
-    head, tail = fit_pieces(pieces, 500)
+    head, tail = note_text.fit_pieces(pieces, 500)
 
     assert sum(len(text) + 4 for _, text in [*head, *tail]) <= 500 + 8
     assert head
@@ -107,7 +98,7 @@ def test_an_outcome_ends_as_its_text_ends(texts: list[str]) -> None:
     assert len(outcome) <= MAX_OUTCOME_CHARS + 100
     assert "\x00" not in outcome
     if outcome:
-        assert not all(is_next_step(line) for line in outcome.splitlines())
+        assert not all(note_text.is_next_step(line) for line in outcome.splitlines())
     if not any("…" in text for text in texts):
         assert not outcome.endswith("…")
 
@@ -115,17 +106,17 @@ def test_an_outcome_ends_as_its_text_ends(texts: list[str]) -> None:
 @given(text=TEXTS)
 def test_what_is_stripped_was_at_the_ends(text: str) -> None:
     """Stripping takes whole sentences from an end and changes nothing else, and is done after one round."""
-    said = strip_next_steps(text)
+    said = note_text.strip_next_steps(text)
     assert "".join(said.split()) == "".join(text.split())[: len("".join(said.split()))]
-    assert strip_next_steps(said) == said
+    assert note_text.strip_next_steps(said) == said
 
 
 @given(text=TEXTS)
 def test_escapes_are_gone_after_one_round(text: str) -> None:
     """Visible text is unchanged; coloured text equals the plain one."""
-    plain = strip_escapes(text)
+    plain = note_text.strip_escapes(text)
 
-    assert strip_escapes(f"\x1b[1;32m{text}\x1b[0m") == plain
+    assert note_text.strip_escapes(f"\x1b[1;32m{text}\x1b[0m") == plain
     assert "\x1b" not in plain
     assert all(character in "\n\t" or ord(character) >= 32 for character in plain)
 
@@ -138,7 +129,7 @@ def test_findings_are_few_sentences_of_the_text(text: str) -> None:
     assert len(found) <= 2
     flat = " ".join(text.replace("*", "").split())
     for sentence in found:
-        assert not is_next_step(sentence)
+        assert not note_text.is_next_step(sentence)
         assert not sentence.endswith("?")
         assert sentence.replace("*", "").rstrip("…")[:30] in flat
 
@@ -158,7 +149,7 @@ def test_findings_are_whole_and_not_private() -> None:
 )
 def test_a_question_is_bounded(asked: str, request: str) -> None:
     """Any text may precede any reply."""
-    assert len(find_question(asked, request)) <= 450
+    assert len(note_text.find_question(asked, request)) <= 450
     assert len(last_question(asked * 40)) <= MAX_ASKED_CHARS
     assert "\n" not in make_note(TurnDigest(request or "x", (), asked=asked)).partition("- Ended")[0].strip()
 

@@ -11,24 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.ingest.transcripts import conversations
 from tests.ingest.transcripts.agent_sessions import AGENT_SESSIONS
-from tests.ingest.transcripts.conversations import (
-    Record,
-    claude,
-    claude_turn,
-    codex,
-    codex_message,
-    openclaw_database,
-    openclaw_talk,
-    opencode_database,
-    opencode_message,
-    read,
-    text_part,
-    tool_part,
-    tool_result,
-    tool_use,
-    write_lines,
-)
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.session import TranscriptTurn
@@ -64,7 +48,7 @@ _RECORDS = st.builds(
 def outcome(path: Path) -> list[TranscriptTurn]:
     """Return the turns, after those the metadata; none if the file is rejected with one of our errors."""
     try:
-        turns = read(path)[0]
+        turns = conversations.read(path)[0]
     except LorelogError:
         return []
     read_conversation_head(open_conversation(str(path)))
@@ -89,24 +73,31 @@ def check(turns: list[TranscriptTurn]) -> None:
 def samples(folder: Path) -> list[Path]:
     """Write one conversation in each format."""
     messages = [
-        opencode_message("m1", "user", [text_part("Ask")]),
-        opencode_message("m2", "assistant", [text_part("Say"), tool_part("bash", {"command": "ls"}, "out")]),
+        conversations.opencode_message("m1", "user", [conversations.text_part("Ask")]),
+        conversations.opencode_message(
+            "m2",
+            "assistant",
+            [conversations.text_part("Say"), conversations.tool_part("bash", {"command": "ls"}, "out")],
+        ),
     ]
     export = folder / "export.json"
     export.write_text(json.dumps({"info": {"id": "s"}, "messages": messages}))
-    rollout = [codex("session_meta", {"id": "t"}), codex("response_item", codex_message("user", "Ask"))]
+    rollout = [
+        conversations.codex("session_meta", {"id": "t"}),
+        conversations.codex("response_item", conversations.codex_message("user", "Ask")),
+    ]
     talk = [
-        *claude_turn("u1", "Ask", "Say"),
-        claude("assistant", "a9", [tool_use("t", "Bash", command="ls")]),
-        claude("user", "r9", [tool_result("t", "out")]),
+        *conversations.claude_turn("u1", "Ask", "Say"),
+        conversations.claude("assistant", "a9", [conversations.tool_use("t", "Bash", command="ls")]),
+        conversations.claude("user", "r9", [conversations.tool_result("t", "out")]),
     ]
     return [
-        write_lines(folder / "claude.jsonl", talk),
-        write_lines(folder / "codex.jsonl", rollout),
-        write_lines(folder / "openclaw.jsonl", openclaw_talk()),
+        conversations.write_lines(folder / "claude.jsonl", talk),
+        conversations.write_lines(folder / "codex.jsonl", rollout),
+        conversations.write_lines(folder / "openclaw.jsonl", conversations.openclaw_talk()),
         export,
-        opencode_database(folder / "opencode.db", {"s": messages}, {}),
-        openclaw_database(folder / "openclaw.sqlite", {"s": openclaw_talk()}),
+        conversations.opencode_database(folder / "opencode.db", {"s": messages}, {}),
+        conversations.openclaw_database(folder / "openclaw.sqlite", {"s": conversations.openclaw_talk()}),
         *(write(folder / agent, folder) for agent, write in AGENT_SESSIONS.items()),
     ]
 
@@ -169,10 +160,12 @@ def test_files_cut_anywhere_and_damaged_anywhere_are_survived(tmp_path: Path) ->
 @given(st.lists(st.tuples(st.sampled_from(["u1", "u2", "", "u3"]), st.sampled_from(["a", "b"])), max_size=12))
 def test_turns_keep_the_order_of_their_lines(tmp_path: Path, requests: list[tuple[str, str]]) -> None:
     """Requests are in the order of their lines; a duplicate line counts once."""
-    records: list[Record] = [claude("user", uuid, text) for uuid, text in requests]
-    path = write_lines(tmp_path / "x.jsonl", [*records, *claude_turn("end", "Last", "Fine")])
+    records: list[conversations.Record] = [conversations.claude("user", uuid, text) for uuid, text in requests]
+    path = conversations.write_lines(
+        tmp_path / "x.jsonl", [*records, *conversations.claude_turn("end", "Last", "Fine")]
+    )
 
-    turns, _ = read(path)
+    turns, _ = conversations.read(path)
 
     seen: set[str] = set()
     kept = [text for uuid, text in requests if not uuid or not (uuid in seen or seen.add(uuid))]  # type: ignore[func-returns-value]

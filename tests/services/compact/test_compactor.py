@@ -11,15 +11,7 @@ from pathlib import Path
 import pytest
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted
 
-from lorelog.core.errors import (
-    DailyLimitReached,
-    ModelFault,
-    ModelUnavailable,
-    NotFound,
-    StoreBusy,
-    StoreUnwritable,
-    UsageError,
-)
+from lorelog.core import errors
 from lorelog.core.memory import NewMemory
 from lorelog.core.record import DIGEST_MARK
 from lorelog.services.places.root_selection import IndexTargets
@@ -119,7 +111,7 @@ def test_where_too_little_holds_sentences_are_taken_out(tmp_path: Path) -> None:
     assert "sorry" not in book.journals()
 
 
-@pytest.mark.parametrize("fault", [ModelUnavailable("no server"), ModelFault("nonsense")])
+@pytest.mark.parametrize("fault", [errors.ModelUnavailable("no server"), errors.ModelFault("nonsense")])
 @pytest.mark.parametrize("place", ["map", "reduce"])
 def test_a_model_that_fails_in_the_middle_writes_nothing(fault: Exception, place: str, tmp_path: Path) -> None:
     """Neither journal nor index change, whichever question fails; the next run does all of it."""
@@ -147,7 +139,7 @@ def test_a_run_beyond_the_days_tokens_writes_nothing(tmp_path: Path) -> None:
     book = Notebook(tmp_path, Scripted(tokens=(3000, 0)), window_tokens=6000)
     book.note("2026-03-01", *(f"Fact {number}: " + f"{OTTER} " * 20 for number in range(20)))
     book.daily_tokens = book.compact(dry_run=True).batches[0].tokens + 10
-    with pytest.raises(DailyLimitReached):
+    with pytest.raises(errors.DailyLimitReached):
         book.compact()
 
     assert len(book.model.asked) == 1
@@ -159,7 +151,7 @@ def test_what_was_worded_is_not_paid_for_twice(book: Notebook) -> None:
     blocked = book.place.journals
     blocked.parent.mkdir(parents=True, exist_ok=True)
     blocked.write_text("in the way", "utf-8")
-    with pytest.raises(StoreUnwritable):
+    with pytest.raises(errors.StoreUnwritable):
         book.compact()
     blocked.unlink()
 
@@ -177,7 +169,7 @@ def test_an_entry_that_was_torn_is_completed(tmp_path: Path) -> None:
         item.note("2026-03-01", CACHE, RETRY)
     first.place.journals.parent.mkdir(parents=True, exist_ok=True)
     first.place.journals.write_text("in the way", "utf-8")
-    with pytest.raises(StoreUnwritable):
+    with pytest.raises(errors.StoreUnwritable):
         first.compact()
     shutil.copytree(first.place.tenant_folder / "compact", second.place.tenant_folder / "compact")
     first.place.journals.unlink()
@@ -250,7 +242,7 @@ def test_a_project_is_summed_up_by_one_at_a_time(book: Notebook) -> None:
     def slow(system: str, text: str) -> str:
         try:
             book.compact(llm="none")
-        except StoreBusy as error:
+        except errors.StoreBusy as error:
             others.append(error.message)
         others.append(str(book.compact(dry_run=True).chunks))
         return honest(system, text)
@@ -398,7 +390,7 @@ def test_a_deleted_summary_covers_nothing(book: Notebook) -> None:
     with book.engine() as engine:
         engine.memories().delete(reply.summary.memory)
 
-    with pytest.raises(UsageError, match="was deleted on"):
+    with pytest.raises(errors.UsageError, match="was deleted on"):
         book.compact()
     assert book.compact(llm="none").chunks == 3
 
@@ -436,8 +428,8 @@ def test_a_prompt_that_cannot_be_used_is_said(book: Notebook) -> None:
     """A file that is not there, or empty, ends the run before anyone is asked."""
     (book.folder / "empty.txt").write_text(" {chunks} ", "utf-8")
 
-    with pytest.raises(NotFound, match=r"none\.txt cannot be read"):
+    with pytest.raises(errors.NotFound, match=r"none\.txt cannot be read"):
         book.compact(prompt_file=str(book.folder / "none.txt"))
-    with pytest.raises(UsageError, match="is empty"):
+    with pytest.raises(errors.UsageError, match="is empty"):
         book.compact(prompt_file=str(book.folder / "empty.txt"))
     assert book.model.asked == []

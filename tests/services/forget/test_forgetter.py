@@ -12,17 +12,8 @@ from tests.services.backup.conftest import kill_backup
 from tests.services.forget.conftest import CANARY, OTHER, SECRET, ForgetScene
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, UsageError
+from lorelog.services.forget import forget_plan
 from lorelog.services.forget.entries import ForgetQuery, find_sync_remotes
-from lorelog.services.forget.forget_plan import (
-    Receipt,
-    find_receipt,
-    format_report,
-    pending_plans,
-    plan_lock,
-    read_plan,
-    read_receipt,
-    write_receipt,
-)
 from lorelog.services.forget.residues import find_residues, make_canaries
 from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 
@@ -34,14 +25,14 @@ from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 def test_an_interrupted_forget_is_completed(scene: ForgetScene, step: str) -> None:
     """Whatever step a forget stops after, completing its plan leaves no copy, keeps other memories and writes a receipt."""
     scene.interrupt(step, match=CANARY)
-    assert len(pending_plans(scene.tenant)) == 1
+    assert len(forget_plan.pending_plans(scene.tenant)) == 1
 
     (reply,) = scene.forgetter().complete()
 
     assert reply.ok
     assert scene.holders() == []
     assert OTHER in scene.journal.read_text("utf-8")
-    assert pending_plans(scene.tenant) == []
+    assert forget_plan.pending_plans(scene.tenant) == []
     assert [receipt.ok for receipt in scene.forgetter().receipts()] == [True]
     assert scene.forgetter().complete() == []
 
@@ -50,7 +41,7 @@ def test_a_plan_holds_no_text(scene: ForgetScene) -> None:
     """The plan on disk can be read back and completes the forget, and neither it nor its folder holds the text."""
     plan = scene.plan(ids=(scene.secret,))
 
-    (path,) = pending_plans(scene.tenant)
+    (path,) = forget_plan.pending_plans(scene.tenant)
     assert CANARY.encode() not in path.read_bytes()
     assert path.stat().st_mode & 0o077 == 0
     assert plan.memories == {scene.secret}
@@ -141,21 +132,21 @@ def test_a_second_process_waits_or_is_refused(
     monkeypatch.setattr("lorelog.services.forget.forgetter._WRITER_WAIT_S", 0.0)
     before = scene.journal.read_bytes()
 
-    with plan_lock(scene.tenant, 0.0) as is_held:
+    with forget_plan.plan_lock(scene.tenant, 0.0) as is_held:
         assert is_held
         with pytest.raises(StoreBusy, match="another process is forgetting"):
             scene.forget(match=CANARY)
         assert scene.forgetter().complete() == []
 
     assert scene.journal.read_bytes() == before
-    assert pending_plans(scene.tenant) == []
+    assert forget_plan.pending_plans(scene.tenant) == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 99}', '{"version": 1}'])
 def test_a_damaged_plan_is_named_and_changes_nothing(scene: ForgetScene, text: str) -> None:
     """A plan that cannot be read says what to do, and no file is touched."""
     scene.plan(match=CANARY)
-    (path,) = pending_plans(scene.tenant)
+    (path,) = forget_plan.pending_plans(scene.tenant)
     path.write_text(text)
     before = scene.journal.read_bytes()
 
@@ -165,7 +156,7 @@ def test_a_damaged_plan_is_named_and_changes_nothing(scene: ForgetScene, text: s
     assert "repeat it" in caught.value.hint
     assert scene.journal.read_bytes() == before
     with pytest.raises(StoreDamaged):
-        read_plan(path)
+        forget_plan.read_plan(path)
 
 
 def test_receipts_are_listed_and_verified(scene: ForgetScene) -> None:
@@ -207,16 +198,16 @@ def test_the_days_restrict_what_goes(scene: ForgetScene) -> None:
 TEXT = "The walrus sleeps under the harbour bridge, and nobody wakes it before noon on a Sunday."
 
 
-def make_receipt(place: Path) -> Receipt:
+def make_receipt(place: Path) -> forget_plan.Receipt:
     canaries = make_canaries([TEXT, "hunter2-x9"])
     report = find_residues(canaries, [place])
-    return Receipt(
+    return forget_plan.Receipt(
         id="0198-a",
         at="2026-03-05T14:30:00Z",
         selected={"memories": 2},
         places=(str(place),),
         canaries=canaries,
-        text=format_report(report, short=1, unreachable=1),
+        text=forget_plan.format_report(report, short=1, unreachable=1),
         files=report.files,
         unreached={"git history": "2 commits hold it"},
     )
@@ -227,10 +218,10 @@ def test_a_receipt_is_private_and_holds_nothing_of_the_text(tmp_path: Path) -> N
     home = tmp_path / "home"
     home.mkdir()
     (home / "notes.md").write_text("something else")
-    path = write_receipt(home, make_receipt(home))
+    path = forget_plan.write_receipt(home, make_receipt(home))
     assert path == home / "forgotten" / "0198-a.json"
     assert [stat.S_IMODE(file.stat().st_mode) for file in (path, path.with_suffix(".key"))] == [0o600, 0o600]
-    receipt = read_receipt(find_receipt(home, "0198"))
+    receipt = forget_plan.read_receipt(forget_plan.find_receipt(home, "0198"))
     assert receipt.text == (
         "forgotten: 0 residues in 1 file; 1 place out of reach; 1 text too short to be verified later"
     )
@@ -240,34 +231,34 @@ def test_a_receipt_is_private_and_holds_nothing_of_the_text(tmp_path: Path) -> N
 
 def test_a_receipt_that_was_changed_proves_nothing(tmp_path: Path) -> None:
     """An emptied, shortened or changed receipt is refused; so is one that an older version wrote without a signature."""
-    path = write_receipt(tmp_path, make_receipt(tmp_path))
+    path = forget_plan.write_receipt(tmp_path, make_receipt(tmp_path))
     content, key = path.read_bytes(), path.with_suffix(".key")
     receipt = json.loads(content)
     fewer = {**receipt["canaries"], "fragments": receipt["canaries"]["fragments"][1:]}
     for name, value in (("canaries", {}), ("canaries", fewer), ("places", []), ("text", "forgotten: 0 residues")):
         path.write_text(json.dumps({**receipt, name: value}), "utf-8")
         with pytest.raises(StoreDamaged, match="was changed after it was written"):
-            read_receipt(find_receipt(tmp_path, "last"))
+            forget_plan.read_receipt(forget_plan.find_receipt(tmp_path, "last"))
     path.write_bytes(content)
-    assert read_receipt(path).id == "0198-a"
+    assert forget_plan.read_receipt(path).id == "0198-a"
     key.write_text(key.read_text("ascii").split()[0], "ascii")
     with pytest.raises(StoreDamaged, match="older version, which did not sign it"):
-        read_receipt(path)
+        forget_plan.read_receipt(path)
 
 
 def test_other_files_are_not_receipts(tmp_path: Path) -> None:
     """A missing receipt, a missing key, another JSON file and an ambiguous id are reported, without a traceback."""
-    path = write_receipt(tmp_path, make_receipt(tmp_path))
+    path = forget_plan.write_receipt(tmp_path, make_receipt(tmp_path))
     path.with_suffix(".key").unlink()
     with pytest.raises(NotFound, match=r"0198-a\.key"):
-        read_receipt(path)
+        forget_plan.read_receipt(path)
     for text in ("[]", "{", '{"version": 1}', '{"version": 99}'):
         path.write_text(text)
         path.with_suffix(".key").write_text("00")
         with pytest.raises(UsageError, match="not a receipt"):
-            read_receipt(path)
+            forget_plan.read_receipt(path)
     with pytest.raises(NotFound, match="no receipt"):
-        find_receipt(tmp_path, "zzz")
+        forget_plan.find_receipt(tmp_path, "zzz")
 
 
 def commit(project: Path) -> str:

@@ -18,14 +18,7 @@ from lorelog.core.options import SearchOptions
 from lorelog.engine import Engine
 from lorelog.ingest.importers.source import ImportedEntry, ImportedItem, ImportedSetting, SkippedItem, import_id
 from lorelog.light.spool import PauseNotes
-from lorelog.services.imports.memory_importer import (
-    BatchEntry,
-    ImportBatch,
-    ImportSummary,
-    ImportTarget,
-    UndoReport,
-    take_back_files,
-)
+from lorelog.services.imports import memory_importer
 from lorelog.services.memories.journal import append_entries, entry_digest, format_entry, journal_path
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.wiring import open_engine, resolve_location
@@ -46,8 +39,8 @@ def entry(text: str, **more: Any) -> ImportedEntry:
     return ImportedEntry(**{"kind": "note", "place": "x", "at": AT, **more}, text=text)
 
 
-def take(engine: Engine, *items: ImportedItem, **target: Any) -> ImportSummary:
-    return engine.importer().run(ImportTarget("obsidian", "/vault", **target), items)
+def take(engine: Engine, *items: ImportedItem, **target: Any) -> memory_importer.ImportSummary:
+    return engine.importer().run(memory_importer.ImportTarget("obsidian", "/vault", **target), items)
 
 
 def files_of(engine: Engine) -> dict[str, bytes]:
@@ -267,7 +260,7 @@ def test_an_interrupted_import_is_continued(engine: Engine) -> None:
                 raise OSError("the disk is gone")
             yield entry(f"Number {number} of the otters.")
 
-    target = ImportTarget("obsidian", "/vault")
+    target = memory_importer.ImportTarget("obsidian", "/vault")
     with pytest.raises(OSError, match="disk"):
         engine.importer().run(target, items(300))
     assert len(engine.search("number 199", SearchOptions(k=5)).hits) == 5
@@ -335,10 +328,11 @@ def test_any_import_can_be_undone(
     if edited:  # as bytes: a carriage return in another entry stays as it is
         path.write_bytes(path.read_bytes() + b"\nan edit\n")
     listed = [
-        BatchEntry(memory.id, str(path), entry_digest(format_entry(memory, memory.id, AT))) for memory in memories["b"]
+        memory_importer.BatchEntry(memory.id, str(path), entry_digest(format_entry(memory, memory.id, AT)))
+        for memory in memories["b"]
     ]
-    report = UndoReport("b")
-    list(take_back_files(ImportBatch("b", entries=listed), [str(folder)], report))
+    report = memory_importer.UndoReport("b")
+    list(memory_importer.take_back_files(memory_importer.ImportBatch("b", entries=listed), [str(folder)], report))
     assert (report.removed, len(report.kept)) == (len(second) - edited, int(edited))
     left = path.read_text("utf-8") if path.exists() else ""
     assert all(memory.id in left for memory in memories["a"])

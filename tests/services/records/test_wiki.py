@@ -15,21 +15,8 @@ from tests.services.records.conftest import say, say_verified
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.record import DIGEST_MARK, is_digest_text
 from lorelog.records.digests import strip_control_chars
+from lorelog.services.records import wiki
 from lorelog.services.records.record_scope import RecordScope
-from lorelog.services.records.wiki import (
-    LintFinding,
-    compile_wiki,
-    default_wiki_folder,
-    escape_inline,
-    fence_text,
-    heading_anchor,
-    id_slug,
-    lint_wiki,
-    quote_markdown,
-    quote_text,
-    read_pages,
-    write_pages,
-)
 
 MARKDOWN = MarkdownIt("commonmark")
 """The most lenient Markdown parser: HTML is allowed."""
@@ -52,9 +39,9 @@ def inline_types(text: str) -> set[str]:
 def test_every_citation_leads_to_its_record(archive: RecordScope) -> None:
     """Each link leads to an existing page and heading."""
     fill(archive)
-    pages = compile_wiki(archive).pages
+    pages = wiki.compile_wiki(archive).pages
     headings = {
-        name: {heading_anchor(line.lstrip("# ")) for line in text.split("\n") if line.startswith("#")}
+        name: {wiki.heading_anchor(line.lstrip("# ")) for line in text.split("\n") if line.startswith("#")}
         for name, text in pages.items()
     }
 
@@ -69,7 +56,7 @@ def test_every_citation_leads_to_its_record(archive: RecordScope) -> None:
 def test_there_is_a_page_for_everything(archive: RecordScope) -> None:
     """There are pages of tasks, libraries, written pages, a brief and an index, each with mark and badges."""
     fill(archive)
-    pages = compile_wiki(archive).pages
+    pages = wiki.compile_wiki(archive).pages
 
     named = {"index.md", "brief.md", "decisions.md", "failures.md", "evidence.md"}
     assert {*named, "tasks/task-1.md", "tasks/task-2.md"} < set(pages)
@@ -88,7 +75,7 @@ def test_other_projects_are_left_out_unless_asked_for(archive: RecordScope) -> N
     say(archive, fields={"summary": "everybody's"}, project="", task="task-2")
     say(archive, fields={"summary": "theirs"}, project="/elsewhere", task="task-3")
 
-    own, every = compile_wiki(archive).pages, compile_wiki(archive, all_projects=True).pages
+    own, every = wiki.compile_wiki(archive).pages, wiki.compile_wiki(archive, all_projects=True).pages
 
     assert "tasks/task-3.md" not in own
     assert "theirs" not in "".join(own.values())
@@ -103,7 +90,7 @@ def test_what_was_named_elsewhere_is_marked_in_the_index(archive: RecordScope) -
     brought = say(archive, "evidence", origin="tool")
     say(archive, "wiki_page", {"related_artifact_ids": [brought.id], "content": "# From a log"}, task="")
 
-    lines = compile_wiki(archive).pages["index.md"].split("\n")
+    lines = wiki.compile_wiki(archive).pages["index.md"].split("\n")
 
     marked = {
         name: "tainted" in line for line in lines for name in ("ours", "theirs", "From a log") if f"[{name}]" in line
@@ -115,7 +102,7 @@ def test_what_was_superseded_is_marked_on_its_task_page(archive: RecordScope) ->
     """A task's page shows its whole history; libraries show records in force."""
     old = say(archive, fields={"summary": "use redis 7"})
     say(archive, "revision", {"summary": "use redis 8"}, reply_to=old.id, relation="revises")
-    pages = compile_wiki(archive).pages
+    pages = wiki.compile_wiki(archive).pages
 
     assert "redis 7" not in pages["decisions.md"]
     assert "redis 7" in pages["tasks/task-1.md"]
@@ -125,12 +112,12 @@ def test_what_was_superseded_is_marked_on_its_task_page(archive: RecordScope) ->
 def test_unchanged_pages_are_not_written_again(archive: RecordScope, tmp_path: Path) -> None:
     """A second build touches nothing; a new record changes only its pages."""
     fill(archive)
-    first = write_pages(compile_wiki(archive).pages, tmp_path)
+    first = wiki.write_pages(wiki.compile_wiki(archive).pages, tmp_path)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")}
 
-    again = write_pages(compile_wiki(archive).pages, tmp_path)
+    again = wiki.write_pages(wiki.compile_wiki(archive).pages, tmp_path)
     say(archive, "task_progress", task="task-2")
-    later = write_pages(compile_wiki(archive).pages, tmp_path)
+    later = wiki.write_pages(wiki.compile_wiki(archive).pages, tmp_path)
 
     assert (again.written, again.unchanged) == ([], first.written)
     assert {path: path.stat().st_mtime_ns for path in stamps if path.name == "task-1.md"}.items() <= stamps.items()
@@ -146,11 +133,11 @@ def test_pages_without_records_are_removed_and_files_of_others_stay(archive: Rec
     own.write_text("my notes", "utf-8")
     taken = tmp_path / "index.md"
     taken.write_text("# My own index", "utf-8")
-    built = write_pages(compile_wiki(archive).pages, tmp_path)
+    built = wiki.write_pages(wiki.compile_wiki(archive).pages, tmp_path)
     copied = tmp_path / "copy.md"
     copied.write_bytes((tmp_path / "brief.md").read_bytes())
 
-    gone = write_pages({}, tmp_path)
+    gone = wiki.write_pages({}, tmp_path)
 
     assert built.left_alone == ["index.md"]
     assert set(gone.removed) == set(built.written)
@@ -162,13 +149,13 @@ def test_pages_without_records_are_removed_and_files_of_others_stay(archive: Rec
 def test_a_page_that_was_changed_by_hand_is_put_aside(archive: RecordScope, tmp_path: Path) -> None:
     """An edited page is kept beside the new one."""
     fill(archive)
-    pages = compile_wiki(archive).pages
-    write_pages(pages, tmp_path)
+    pages = wiki.compile_wiki(archive).pages
+    wiki.write_pages(pages, tmp_path)
     page = tmp_path / "brief.md"
     page.write_text(page.read_text("utf-8") + "and this\n", "utf-8")
-    assert [name for name, (_, is_edited) in read_pages(tmp_path).items() if is_edited] == ["brief.md"]
+    assert [name for name, (_, is_edited) in wiki.read_pages(tmp_path).items() if is_edited] == ["brief.md"]
 
-    built = write_pages(pages, tmp_path)
+    built = wiki.write_pages(pages, tmp_path)
 
     assert built.put_aside == ["brief.md"]
     assert (tmp_path / "brief.md.edited").read_text("utf-8").endswith("and this\n")
@@ -185,12 +172,12 @@ def test_a_link_does_not_choose_where_pages_go(archive: RecordScope, tmp_path: P
     fill(archive)
 
     with pytest.raises(StoreUnwritable, match="a link that leads out"):
-        write_pages(compile_wiki(archive).pages, folder)
+        wiki.write_pages(wiki.compile_wiki(archive).pages, folder)
     (folder / "tasks").unlink()
     folder.rename(tmp_path / "moved")
     folder.symlink_to(elsewhere)
     with pytest.raises(StoreUnwritable, match="a link that leads out"):
-        default_wiki_folder(archive.workspace)
+        wiki.default_wiki_folder(archive.workspace)
     assert list(elsewhere.iterdir()) == []
 
 
@@ -200,7 +187,7 @@ HOSTILE = st.text(alphabet=st.sampled_from("<>&[]()!`*_~#-+=|\\:\"'/ \n\t1.ahref
 @given(HOSTILE)
 def test_escaped_text_is_nothing_but_text(text: str) -> None:
     """Escaped text produces no Markdown element anywhere, and reads the same."""
-    shown = escape_inline(text)
+    shown = wiki.escape_inline(text)
 
     for before, extra in (
         ("", set[str]()),
@@ -215,8 +202,8 @@ def test_escaped_text_is_nothing_but_text(text: str) -> None:
 @given(HOSTILE)
 def test_quoted_and_fenced_text_stays_inside(text: str) -> None:
     """Quoted and fenced text cannot leave its block."""
-    quoted = "\n".join([*quote_text(text), "", "after"])
-    block = "\n".join([*fence_text(text), "", "after"])
+    quoted = "\n".join([*wiki.quote_text(text), "", "after"])
+    block = "\n".join([*wiki.fence_text(text), "", "after"])
 
     assert inline_types(quoted) <= {
         *("blockquote_open", "blockquote_close", "paragraph_open", "paragraph_close"),
@@ -230,17 +217,17 @@ def test_quoted_and_fenced_text_stays_inside(text: str) -> None:
 @given(HOSTILE)
 def test_written_pages_hold_no_html_and_no_images(text: str) -> None:
     """Written Markdown keeps its formatting inside a quotation, and brings no HTML or images."""
-    tokens = MARKDOWN.parse("\n".join([*quote_markdown(text), "", "# after"]))
+    tokens = MARKDOWN.parse("\n".join([*wiki.quote_markdown(text), "", "# after"]))
 
-    assert not inline_types("\n".join(quote_markdown(text))) & {"html_block", "html_inline", "image"}
+    assert not inline_types("\n".join(wiki.quote_markdown(text))) & {"html_block", "html_inline", "image"}
     assert [token.content for token in tokens if token.type == "inline" and token.level == 1] == ["after"]
 
 
 @given(st.text(min_size=1, max_size=80), st.text(min_size=1, max_size=80))
 def test_names_of_files_are_safe_and_distinct(one: str, other: str) -> None:
     """A slug has no separators or dots, and two ids never share one."""
-    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", id_slug(one))
-    assert (id_slug(one) == id_slug(other)) == (one == other)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", wiki.id_slug(one))
+    assert (wiki.id_slug(one) == wiki.id_slug(other)) == (one == other)
 
 
 @given(st.text(max_size=40))
@@ -257,15 +244,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def build(archive: RecordScope, folder: Path) -> None:
-    write_pages(compile_wiki(archive).pages, folder)
+    wiki.write_pages(wiki.compile_wiki(archive).pages, folder)
 
 
 def kinds(archive: RecordScope, folder: Path) -> list[str]:
     return [item.kind for item in found(archive, folder)]
 
 
-def found(archive: RecordScope, folder: Path) -> list[LintFinding]:
-    return lint_wiki(compile_wiki(archive), folder)
+def found(archive: RecordScope, folder: Path) -> list[wiki.LintFinding]:
+    return wiki.lint_wiki(wiki.compile_wiki(archive), folder)
 
 
 def test_a_fresh_wiki_is_clean(archive: RecordScope, folder: Path) -> None:
@@ -295,7 +282,9 @@ def test_pages_that_are_not_as_they_would_be_built_are_named(archive: RecordScop
     assert by_page["tasks/task-1.md"] == "stale"
     assert by_page["tasks/task-2.md"] == "missing"
     assert by_page["brief.md"] == "edited"
-    assert {item.kind for item in lint_wiki(compile_wiki(archive), folder) if item.page == "index.md"} <= {"stale"}
+    assert {item.kind for item in wiki.lint_wiki(wiki.compile_wiki(archive), folder) if item.page == "index.md"} <= {
+        "stale"
+    }
 
 
 def test_a_citation_of_what_is_not_in_the_ledger_is_found(archive: RecordScope, folder: Path) -> None:

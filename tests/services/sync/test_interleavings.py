@@ -13,17 +13,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lorelog.services.memories.journal import anchor_field, split_journal
+from lorelog.services.sync import merge
 from lorelog.services.sync.exchange_plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
-from lorelog.services.sync.merge import (
-    CONFLICT_MARK,
-    add_to_journal,
-    by_key,
-    cut_from_journal,
-    is_forgotten,
-    merge_entries,
-    merge_logs,
-    read_journal,
-)
 
 ANY = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 PROJECT = "git:example.org/app"
@@ -58,7 +49,7 @@ class Machine:
     seen: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def entries(self) -> dict[str, str]:
-        found = by_key(entry for file, text in self.journals.items() for entry in read_journal(file, text))
+        found = merge.by_key(entry for file, text in self.journals.items() for entry in merge.read_journal(file, text))
         return {key: entry.text for key, entry in found.items()}
 
     def bodies(self) -> list[str]:
@@ -82,16 +73,16 @@ class Machine:
 
     def forget(self, keys: tuple[str, ...], at: str) -> None:
         for day in self.journals:
-            self.journals[day] = cut_from_journal(self.journals[day], keys)
+            self.journals[day] = merge.cut_from_journal(self.journals[day], keys)
         for key in keys:
             self.forgotten[key] = at
             if key in self.records:
                 self.records[key] = {"id": key, "project": PROJECT, "redacted": "x"}
         for log in (self.dates, self.deletions):
-            log[:] = [line for line in log if not is_forgotten(json.loads(line)["memory"], self.forgotten)]
+            log[:] = [line for line in log if not merge.is_forgotten(json.loads(line)["memory"], self.forgotten)]
 
     def state(self) -> MachineState:
-        found = by_key(entry for file, text in self.journals.items() for entry in read_journal(file, text))
+        found = merge.by_key(entry for file, text in self.journals.items() for entry in merge.read_journal(file, text))
         return MachineState(
             writer=self.name,
             entries={PROJECT: found},
@@ -111,7 +102,7 @@ class Machine:
         added, replaced = plan.added[PROJECT].values(), plan.replaced[PROJECT]
         for file in {*self.journals, *(entry.file for entry in added)}:
             new = [entry for entry in added if entry.file == file]
-            self.journals[file] = add_to_journal(self.journals.get(file, ""), file, new, replaced)
+            self.journals[file] = merge.add_to_journal(self.journals.get(file, ""), file, new, replaced)
         self.dates = list(plan.logs.get("lifecycle", self.dates))
         self.deletions = list(plan.logs.get("tombstones", self.deletions))
         self.records |= {str(record["id"]): dict(record) for record in plan.records}
@@ -227,14 +218,14 @@ def check(world: SimulatedMachines) -> None:
     shown = Counter(first.bodies())
     assert all(count == 1 for count in shown.values())
     for body, key in world.written.items():
-        if is_forgotten(key, world.forgotten):
+        if merge.is_forgotten(key, world.forgotten):
             assert body not in shown
         elif body not in world.replaced and not any(
-            other.startswith(f"{key}{CONFLICT_MARK}") for other in world.forgotten
+            other.startswith(f"{key}{merge.CONFLICT_MARK}") for other in world.forgotten
         ):
             assert body in shown
     about = {line: json.loads(line)["memory"] for line in world.deleted}
-    assert set(first.deletions) == {line for line, key in about.items() if not is_forgotten(key, world.forgotten)}
+    assert set(first.deletions) == {line for line, key in about.items() if not merge.is_forgotten(key, world.forgotten)}
     assert first.records.keys() == world.records
     for identity in world.redacted:
         assert "text" not in first.records[identity]
@@ -242,7 +233,7 @@ def check(world: SimulatedMachines) -> None:
     for machine in world.machines:
         assert f"/home/{machine.name}" not in exchange
     for body, key in world.written.items():
-        assert not (is_forgotten(key, world.forgotten) and f"\n{body}\n" in exchange)
+        assert not (merge.is_forgotten(key, world.forgotten) and f"\n{body}\n" in exchange)
 
 
 @ANY
@@ -274,16 +265,17 @@ def test_a_killed_sync_does_not_make_an_edit_of_a_received_text() -> None:
 def test_a_conflict_has_one_result_and_keeps_an_edit_of_its_copy() -> None:
     """Both sides of a conflict give the same entries; a copy that was kept, and edited since, is not replaced by the old one."""
     versions = a, b = [
-        by_key(read_journal(DAYS[0], f"### 10:00\n<!-- memory:m1 type:fact -->\ntext {letter}\n")) for letter in "ab"
+        merge.by_key(merge.read_journal(DAYS[0], f"### 10:00\n<!-- memory:m1 type:fact -->\ntext {letter}\n"))
+        for letter in "ab"
     ]
-    merged, conflicts = merge_entries({}, a, b)
-    assert (merged, conflicts) == merge_entries({}, b, a)
+    merged, conflicts = merge.merge_entries({}, a, b)
+    assert (merged, conflicts) == merge.merge_entries({}, b, a)
     assert len(merged) == 2
     (copy,) = (entry for key, entry in merged.items() if key != "m1")
-    edited = by_key(read_journal(DAYS[0], copy.text.replace("text ", "edited ")))
+    edited = merge.by_key(merge.read_journal(DAYS[0], copy.text.replace("text ", "edited ")))
     here = {"m1": merged["m1"], **edited}
     lost = next(version for version in versions if version["m1"].digest != merged["m1"].digest)
-    assert "edited" in merge_entries({}, here, lost)[0][copy.key].text
+    assert "edited" in merge.merge_entries({}, here, lost)[0][copy.key].text
 
 
 def test_logs_are_merged_by_time_and_each_line_is_there_once() -> None:
@@ -291,8 +283,8 @@ def test_logs_are_merged_by_time_and_each_line_is_there_once() -> None:
     lines = {number: json.dumps({"memory": "m", "at": f"2026-03-0{number}"}) for number in range(1, 6)}
     a, b = [lines[1], lines[4], lines[3]], [lines[2], lines[5]]
     expected = [lines[1], lines[2], lines[4], lines[3], lines[5]]
-    assert merge_logs("a", {"a": a, "b": b}) == expected
-    assert merge_logs("b", {"a": a, "b": [lines[1], *b]}) == expected
+    assert merge.merge_logs("a", {"a": a, "b": b}) == expected
+    assert merge.merge_logs("b", {"a": a, "b": [lines[1], *b]}) == expected
 
 
 def test_what_answers_a_line_of_the_same_second_comes_after_it() -> None:
@@ -303,4 +295,4 @@ def test_what_answers_a_line_of_the_same_second_comes_after_it() -> None:
     )
 
     for first, second in (("a", "b"), ("b", "a")):
-        assert merge_logs("c", {first: [add], second: [remove, other]}) == [add, remove, other]
+        assert merge.merge_logs("c", {first: [add], second: [remove, other]}) == [add, remove, other]

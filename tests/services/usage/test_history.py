@@ -10,18 +10,7 @@ from typing import Any
 
 from lorelog.core.atomic_file import append_line
 from lorelog.light.delivery_log import session_log
-from lorelog.services.usage.history import (
-    MAX_LOG_AGE_DAYS,
-    DeliveryFilter,
-    days_ago,
-    delete_old_logs,
-    list_deliveries,
-    local_day,
-    memory_usage,
-    sum_days,
-    unused_counts,
-    used_file,
-)
+from lorelog.services.usage import history
 
 NOW = datetime(2026, 3, 5, 14, 0, tzinfo=UTC)
 
@@ -48,7 +37,7 @@ def deliver(folder: Path, session: str, when: datetime = NOW, **fields: Any) -> 
 
 def judge(log: Path, how: str, *memories: str) -> None:
     """Note how memories of a session were used."""
-    append_line(str(used_file(log)), json.dumps({"turn": "t", "how": how, "memories": memories}).encode())
+    append_line(str(history.used_file(log)), json.dumps({"turn": "t", "how": how, "memories": memories}).encode())
 
 
 def test_deliveries_are_listed_newest_first(tmp_path: Path) -> None:
@@ -58,13 +47,13 @@ def test_deliveries_are_listed_newest_first(tmp_path: Path) -> None:
     deliver(tmp_path, "two", NOW - timedelta(hours=1), project="/q")
 
     def shown(**filters: Any) -> list[str]:
-        return [delivery.at[:13] for delivery in list_deliveries(tmp_path, DeliveryFilter(**filters))]
+        return [delivery.at[:13] for delivery in history.list_deliveries(tmp_path, history.DeliveryFilter(**filters))]
 
     assert shown() == ["2026-03-05T14", "2026-03-05T13", "2026-03-02T14"]
     assert shown(session="on") == ["2026-03-02T14"]
     assert shown(projects=("/q", "")) == ["2026-03-05T13"]
     assert shown(kind="recall") == shown(memory="n2") == ["2026-03-05T14"]
-    assert shown(since=local_day("2026-03-05T14:00:00Z")) == ["2026-03-05T14", "2026-03-05T13"]
+    assert shown(since=history.local_day("2026-03-05T14:00:00Z")) == ["2026-03-05T14", "2026-03-05T13"]
     assert shown(session="x") == []
 
 
@@ -73,13 +62,13 @@ def test_tokens_are_summed_by_day(tmp_path: Path) -> None:
     deliver(tmp_path, "one", NOW, tokens=10)
     deliver(tmp_path, "two", NOW, tokens=5)
     deliver(tmp_path, "two", NOW - timedelta(days=9), tokens=7)
-    day = local_day("2026-03-05T14:00:00Z")
+    day = history.local_day("2026-03-05T14:00:00Z")
 
-    days = sum_days(tmp_path, day)
+    days = history.sum_days(tmp_path, day)
 
     assert {name: (total.deliveries, total.tokens) for name, total in days.items()} == {day: (2, 15)}
-    assert sum(total.tokens for total in sum_days(tmp_path).values()) == 22
-    assert sum_days(tmp_path / "missing") == {}
+    assert sum(total.tokens for total in history.sum_days(tmp_path).values()) == 22
+    assert history.sum_days(tmp_path / "missing") == {}
 
 
 def test_a_memory_counts_as_unused_only_where_its_turns_were_read(tmp_path: Path) -> None:
@@ -89,8 +78,8 @@ def test_a_memory_counts_as_unused_only_where_its_turns_were_read(tmp_path: Path
     deliver(tmp_path, "not read")
     judge(deliver(tmp_path, "start", kind="standing", moment="session-start"), "none", "m")
 
-    assert unused_counts(tmp_path) == {"m": 3}
-    assert memory_usage(tmp_path)["m"].delivered == 5
+    assert history.unused_counts(tmp_path) == {"m": 3}
+    assert history.memory_usage(tmp_path)["m"].delivered == 5
 
 
 def test_one_use_takes_a_memory_off_the_list(tmp_path: Path) -> None:
@@ -99,8 +88,8 @@ def test_one_use_takes_a_memory_off_the_list(tmp_path: Path) -> None:
         judge(deliver(tmp_path, f"s{number}"), "none", "m")
     judge(deliver(tmp_path, "last"), "id", "m")
 
-    assert unused_counts(tmp_path) == {}
-    assert memory_usage(tmp_path)["m"].used == 1
+    assert history.unused_counts(tmp_path) == {}
+    assert history.memory_usage(tmp_path)["m"].used == 1
 
 
 def test_a_memory_has_a_balance(tmp_path: Path) -> None:
@@ -110,7 +99,7 @@ def test_a_memory_has_a_balance(tmp_path: Path) -> None:
     judge(deliver(tmp_path, "three", kind="standing", moment="prompt"), "none", "m")
     deliver(tmp_path, "four", kind="standing", moment="session-start", tokens=500)
 
-    usage = memory_usage(tmp_path)["m"]
+    usage = history.memory_usage(tmp_path)["m"]
 
     assert (usage.delivered, usage.listed, usage.tokens) == (4, 1, 35)
     assert (usage.signs, usage.used, usage.unused) == ({"changed": 1, "contradicted": 1}, 1, 2)
@@ -119,24 +108,24 @@ def test_a_memory_has_a_balance(tmp_path: Path) -> None:
 def test_a_new_line_is_counted_although_sums_are_cached(tmp_path: Path) -> None:
     """A delivery or a use after the first count is seen by the next."""
     log = deliver(tmp_path, "s")
-    assert memory_usage(tmp_path)["m"].delivered == 1
+    assert history.memory_usage(tmp_path)["m"].delivered == 1
     deliver(tmp_path, "s")
     judge(log, "none", "m")
 
-    assert (memory_usage(tmp_path)["m"].delivered, unused_counts(tmp_path)) == (2, {"m": 2})
+    assert (history.memory_usage(tmp_path)["m"].delivered, history.unused_counts(tmp_path)) == (2, {"m": 2})
 
 
 def test_old_logs_are_deleted(tmp_path: Path) -> None:
     """Logs of sessions that ended more than a year ago are deleted with what was noted about use; later ones stay."""
     judge(deliver(tmp_path, "old", NOW), "id", "m")
-    later = NOW + timedelta(days=MAX_LOG_AGE_DAYS + 1)
-    recent = deliver(tmp_path, "recent", later - timedelta(days=MAX_LOG_AGE_DAYS - 1))
+    later = NOW + timedelta(days=history.MAX_LOG_AGE_DAYS + 1)
+    recent = deliver(tmp_path, "recent", later - timedelta(days=history.MAX_LOG_AGE_DAYS - 1))
 
-    assert delete_old_logs(tmp_path, later.timestamp()) == 1
+    assert history.delete_old_logs(tmp_path, later.timestamp()) == 1
 
     assert list(tmp_path.iterdir()) == [recent]
-    assert memory_usage(tmp_path)["m"].delivered == 1
-    assert delete_old_logs(tmp_path / "missing") == 0
+    assert history.memory_usage(tmp_path)["m"].delivered == 1
+    assert history.delete_old_logs(tmp_path / "missing") == 0
 
 
 def test_logs_that_are_too_large_together_are_deleted_early(tmp_path: Path) -> None:
@@ -144,11 +133,11 @@ def test_logs_that_are_too_large_together_are_deleted_early(tmp_path: Path) -> N
     for number in range(5):
         deliver(tmp_path, f"s{number}", NOW - timedelta(days=number))
 
-    assert delete_old_logs(tmp_path, NOW.timestamp(), max_bytes=300) == 2
-    assert len(list_deliveries(tmp_path, DeliveryFilter())) == 3
+    assert history.delete_old_logs(tmp_path, NOW.timestamp(), max_bytes=300) == 2
+    assert len(history.list_deliveries(tmp_path, history.DeliveryFilter())) == 3
 
 
 def test_a_period_includes_today() -> None:
     """Seven days end today."""
-    assert days_ago(7, datetime(2026, 3, 7, tzinfo=UTC).date()) == "2026-03-01"
-    assert local_day("yesterday") == local_day("") == ""
+    assert history.days_ago(7, datetime(2026, 3, 7, tzinfo=UTC).date()) == "2026-03-01"
+    assert history.local_day("yesterday") == history.local_day("") == ""

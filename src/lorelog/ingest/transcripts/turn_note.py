@@ -21,17 +21,7 @@ from pathlib import PurePath
 
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.redact import RedactText, known_value_redactor
-from lorelog.ingest.transcripts.note_text import (
-    find_findings,
-    find_question,
-    fit_pieces,
-    flatten_markdown,
-    is_next_step,
-    shorten_middle,
-    split_pieces,
-    strip_escapes,
-    strip_next_steps,
-)
+from lorelog.ingest.transcripts import note_text
 from lorelog.light.delivery_files import shorten_line
 from lorelog.light.shell_command import command_variants, split_command, written_paths
 
@@ -215,21 +205,23 @@ def turn_redactor(digest: TurnDigest, clean: RedactText, known: dict[str, str] |
     texts += (statement.text for statement in digest.statements)
     for action in digest.actions:
         texts += [action.command, action.error, *action.files]
-    whole = dict.fromkeys(strip_escapes(_keep_ends(text, 5 * _MAX_INPUT_CHARS)) for text in texts if text)
+    whole = dict.fromkeys(note_text.strip_escapes(_keep_ends(text, 5 * _MAX_INPUT_CHARS)) for text in texts if text)
     return _clean_escapes(known_value_redactor(whole, clean, known))
 
 
 def _clean_escapes(clean: RedactText) -> RedactText:
     """Return a function that removes terminal escapes before it cleans: an escape may cut a secret in two."""
-    return lambda text: clean(strip_escapes(text))
+    return lambda text: clean(note_text.strip_escapes(text))
 
 
 def request_line(digest: TurnDigest, clean: RedactText = str) -> str:
     """Return the request as one line; a short one follows, in brackets, the question or the option it answers."""
-    request = shorten_middle(flatten_markdown(clean(strip_injected_context(digest.request))), MAX_REQUEST_CHARS)
+    request = note_text.shorten_middle(
+        note_text.flatten_markdown(clean(strip_injected_context(digest.request))), MAX_REQUEST_CHARS
+    )
     if not request or len(request) >= SHORT_REQUEST_CHARS or request.startswith(("/", "!")) or not digest.asked:
         return request
-    question = find_question(clean(strip_injected_context(digest.asked)), request)
+    question = note_text.find_question(clean(strip_injected_context(digest.asked)), request)
     return f"[{question}] {request}" if question else request
 
 
@@ -243,12 +235,12 @@ def extract_outcome(digest: TurnDigest, clean: RedactText = str) -> str:
         texts = texts[:-1]
     last = ""
     for text in reversed(texts):
-        said = strip_next_steps(_clean_excerpt(text, clean))
+        said = note_text.strip_next_steps(_clean_excerpt(text, clean))
         last = f"{said}\n\n{last}".strip() if said else last
         if len(last) >= _SHORT_ANSWER_CHARS:
             break
     outcome = _flatten_outcome(last)
-    return "" if all(is_next_step(line) for line in outcome.splitlines()) else outcome
+    return "" if all(note_text.is_next_step(line) for line in outcome.splitlines()) else outcome
 
 
 def _clean_excerpt(text: str, clean: RedactText) -> str:
@@ -267,7 +259,7 @@ def pick_findings(text: str) -> list[str]:
     A reader of transcripts calls this before anything is redacted; so no sentence is cut, and none is taken from a text
     with a private passage.
     """
-    return [] if "private>" in text.lower() else find_findings(text)[:_MAX_TEXT_FINDINGS]
+    return [] if "private>" in text.lower() else note_text.find_findings(text)[:_MAX_TEXT_FINDINGS]
 
 
 def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[str]:
@@ -277,7 +269,7 @@ def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[s
         *digest.findings,
         *(sentence for text in earlier for sentence in pick_findings(_clean_excerpt(text, clean))),
     ]
-    lines = dict.fromkeys(flatten_markdown(clean(sentence)) for sentence in picked)
+    lines = dict.fromkeys(note_text.flatten_markdown(clean(sentence)) for sentence in picked)
     words = set(_WORD.findall(said.lower()))
     best: list[str] = []
     for line in reversed(lines):
@@ -302,8 +294,8 @@ def is_error_text(text: str) -> bool:
 
 def _flatten_outcome(text: str) -> str:
     """Return prose as one paragraph and, from the first list item on, one bullet per piece, within the limit."""
-    pieces = [(is_item, " ".join(piece.split())) for is_item, piece in split_pieces(text) if piece.strip()]
-    head, tail = fit_pieces(pieces, MAX_OUTCOME_CHARS)
+    pieces = [(is_item, " ".join(piece.split())) for is_item, piece in note_text.split_pieces(text) if piece.strip()]
+    head, tail = note_text.fit_pieces(pieces, MAX_OUTCOME_CHARS)
     lines: list[str] = []
     for number, (is_item, piece) in enumerate([*head, *tail]):
         if number == len(head) and not lines[-1].endswith("…"):
@@ -367,16 +359,16 @@ def _format_errors(actions: Iterable[ToolAction], clean: RedactText, directory: 
         target = f" {_format_command(action.command, clean, directory)}" if action.command else ""
         target = target or (f" {_format_path(_relative_to(directory, action.files[0]), clean)}" if action.files else "")
         reason = shorten_line(_relative_to(directory, reason), _MAX_ERROR_CHARS)
-        lines[f"{flatten_markdown(action.tool)}{target}: {reason}"] = None
+        lines[f"{note_text.flatten_markdown(action.tool)}{target}: {reason}"] = None
     return list(lines)[-MAX_ERRORS:]
 
 
 def _failure_reason(action: ToolAction, clean: RedactText) -> str:
     """Return why an action failed, on one line; empty if that is unknown or tells nothing about the project."""
-    reason = flatten_markdown(clean(action.error))
+    reason = note_text.flatten_markdown(clean(action.error))
     if _WRAPPER_FAILURE.match(reason) or not _REASON.search(reason):
         traces = (located.trace.root for located in action.traces)
-        messages = (flatten_markdown(clean(f"{trace.type}: {trace.message}".strip(": "))) for trace in traces)
+        messages = (note_text.flatten_markdown(clean(f"{trace.type}: {trace.message}".strip(": "))) for trace in traces)
         reason = next((text for text in messages if _REASON.search(text) and not _WRAPPER_FAILURE.match(text)), "")
     if not reason or _CHATTER.match(reason):
         return ""

@@ -12,20 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
-from lorelog.ingest.transcripts import turn_note
+from lorelog.ingest.transcripts import turn_note, user_replies
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_arguments, parse_failure
 from lorelog.ingest.transcripts.statements import certain_rules, last_question
-from lorelog.ingest.transcripts.user_replies import (
-    CallResult,
-    PendingCall,
-    call_outcome,
-    is_stopped_call,
-    pending_call,
-    proposed_plans,
-    read_reply,
-    strip_shown_memory,
-    unanswered_plan,
-)
 from lorelog.light.spool import is_off_record
 
 MAX_TEXT_CHARS = 20_000
@@ -141,7 +130,7 @@ class _Call(Struct):
     id: str
     shown: ToolCall
     action: ToolAction
-    pending: PendingCall | None
+    pending: user_replies.PendingCall | None
 
 
 class TurnBuilder:
@@ -190,7 +179,7 @@ class TurnBuilder:
         self.time, self.start_time = iso_time(time), timestamp(time)
 
     def add_request(self, text: object) -> None:
-        request = strip_shown_memory(to_text(text))
+        request = user_replies.strip_shown_memory(to_text(text))
         self._is_off_record |= is_off_record(request)
         self.request.add(request)
         self._assistant_spoke_last = False
@@ -222,7 +211,7 @@ class TurnBuilder:
         self._last_texts.append(words)
         self._text_count += 1
         self._assistant_spoke_last = True
-        for plan in proposed_plans(words):
+        for plan in user_replies.proposed_plans(words):
             self.add_plan(plan)
 
     def add_call(self, call: object, name: object, arguments: object, time: object = None) -> None:
@@ -235,7 +224,7 @@ class TurnBuilder:
         arguments = parse_arguments(arguments)
         action = parse_action(tool, arguments)
         short, cut = truncate_text(describe_arguments(arguments), MAX_INPUT_CHARS)
-        pending = pending_call(tool, arguments, next(iter(action.files), "") or action.command or short)
+        pending = user_replies.pending_call(tool, arguments, next(iter(action.files), "") or action.command or short)
         shown = ToolCall(tool, short, truncated=cut)
         if len(self.calls) >= _MAX_ACTIONS:
             shown, action = ToolCall(""), ToolAction("")
@@ -256,9 +245,9 @@ class TurnBuilder:
         if known is None:
             return []
         whole = result_text(result)
-        text = to_text(strip_shown_memory(whole))
-        is_stopped = is_stopped_call(whole, failed=failed)
-        outcome, words = call_outcome(text, stopped=is_stopped)
+        text = to_text(user_replies.strip_shown_memory(whole))
+        is_stopped = user_replies.is_stopped_call(whole, failed=failed)
+        outcome, words = user_replies.call_outcome(text, stopped=is_stopped)
         if known.action.tool and outcome:
             known.action = replace(known.action, outcome=outcome, words=words, failed=known.action.failed or is_stopped)
         if known.action.tool and not known.action.failed:
@@ -275,19 +264,19 @@ class TurnBuilder:
         return self.add_reply(call, pending, result, details, failed=failed)
 
     def add_reply(
-        self, call: object, pending: PendingCall | None, result: object, details: object, *, failed: bool
+        self, call: object, pending: user_replies.PendingCall | None, result: object, details: object, *, failed: bool
     ) -> list[UserStatement]:
         """Add the user's words in the result of a call, also of one that an earlier turn made."""
         whole = to_text(result_text(result))
-        if pending is None or is_stopped_call(whole, failed=failed):
+        if pending is None or user_replies.is_stopped_call(whole, failed=failed):
             return []
-        reply = CallResult(strip_shown_memory(whole), details, failed)
-        statements = list(read_reply(pending, reply, to_text(call), self._plan_text()))
+        reply = user_replies.CallResult(user_replies.strip_shown_memory(whole), details, failed)
+        statements = list(user_replies.read_reply(pending, reply, to_text(call), self._plan_text()))
         for statement in statements:
             self.add_statement(statement)
         return statements
 
-    def open_calls(self) -> dict[str, PendingCall]:
+    def open_calls(self) -> dict[str, user_replies.PendingCall]:
         return {call.id: call.pending for call in self.calls.values() if call.pending is not None}
 
     def _plan_text(self) -> str:
@@ -317,7 +306,7 @@ class TurnBuilder:
             elif rules := certain_rules(turn_note.strip_injected_context(spoken)):
                 yield UserStatement("preference", " ".join(rules), previous.asked, f"request {requests}")
         for call, pending in self.open_calls().items():
-            if shown := unanswered_plan(pending, call, self._plan_text()):
+            if shown := user_replies.unanswered_plan(pending, call, self._plan_text()):
                 yield shown
 
     def build(self, number: int, identity: str, previous: TurnEnding | None = None) -> ParsedTurn:

@@ -25,14 +25,7 @@ from lorelog.core.query import Hit
 from lorelog.core.record import FOREIGN_ORIGINS, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import STANDING_TYPES, escape_tags, when_said
-from lorelog.records.digests import (
-    DigestItem,
-    DigestRole,
-    DigestScope,
-    build_library,
-    current_versions,
-    latest_with_field,
-)
+from lorelog.records import digests
 from lorelog.records.tables import Task
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.context.relevance import ContextScope, dedupe_hits, hot_hits, newest_hits
@@ -297,13 +290,13 @@ def _collect_records(
     """Return decisions in force, failures and open tasks; those that share words with the query come first."""
     store = scope.record_scope.records
     tables = store.tables()
-    view = DigestScope(scope.projects, scope.record_scope.workspace.project.name)
+    view = digests.DigestScope(scope.projects, scope.record_scope.workspace.project.name)
     listed = {
-        role: build_library(tables, store.trust, view, role, query=query, limit=_MAX_LISTED)[1]
-        for role in (DigestRole.DECISIONS, DigestRole.FAILURES)
+        role: digests.build_library(tables, store.trust, view, role, query=query, limit=_MAX_LISTED)[1]
+        for role in (digests.DigestRole.DECISIONS, digests.DigestRole.FAILURES)
     }
-    decisions = [_item_of_record(item, "decisions") for item in listed[DigestRole.DECISIONS] if item.explicit]
-    failures = [_item_of_record(item, "failures") for item in listed[DigestRole.FAILURES]]
+    decisions = [_item_of_record(item, "decisions") for item in listed[digests.DigestRole.DECISIONS] if item.explicit]
+    failures = [_item_of_record(item, "failures") for item in listed[digests.DigestRole.FAILURES]]
     tasks = tables.find_tasks(scope.projects, open_=True, limit=MAX_PER_SECTION)[0]
     return (
         [decision for decision in decisions if decision.id not in cited][:MAX_PER_SECTION],
@@ -312,7 +305,7 @@ def _collect_records(
     )
 
 
-def _item_of_record(item: DigestItem, section: str) -> ContextItem:
+def _item_of_record(item: digests.DigestItem, section: str) -> ContextItem:
     record, trust = item.record, item.trust
     # A digest quotes tainted text itself; here the whole item is quoted.
     failure = "; ".join((*record.texts("what_failed"), *record.texts("blockers")))
@@ -342,8 +335,8 @@ def _format_decision(record: Record) -> str:
 def _open_task_items(store: RecordStore, tasks: Sequence[Task]) -> list[ContextItem]:
     """Return tasks, cited by the task's id, which is needed to continue it, and the hash of its last record."""
     tables = store.tables()
-    starts = current_versions(tables, [task.started_by or task.last for task in tasks])
-    latest = {task.id: latest_with_field(tables, task.id, "summary", _SUMMARY_KINDS) for task in tasks}
+    starts = digests.current_versions(tables, [task.started_by or task.last for task in tasks])
+    latest = {task.id: digests.latest_with_field(tables, task.id, "summary", _SUMMARY_KINDS) for task in tasks}
     trust = store.trust([record.id for record in (*starts.values(), *latest.values()) if record is not None])
     items = []
     for task in tasks:

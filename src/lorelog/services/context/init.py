@@ -29,14 +29,7 @@ from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import data_folder, leads_out
 from lorelog.core.processes import acquire_file_lock
 from lorelog.services.install.plan import InstallChange, read_file
-from lorelog.services.places.workspace import (
-    CURSOR_RULES,
-    SCOPE_FILE,
-    Workspace,
-    create_project_folder,
-    find_project,
-    find_scope_file,
-)
+from lorelog.services.places import workspace
 
 LOG_NAME = "lorelog_context_log.jsonl"
 _ENTRY_NAME = "lorelog_context_{0}.json"
@@ -142,7 +135,7 @@ AGENT_FILES = ("AGENTS.md", "CLAUDE.md")
 
 
 def plan_init(
-    directory: str, *, tenant: str = "", agent_files: bool = True, place: Workspace | None = None
+    directory: str, *, tenant: str = "", agent_files: bool = True, place: workspace.Workspace | None = None
 ) -> list[InstallChange]:
     """Return the files to write in a project. Raise ConfigError if a file cannot be changed.
 
@@ -153,10 +146,10 @@ def plan_init(
     for path in _resolve_agent_files(directory, names if agent_files else []):
         before = read_file(path)
         changes.append(InstallChange(path, path, before, insert_block(before, path.name)))
-    if agent_files and place is not None and Path(directory, CURSOR_RULES).parents[2].is_dir():
+    if agent_files and place is not None and Path(directory, workspace.CURSOR_RULES).parents[2].is_dir():
         from lorelog.services.standing.rules import copy_rules
 
-        (file,) = _resolve_agent_files(directory, [CURSOR_RULES])
+        (file,) = _resolve_agent_files(directory, [workspace.CURSOR_RULES])
         before, ignore = read_file(file), file.with_name(".gitignore")
         if before is not None and not _is_ours(before, place.home):
             hint = "delete it to have it written again, or keep it with --no-agent-files"
@@ -175,7 +168,7 @@ def plan_removal(directory: str, home: str | Path) -> list[InstallChange]:
     changes = [
         InstallChange(path, path, text, remove_block(text, path.name)) for path, text in files if text is not None
     ]
-    (file,) = _resolve_agent_files(directory, [CURSOR_RULES])
+    (file,) = _resolve_agent_files(directory, [workspace.CURSOR_RULES])
     if text := read_file(file):
         is_own = _is_ours(text, home)
         changes.append(InstallChange(file, file, text, None if is_own else text))
@@ -194,27 +187,27 @@ def _is_ours(text: bytes, home: str | Path) -> bool:
 
 def apply_changes(directory: str, changes: list[InstallChange]) -> None:
     for change in changes:
-        if change.path.name == Path(SCOPE_FILE).name and change.kind != "unchanged":
-            create_project_folder(directory)
+        if change.path.name == Path(workspace.SCOPE_FILE).name and change.kind != "unchanged":
+            workspace.create_project_folder(directory)
         change.apply()
     with suppress(OSError):  # only an empty folder goes, and no link
-        Path(directory, CURSOR_RULES).parent.rmdir()
+        Path(directory, workspace.CURSOR_RULES).parent.rmdir()
 
 
 def _plan_scope_file(directory: str, tenant: str) -> InstallChange:
-    file = Path(directory, SCOPE_FILE)
+    file = Path(directory, workspace.SCOPE_FILE)
     if str(Path.home().resolve()) == directory:
         raise UsageError("the home directory is not a project", hint="change to the project, or use --project")
     if leads_out(file, directory):
         raise ConfigError(f"{file} is outside the project", hint="make it a file inside the project")
     if os.path.lexists(file):
-        scope = find_scope_file(directory)  # raises for an invalid file
+        scope = workspace.find_scope_file(directory)  # raises for an invalid file
         before = read_file(file)
         if tenant and scope is not None and scope.tenant != tenant:
             named = f"names the tenant {scope.tenant!r}" if scope.tenant else "names no tenant"
             raise ConfigError(f"{file} {named}", hint="edit it by hand; memories stay with their tenant")
         return InstallChange(file, file, before, before)
-    project = find_project(directory)
+    project = workspace.find_project(directory)
     entry = {"tenant": tenant} if tenant else {}
     if directory == project.id or directory != project.root:
         entry["project"] = "."

@@ -30,15 +30,7 @@ from lorelog.light.delivery_files import shorten_line
 from lorelog.light.session_start import parse_note
 from lorelog.light.shell_command import command_variants, is_test_run, split_command
 from lorelog.services.freshness.mentions import Mention, MentionKind, find_mentions
-from lorelog.services.lines.attribution import (
-    MAX_FILE_BYTES,
-    LineAuthor,
-    LineSources,
-    SessionClaim,
-    find_author,
-    find_claims,
-    is_same_file,
-)
+from lorelog.services.lines import attribution
 from lorelog.services.traces.tables import TURN, TracedEdit, TraceFilter, format_moment
 
 _MAX_TEXT_CHARS, _MAX_LINE_CHARS, _MAX_SAID, _MAX_TESTS, _MAX_DECISIONS = 400, 200, 5, 3, 5
@@ -127,7 +119,7 @@ class LineReason(Serializable, Struct, frozen=True, kw_only=True):
     """Why no session is named."""
 
 
-class ReasonSources(LineSources, frozen=True, kw_only=True):
+class ReasonSources(attribution.LineSources, frozen=True, kw_only=True):
     """Where an answer's parts come from."""
 
     search: Callable[[str, int, tuple[str, ...]], Sequence[Hit]]
@@ -142,12 +134,12 @@ class ReasonSources(LineSources, frozen=True, kw_only=True):
 def explain_line(place: str, directory: str, sources: ReasonSources, now_s: float) -> LineReason:
     """Return why a line exists. `place` is FILE:LINE or FILE:SYMBOL. Raise NotFound or UsageError."""
     file, number, symbol = _locate(place, directory, sources.root)
-    author = find_author(str(file), number, sources, now_s)
+    author = attribution.find_author(str(file), number, sources, now_s)
     commit = author.commit
     if commit is not None and commit.is_boundary and Git(commit.root).is_shallow():
         unknown = f"{author.unknown}; the clone is shallow and lacks the line's commit" if author.unknown else ""
         commit, author = None, replace(author, unknown=unknown)
-    claims = find_claims(commit) if commit and not author.is_bots else []
+    claims = attribution.find_claims(commit) if commit and not author.is_bots else []
     author, evidence = _weigh(author, claims, now_s)
     edit = author.edit
     named = (symbol.rpartition(".")[2], file.name) if symbol else (file.name,)
@@ -204,7 +196,7 @@ def locate_file(name: str, directory: str, root: str) -> Path:
 
 def read_source(file: Path) -> tuple[str, Sequence[Symbol]]:
     """Return the text of a file, and its definitions in the order of their lines; nothing of a large or binary one."""
-    data = b"" if file.stat().st_size > MAX_FILE_BYTES else file.read_bytes()
+    data = b"" if file.stat().st_size > attribution.MAX_FILE_BYTES else file.read_bytes()
     language = detect_language(file.name, data[:DETECTION_BYTES]) or ""
     decoded = decode_source(data, language)
     if not data or decoded.refusal:
@@ -214,7 +206,9 @@ def read_source(file: Path) -> tuple[str, Sequence[Symbol]]:
     ).symbols if language else ()
 
 
-def _weigh(author: LineAuthor, claims: Sequence[SessionClaim], now_s: float) -> tuple[LineAuthor, list[Evidence]]:
+def _weigh(
+    author: attribution.LineAuthor, claims: Sequence[attribution.SessionClaim], now_s: float
+) -> tuple[attribution.LineAuthor, list[Evidence]]:
     """Return the author with what a note adds, and the evidence, the strongest first."""
     evidence = []
     if author.edit:
@@ -358,7 +352,7 @@ def find_memories(
 def _named(mentions: Sequence[Mention], path: str, words: set[str]) -> Iterator[str]:
     """Yield the names of a file's words that a memory mentions, and an empty one for the file itself."""
     for mention in mentions:
-        if mention.kind is MentionKind.PATH and is_same_file(mention.text, path):
+        if mention.kind is MentionKind.PATH and attribution.is_same_file(mention.text, path):
             yield ""
         elif mention.kind is MentionKind.SYMBOL and words.issuperset(parts := mention.text.split(".")):
             inside = [part for part in parts if part not in path.replace(".", "/").split("/")]  # without the module

@@ -19,15 +19,8 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Hit, SearchReply
 from lorelog.core.session import LocatedTrace, StackTrace
+from lorelog.ingest.tracebacks import finder
 from lorelog.ingest.tracebacks.blocks import message_trace
-from lorelog.ingest.tracebacks.finder import (
-    bare_type,
-    find_traces,
-    message_headline,
-    normalize_message,
-    trace_family,
-    trace_signature,
-)
 from lorelog.language import lexicon
 from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter, TraceTables, redact_trace
 
@@ -148,13 +141,13 @@ def explain_error(text: str, sources: ErrorHistorySources) -> ErrorHistory:
     turns = _find_related_turns(occurrences, sources)
     fixes = _find_fixes(occurrences, sources)
     turn_ids = {turn.memory.id for turn in turns} | {fix.memory.id for fix in fixes if fix.memory is not None}
-    kind = "" if trace.type.lower() in _GENERIC_TYPES else bare_type(trace.type)
-    query = f"{kind} {message_headline(trace.message)}".strip()[:500] or trace.type or "error"
+    kind = "" if trace.type.lower() in _GENERIC_TYPES else finder.bare_type(trace.type)
+    query = f"{kind} {finder.message_headline(trace.message)}".strip()[:500] or trace.type or "error"
     reply = sources.search(query, _MAX_SEARCHED)
     hits = [hit for hit in reply.hits if hit.id not in turn_ids and _mentions(hit, trace)]
     return ErrorHistory(
         trace=trace,
-        signature=trace_signature(trace),
+        signature=finder.trace_signature(trace),
         seen=tuple(seen),
         occurrences=tuple(occurrences),
         fixes=tuple(fixes),
@@ -168,22 +161,22 @@ def explain_error(text: str, sources: ErrorHistorySources) -> ErrorHistory:
 
 def parse_error(text: str) -> StackTrace:
     """Return the error in a text; the whole text as a message if none is recognized."""
-    traces = [located.trace for located in find_traces(text)]
+    traces = [located.trace for located in finder.find_traces(text)]
     stacks = [trace for trace in traces if trace.frames and trace.language != "generic"]
     if stacks:
         return stacks[-1]
-    return traces[0] if traces else message_trace(message_headline(text) or text)
+    return traces[0] if traces else message_trace(finder.message_headline(text) or text)
 
 
 def _find_known_errors(trace: StackTrace, sources: ErrorHistorySources) -> list[KnownError]:
     """Return matching earlier errors, best match first."""
-    signature, family = trace_signature(trace), trace_family(trace)
-    causes = {trace_family(cause) for cause in trace.causes}
+    signature, family = finder.trace_signature(trace), finder.trace_family(trace)
+    causes = {finder.trace_family(cause) for cause in trace.causes}
     words = _words(trace)
     rated: list[tuple[float, KnownError]] = []
     for group in sources.tables.groups(TraceFilter(projects=sources.projects, limit=_MAX_COMPARED)):
         rating, match = 0.0, MATCH_SIMILAR
-        types = {bare_type(trace.type).lower(), bare_type(group.type).lower()}
+        types = {finder.bare_type(trace.type).lower(), finder.bare_type(group.type).lower()}
         if group.signature == signature:
             rating, match = 3.0, MATCH_EXACT
         elif group.family == family or group.family in causes:
@@ -198,8 +191,8 @@ def _find_known_errors(trace: StackTrace, sources: ErrorHistorySources) -> list[
 
 
 def _words(trace: StackTrace) -> frozenset[str]:
-    kind = bare_type(trace.type)
-    text = f"{'' if kind.lower() in _GENERIC_TYPES else kind} {normalize_message(trace.message)}"
+    kind = finder.bare_type(trace.type)
+    text = f"{'' if kind.lower() in _GENERIC_TYPES else kind} {finder.normalize_message(trace.message)}"
     return frozenset(
         word
         for word in re.findall(r"[a-z_][a-z0-9_]{2,}", text.lower(), re.ASCII)
@@ -243,7 +236,7 @@ def _find_fixes(occurrences: Iterable[TracedError], sources: ErrorHistorySources
 
 def _mentions(hit: Hit, trace: StackTrace) -> bool:
     """Return True if a text contains most of the error's distinctive words."""
-    words = _words(replace(trace, message=message_headline(trace.message)))
+    words = _words(replace(trace, message=finder.message_headline(trace.message)))
     text = hit.content.lower()
     return bool(words) and sum(word in text for word in words) / len(words) >= _MIN_MENTION_SHARE
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from lorelog.core.document import FileStamp
-from lorelog.core.serializable import local_time
+from lorelog.core.serializable import Serializable, local_time
 from lorelog.light.delivery_log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 
 MAX_LOG_AGE_DAYS = 365
@@ -33,8 +33,8 @@ SIGNS = frozenset({"id", "obeyed", "changed", CONTRADICTED})
 """What can be seen of a memory in the turns after it was shown."""
 
 
-class Delivery(Struct, frozen=True, kw_only=True):
-    """Memories that were shown to a session at one moment."""
+class DeliveryMoment(Serializable, Struct, frozen=True, kw_only=True):
+    """When, where and why memories were shown to a session, and their tokens."""
 
     at: str
     host: str = ""
@@ -43,13 +43,18 @@ class Delivery(Struct, frozen=True, kw_only=True):
     moment: str = ""
     kind: str = ""
     cue: str = ""
-    call: str = ""
-    target: str = ""
-    """Digest of the tool call."""
     guard: str = ""
     action: str = ""
     """What was done to the call: a guard's warn or block, or hold."""
+    call: str = ""
     tokens: int = 0
+
+
+class Delivery(DeliveryMoment, frozen=True, kw_only=True):
+    """Memories that were shown to a session at one moment."""
+
+    target: str = ""
+    """Digest of the tool call."""
     memories: tuple[str, ...] = ()
     used: Mapping[str, str] = field(default_factory=dict)
     """How each memory was used, or `none`; a memory whose turns were not read yet is absent."""

@@ -28,21 +28,9 @@ from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
+from lorelog.stores.milvus import schema
 from lorelog.stores.milvus.client import CollectionMissing, Collections, MilvusConnection
 from lorelog.stores.milvus.peers import PeerIndex, PeerRegistry, SharedProject
-from lorelog.stores.milvus.schema import (
-    COLLECTION_FORMAT,
-    UNKNOWN_WIDTH,
-    Row,
-    RowOwner,
-    collection_name,
-    encode_query,
-    filter_expression,
-    owned_by,
-    row_key,
-    rows_to_send,
-    text_row,
-)
 
 _MAX_CANDIDATES = 16_384
 """Limit of a Milvus server."""
@@ -211,7 +199,7 @@ class MilvusLanes:
         """Return rows that contain any of the terms, by Milvus' BM25, which counts words by collection."""
         if not terms or limit < 1:
             return []
-        hits = self._search("sparse_vector", encode_query(terms), filters, limit)
+        hits = self._search("sparse_vector", schema.encode_query(terms), filters, limit)
         return [Candidate(int(hit["row"]), hit["distance"]) for hit in hits]
 
     def collection_names(self) -> set[str]:
@@ -247,14 +235,16 @@ class MilvusLanes:
             )
         return True
 
-    def _search(self, field: str, query: Any, filters: Filters, limit: int) -> list[Row]:
+    def _search(self, field: str, query: Any, filters: Filters, limit: int) -> list[schema.Row]:
         limit = min(limit, _MAX_CANDIDATES)
         state, home = self._state(), self._files.identity()
         if state is None or home is None:
             return []
         projects = state.collections if filters.projects is None else filters.projects
         names = list(dict.fromkeys(state.collections[name] for name in projects if name in state.collections))
-        admitted = filter_expression(filters, owned_by(home.id, filters.projects), embedded=field == "dense_vector")
+        admitted = schema.filter_expression(
+            filters, schema.owned_by(home.id, filters.projects), embedded=field == "dense_vector"
+        )
         level = "Strong" if time.time() - state.written_at < _STRONG_READ_S else "Bounded"
         hits = self._collections.search(names, field, query, limit, filter=admitted, consistency_level=level)
         return sorted(hits, key=lambda hit: (-hit["distance"], hit["row"]))[:limit]
@@ -308,7 +298,7 @@ class MilvusLanes:
     def _new_push_state(self, database: sqlite3.Connection, dimension: int) -> MilvusState:
         """Return and save the state of a push that has sent nothing yet."""
         state = MilvusState(
-            format=COLLECTION_FORMAT,
+            format=schema.COLLECTION_FORMAT,
             place=self._files.address_hash(),
             space=self._owner.space,
             analyser=self._owner.analyser.version,
@@ -325,7 +315,7 @@ class MilvusLanes:
     def _resumable_push_state(self, database: sqlite3.Connection, dimension: int) -> MilvusState | None:
         """Return the state of an interrupted push that can be resumed, or None."""
         state = change_log.read_state(self._files.push_file(self._owner.space), MilvusState)
-        if state is None or (state.format, state.dimension) != (COLLECTION_FORMAT, dimension):
+        if state is None or (state.format, state.dimension) != (schema.COLLECTION_FORMAT, dimension):
             return None
         if not self._is_ours(state) or not change_log.can_follow(database, state.applied):
             return None
@@ -348,9 +338,9 @@ class MilvusLanes:
                 names[project] = self._owner.shared_name_of(project)
             return "" if is_below(source, str(self._owner.folder)) else names[project]
 
-        width = state.dimension or UNKNOWN_WIDTH
-        row_owner = RowOwner(home, self._owner.space, width, self._owner.analyser.words, shared_name)
-        for batch in rows_to_send(database, rows, row_owner):
+        width = state.dimension or schema.UNKNOWN_WIDTH
+        row_owner = schema.RowOwner(home, self._owner.space, width, self._owner.analyser.words, shared_name)
+        for batch in schema.rows_to_send(database, rows, row_owner):
             project = batch[0]["project"]
             if project not in state.collections:
                 state = self._create_collection(state, project)
@@ -360,15 +350,15 @@ class MilvusLanes:
 
     def _create_collection(self, state: MilvusState, project: str) -> MilvusState:
         """Create a project's collection if necessary, delete our old rows in it, and mark it."""
-        width = state.dimension or UNKNOWN_WIDTH
+        width = state.dimension or schema.UNKNOWN_WIDTH
         shared_as = self._owner.shared_name_of(project)
         own = (shared_as or project) if self._owner.per_project else None
-        name = collection_name(self._owner.prefix, self._owner.tenant, own, self._owner.space, width)
+        name = schema.collection_name(self._owner.prefix, self._owner.tenant, own, self._owner.space, width)
         home = self._files.ensure_identity().id
         if name not in state.collections.values():
             self._collections.ensure(name, width)
             self._collections.clear(name, home)
-            self._collections.send(name, [text_row(home, 0, state.mark, width)])
+            self._collections.send(name, [schema.text_row(home, 0, state.mark, width)])
         state = replace(
             state, collections={**state.collections, project: name}, names={**state.names, project: shared_as}
         )
@@ -380,7 +370,7 @@ class MilvusLanes:
         if removed:
             home = self._files.ensure_identity().id
             for name in dict.fromkeys(state.collections.values()):
-                self._collections.delete(name, [row_key(home, row) for row in removed])
+                self._collections.delete(name, [schema.row_key(home, row) for row in removed])
 
     def _check_collections(self, state: MilvusState) -> None:
         """Raise StoreDamaged unless every collection exists and contains our mark."""
@@ -453,7 +443,7 @@ class MilvusLanes:
         return PeerIndex(
             machine=self._owner.machine,
             analyser=self._owner.analyser.version,
-            width=state.dimension or UNKNOWN_WIDTH,
+            width=state.dimension or schema.UNKNOWN_WIDTH,
             projects=projects,
             supersedes=tuple(
                 (supersession.old, supersession.new, name)
@@ -517,7 +507,7 @@ class MilvusLanes:
         home = self._files.ensure_identity().id
         state = self._send(database, state, differences.missing + differences.mismatched)
         for name, rows in differences.surplus.items():
-            self._collections.delete(name, [row_key(home, row) for row in rows])
+            self._collections.delete(name, [schema.row_key(home, row) for row in rows])
         if state.registry and not self._registry.is_published(home):
             state = replace(state, registry="", told={})
         self._save(replace(state, written_at=time.time()))
@@ -551,7 +541,7 @@ class MilvusLanes:
 
     def _state(self) -> MilvusState | None:
         state = change_log.read_state(self._state_path, MilvusState)
-        is_known = state is not None and (state.format, state.space) == (COLLECTION_FORMAT, self._owner.space)
+        is_known = state is not None and (state.format, state.space) == (schema.COLLECTION_FORMAT, self._owner.space)
         return state if is_known else None
 
     def _is_ours(self, state: MilvusState) -> bool:

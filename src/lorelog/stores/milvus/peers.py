@@ -26,23 +26,8 @@ from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.ports import Supersession, Vector, group_by
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
+from lorelog.stores.milvus import schema
 from lorelog.stores.milvus.client import CollectionMissing, Collections, run_parallel
-from lorelog.stores.milvus.schema import (
-    READ_FIELDS,
-    UNKNOWN_WIDTH,
-    Row,
-    encode_query,
-    filter_expression,
-    in_values,
-    is_collection_of,
-    quote,
-    read_row,
-    registry_name,
-    row_key,
-    shared_by,
-    starts_with,
-    text_row,
-)
 
 PEERS_TTL_S = 10.0
 """How long the published state of other machines is cached in a long-running process."""
@@ -150,7 +135,7 @@ class PeerIndexes:
 
     def search_words(self, terms: Sequence[Term], filters: Filters, limit: int) -> PeerCandidates:
         """Return rows of other machines that contain any of the terms, by Milvus' BM25."""
-        return self._search("sparse_vector", encode_query(terms), self._targets(filters), filters, limit)
+        return self._search("sparse_vector", schema.encode_query(terms), self._targets(filters), filters, limit)
 
     def search_vectors(self, vector: Vector, filters: Filters, limit: int) -> PeerCandidates:
         """Return rows of other machines by cosine, which Milvus computes: their vectors are not here."""
@@ -171,15 +156,15 @@ class PeerIndexes:
         }
 
     def fetch(self, keys: Sequence[str]) -> dict[ChunkKey, StoredChunk]:
-        return {chunk.key: chunk for chunk in self._chunks(self._read(keys, READ_FIELDS))}
+        return {chunk.key: chunk for chunk in self._chunks(self._read(keys, schema.READ_FIELDS))}
 
     def find(self, prefix: str) -> list[StoredChunk]:
         """Return shared chunks whose id or memory id has a prefix."""
-        has_prefix = f"({starts_with('chunk_hash', prefix)} or {starts_with('memory', prefix)})"
+        has_prefix = f"({schema.starts_with('chunk_hash', prefix)} or {schema.starts_with('memory', prefix)})"
         rows = self._query_all(
             self._targets(Filters(), needed=False),
             lambda name, target: self._collections.read(
-                name, f"{target.expression} and {has_prefix}", READ_FIELDS, limit=_MAX_FOUND
+                name, f"{target.expression} and {has_prefix}", schema.READ_FIELDS, limit=_MAX_FOUND
             ),
         )
         chunks = {chunk.id: chunk for chunk in self._chunks(rows)}
@@ -208,7 +193,7 @@ class PeerIndexes:
                     homes.add(peer.home)
                     shared_names.add(name)
         return {
-            name: PeerRows(shared_by(sorted(homes), sorted(shared_names)), len(homes) > 1)
+            name: PeerRows(schema.shared_by(sorted(homes), sorted(shared_names)), len(homes) > 1)
             for name, (homes, shared_names) in by_collection.items()
         }
 
@@ -218,8 +203,8 @@ class PeerIndexes:
         """Return the best rows of all targets, each text once."""
         limit = min(limit, _MAX_CANDIDATES)
 
-        def search(name: str, target: PeerRows) -> list[Row]:
-            expression = filter_expression(filters, target.expression, embedded=field == "dense_vector")
+        def search(name: str, target: PeerRows) -> list[schema.Row]:
+            expression = schema.filter_expression(filters, target.expression, embedded=field == "dense_vector")
             # Copies of one file would fill the list. With one machine there is no need: rows that it shares with this one
             # rank as high in our own list. And grouping is slow: four times as long with Milvus Lite.
             grouping = {"group_by_field": "content_hash"} if target.is_shared else {}
@@ -247,10 +232,12 @@ class PeerIndexes:
             {row["key"]: str(row["content_hash"]) for row in best},
         )
 
-    def _query_all(self, targets: Mapping[str, PeerRows], query: Callable[[str, PeerRows], list[Row]]) -> list[Row]:
+    def _query_all(
+        self, targets: Mapping[str, PeerRows], query: Callable[[str, PeerRows], list[schema.Row]]
+    ) -> list[schema.Row]:
         """Return the rows of all collections; a missing collection has just been dropped by its owner."""
 
-        def attempt(name: str, target: PeerRows) -> list[Row]:
+        def attempt(name: str, target: PeerRows) -> list[schema.Row]:
             try:
                 return [{**row, "collection": name} for row in query(name, target)]
             except CollectionMissing:
@@ -259,21 +246,22 @@ class PeerIndexes:
         results = run_parallel([partial(attempt, name, target) for name, target in targets.items()])
         return [row for rows in results for row in rows]
 
-    def _read(self, keys: Sequence[str], fields: Sequence[str], *, width: int = 0) -> list[Row]:
+    def _read(self, keys: Sequence[str], fields: Sequence[str], *, width: int = 0) -> list[schema.Row]:
         """Return rows by key, from indexes that still share. Keys come from a search, which cached their locations."""
         sharing = {peer.home for peer in self.active() if width in (0, peer.width)}
         with self._lock:
             known = (key for key in keys if key in self._locations and key.partition(":")[0] in sharing)
             keys_by_name = group_by(known, self._locations.__getitem__)
         targets = {
-            name: PeerRows(f"{in_values('key', own)} and shared != {quote('')}") for name, own in keys_by_name.items()
+            name: PeerRows(f"{schema.in_values('key', own)} and shared != {schema.quote('')}")
+            for name, own in keys_by_name.items()
         }
         return self._query_all(targets, lambda name, target: self._collections.read(name, target.expression, fields))
 
-    def _chunks(self, rows: Iterable[Row]) -> list[StoredChunk]:
+    def _chunks(self, rows: Iterable[schema.Row]) -> list[StoredChunk]:
         machines = {peer.home: peer.machine for peer in self.active()}
         chunks = (
-            read_row(row, machines[row["home"]], self._projects.get(str(row["shared"]), str(row["shared"])))
+            schema.read_row(row, machines[row["home"]], self._projects.get(str(row["shared"]), str(row["shared"])))
             for row in rows
             if row["home"] in machines
         )
@@ -311,41 +299,45 @@ class PeerRegistry:
     """The collection that holds the registry."""
 
     def __init__(self, collections: Collections, prefix: str, tenant: str, space: str) -> None:
-        self.name = registry_name(prefix, tenant, space)
-        self._is_ours = partial(is_collection_of, tenant=tenant, space=space)
+        self.name = schema.registry_name(prefix, tenant, space)
+        self._is_ours = partial(schema.is_collection_of, tenant=tenant, space=space)
         self.collections = collections
 
     def publish(self, index: PeerIndex, parts_before: int) -> int:
         """Replace the published description, which had some parts before; return the number of its parts."""
-        self.collections.ensure(self.name, UNKNOWN_WIDTH)
+        self.collections.ensure(self.name, schema.UNKNOWN_WIDTH)
         description = json.dumps(msgspec.to_builtins(index))  # in ASCII, so that letters are bytes
         parts = [description[start : start + _PART_LETTERS] for start in range(0, len(description), _PART_LETTERS)]
         revision = urandom(8).hex()
         rows = [
-            {**text_row(index.home, number, text, UNKNOWN_WIDTH), "heading": revision, "heading_level": len(parts)}
+            {
+                **schema.text_row(index.home, number, text, schema.UNKNOWN_WIDTH),
+                "heading": revision,
+                "heading_level": len(parts),
+            }
             for number, text in enumerate(parts)
         ]
         self.collections.send(self.name, rows)
         surplus = range(len(parts), parts_before)
-        self.collections.delete(self.name, [row_key(index.home, number) for number in surplus])
+        self.collections.delete(self.name, [schema.row_key(index.home, number) for number in surplus])
         return len(parts)
 
     def is_published(self, home: str) -> bool:
         try:
-            return bool(self.collections.read(self.name, in_values("key", [row_key(home, 0)]), ["key"]))
+            return bool(self.collections.read(self.name, schema.in_values("key", [schema.row_key(home, 0)]), ["key"]))
         except CollectionMissing:
             return False
 
     def peers(self, home: str) -> list[PeerIndex]:
         """Return the descriptions of all other indexes, without those that are being written or cannot be parsed."""
         rows = self.collections.read(
-            self.name, f"home != {quote(home)} and row >= 0", ["home", "row", "text", "heading", "heading_level"]
+            self.name, f"home != {schema.quote(home)} and row >= 0", ["home", "row", "text", "heading", "heading_level"]
         )
-        by_home: dict[str, list[Row]] = group_by(rows, lambda row: row["home"])
+        by_home: dict[str, list[schema.Row]] = group_by(rows, lambda row: row["home"])
         peers = (self._parse_peer(peer_home, peer_rows) for peer_home, peer_rows in sorted(by_home.items()))
         return [peer for peer in peers if peer is not None]
 
-    def _parse_peer(self, home: str, rows: list[Row]) -> PeerIndex | None:
+    def _parse_peer(self, home: str, rows: list[schema.Row]) -> PeerIndex | None:
         rows.sort(key=lambda row: int(row["row"]))
         revision = rows[0]["heading"]
         if len(rows) != rows[0]["heading_level"] or any(row["heading"] != revision for row in rows):

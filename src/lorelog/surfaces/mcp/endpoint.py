@@ -20,17 +20,7 @@ from lorelog.core.ports import Progress
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
 from lorelog.surfaces.http.calls import KEEPALIVE, OperationEndpoints, event_bytes, json_response, read_body
 from lorelog.surfaces.http.server import MakeRoutes
-from lorelog.surfaces.mcp.protocol import (
-    HANDSHAKE_VERSIONS,
-    INVALID_REQUEST,
-    MODERN_VERSIONS,
-    ProtocolError,
-    check_message,
-    message_key,
-    parse_message,
-    progress_message,
-    progress_token,
-)
+from lorelog.surfaces.mcp import protocol
 from lorelog.surfaces.mcp.session import CALLER, McpMethods, ProgressTracker
 
 _SESSION = "mcp-session-id"
@@ -57,26 +47,26 @@ class McpEndpoint:
         """Handle POST /mcp: a request, or a notification, which has no reply."""
         session, identity = request.headers.get(_SESSION, ""), None
         try:
-            message = parse_message(await read_body(request))
-            identity = message["id"] if message_key(message) else None
-            method, params = check_message(message)
+            message = protocol.parse_message(await read_body(request))
+            identity = message["id"] if protocol.message_key(message) else None
+            method, params = protocol.check_message(message)
             _check_version(request.headers.get(_VERSION, ""))
-        except ProtocolError as error:
+        except protocol.ProtocolError as error:
             return json_response(_error(identity, error), 400)
         if method is None or "id" not in message:
-            cancelled = self._running.get((session, message_key({"id": params.get("requestId")})))
+            cancelled = self._running.get((session, protocol.message_key({"id": params.get("requestId")})))
             if cancelled and method == "notifications/cancelled":
                 cancelled.stop()
             return Response(status_code=202)
-        token = progress_token(params)
+        token = protocol.progress_token(params)
 
         def job(report: Progress) -> dict[str, Any]:
             progress = _ReportedProgress(report)
-            key = (session, message_key(message))
+            key = (session, protocol.message_key(message))
             self._running[key] = progress
             try:
                 return {"jsonrpc": "2.0", "id": identity, "result": self._methods.respond(method, params, progress)}
-            except ProtocolError as error:
+            except protocol.ProtocolError as error:
                 return _error(identity, error)
             finally:
                 self._running.pop(key, None)
@@ -86,7 +76,7 @@ class McpEndpoint:
                 return event_bytes("message", data)
             if token is None:
                 return KEEPALIVE
-            return event_bytes("message", progress_message(token, data["done"], data["total"], data["stage"]))
+            return event_bytes("message", protocol.progress_message(token, data["done"], data["total"], data["stage"]))
 
         if method == "initialize":
             return json_response(job(lambda *_: None), headers={_SESSION: secrets.token_hex(16)})
@@ -94,11 +84,11 @@ class McpEndpoint:
 
 
 def _check_version(version: str) -> None:
-    if version and version not in {*HANDSHAKE_VERSIONS, *MODERN_VERSIONS}:
-        raise ProtocolError(INVALID_REQUEST, f"Unsupported protocol version: {version[:100]}")
+    if version and version not in {*protocol.HANDSHAKE_VERSIONS, *protocol.MODERN_VERSIONS}:
+        raise protocol.ProtocolError(protocol.INVALID_REQUEST, f"Unsupported protocol version: {version[:100]}")
 
 
-def _error(identity: int | str | None, error: ProtocolError) -> dict[str, Any]:
+def _error(identity: int | str | None, error: protocol.ProtocolError) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": identity, "error": error.to_dict()}
 
 

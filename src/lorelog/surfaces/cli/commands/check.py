@@ -77,6 +77,8 @@ def _show_annotations(reply: Json, args: argparse.Namespace) -> None:
 
 
 def _sarif(reply: Json) -> Json:
+    from urllib.parse import quote
+
     results = [
         {
             "ruleId": finding["kind"],
@@ -85,7 +87,7 @@ def _sarif(reply: Json) -> Json:
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": _quote_path(finding["path"])},
+                        "artifactLocation": {"uri": quote(finding["path"])},
                         "region": {"startLine": max(1, finding["line"])},
                     }
                 }
@@ -97,10 +99,3 @@ def _sarif(reply: Json) -> Json:
     driver = {"name": "lorelog", "version": VERSION, "rules": rules}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return {"$schema": schema, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
-
-
-def _quote_path(path: str) -> str:
-    """Return a path as a relative URI."""
-    from urllib.parse import quote
-
-    return quote(path)

@@ -6,19 +6,9 @@ import os
 import sys
 
 from lorelog.core.errors import NotFound, UsageError, plural
+from lorelog.surfaces.cli import record_text
 from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_note, print_reply
-from lorelog.surfaces.cli.record_text import (
-    format_badge,
-    format_status,
-    format_time,
-    print_record_written,
-    short_id,
-    short_record_ids,
-    show_digest,
-    show_task,
-    show_tasks,
-)
 from lorelog.surfaces.text import one_line, short_path, stylize
 
 TYPE_CHECKING = False
@@ -123,11 +113,11 @@ def _current_task(args: argparse.Namespace) -> str:
     tasks = [task for task in hits if task["project"]] or hits
     if len(tasks) == 1:
         if not args.json:
-            print_note(f"task {short_id(tasks[0]['task_id'])}: {tasks[0]['goal']}")
+            print_note(f"task {record_text.short_id(tasks[0]['task_id'])}: {tasks[0]['goal']}")
         return str(tasks[0]["task_id"])
     if not tasks:
         raise UsageError("no task is in progress here", hint='give a TASK, or start one: lorelog task start "…"')
-    ids = short_record_ids(task["task_id"] for task in tasks)
+    ids = record_text.short_record_ids(task["task_id"] for task in tasks)
     listed = [f"{ids[task['task_id']]} ({one_line(task['goal'])[:60]})" for task in tasks[:_MAX_TASKS_LISTED]]
     listed += [f"and {len(tasks) - _MAX_TASKS_LISTED} more"] if len(tasks) > _MAX_TASKS_LISTED else []
     raise UsageError(f"{len(tasks)} tasks are in progress here: TASK is required", hint="; ".join(listed))
@@ -159,13 +149,13 @@ def run_task(args: argparse.Namespace) -> int:
 
 def _show_task_written(reply: Json, args: argparse.Namespace) -> None:
     if args.verb in _WRITTEN_MESSAGES:
-        print_record_written(_WRITTEN_MESSAGES[args.verb], reply)
+        record_text.print_record_written(_WRITTEN_MESSAGES[args.verb], reply)
         return
-    print(f"{'Started' if args.verb == 'start' else 'Finished'} task {short_id(reply['task_id'])}")
+    print(f"{'Started' if args.verb == 'start' else 'Finished'} task {record_text.short_id(reply['task_id'])}")
 
 
 def _show_tasks_listed(reply: Json, args: argparse.Namespace) -> None:
-    show_tasks(reply["hits"], projects=args.all_projects)
+    record_text.show_tasks(reply["hits"], projects=args.all_projects)
     if not reply["hits"]:
         kinds = {"open": "there is no open task here", "all": "there is no task here"}
         what = kinds.get(args.status, f"no task here has the status {args.status!r}")
@@ -173,24 +163,29 @@ def _show_tasks_listed(reply: Json, args: argparse.Namespace) -> None:
 
 
 def _show_tasks_found(reply: Json, args: argparse.Namespace) -> None:
-    ids = short_record_ids(hit["task_id"] for hit in reply["hits"])
-    records = short_record_ids(record["artifact_id"] for hit in reply["hits"] for record in hit["matched"])
+    ids = record_text.short_record_ids(hit["task_id"] for hit in reply["hits"])
+    records = record_text.short_record_ids(record["artifact_id"] for hit in reply["hits"] for record in hit["matched"])
     for number, hit in enumerate(reply["hits"], 1):
-        head = (f"{number}.", stylize(ids[hit["task_id"]], "cyan"), format_status(hit["status"]))
-        print("  ".join([*head, format_time(hit["updated_at"]), stylize(one_line(hit["goal"]), "bold")]))
+        head = (f"{number}.", stylize(ids[hit["task_id"]], "cyan"), record_text.format_status(hit["status"]))
+        print("  ".join([*head, record_text.format_time(hit["updated_at"]), stylize(one_line(hit["goal"]), "bold")]))
         for record in hit["matched"][:_MAX_MATCHES]:
             text = ": ".join(filter(None, map(one_line, (record["artifact_kind"], record["snippet"]))))
-            print(f"   {records[record['artifact_id']]}  {text}  [{format_badge(record['trust'], {})}]")
+            print(f"   {records[record['artifact_id']]}  {text}  [{record_text.format_badge(record['trust'], {})}]")
     if not reply["hits"]:
         print("Nothing found.")
 
 
 def show_task_resume(reply: Json, args: argparse.Namespace) -> None:
-    show_digest(reply["artifact"])
+    record_text.show_digest(reply["artifact"])
     print_note(reply["verification_hint"]["reason"])
 
 
-_SHOWS = {"show": show_task, "list": _show_tasks_listed, "search": _show_tasks_found, "resume": show_task_resume}
+_SHOWS = {
+    "show": record_text.show_task,
+    "list": _show_tasks_listed,
+    "search": _show_tasks_found,
+    "resume": show_task_resume,
+}
 
 
 def show_decide(reply: Json, args: argparse.Namespace) -> None:
@@ -207,7 +202,7 @@ def show_decide(reply: Json, args: argparse.Namespace) -> None:
       lorelog decide "Unique event_id" --because "no doubles" --task 0195f3a2-7c1e
       lorelog decide "TTL of 1 minute" --because "…" --supersedes 0195f3b0-11aa
     """
-    print_record_written("Decided", reply)
+    record_text.print_record_written("Decided", reply)
     if not args.motivation:
         print_note("say why, too: the next reader asks for the reason first (--because TEXT)")
 
@@ -227,7 +222,7 @@ def run_verify(args: argparse.Namespace) -> int:
         raise UsageError("TEXT and --note are the same", hint="give one of them")
     label = "Recorded verification" if args.supports_claim else "Recorded objection"
     reply = call_command(args, summary=args.summary or args.note or "")
-    return print_reply(args, reply, lambda reply, _: print_record_written(label, reply))
+    return print_reply(args, reply, lambda reply, _: record_text.print_record_written(label, reply))
 
 
 _OVERVIEW = "Overview"
@@ -267,7 +262,7 @@ def show_brief(reply: Json, args: argparse.Namespace) -> None:
         for line in [f"\n{stylize(title, 'bold')}", *(f"  {one_line(line)}" for line in lines)] if lines else ():
             print(line)
     items = {item["artifact_id"]: item for name in ("failures", "decisions", "evidence") for item in brief[name]}
-    ids = short_record_ids(digest["related_artifact_ids"])
+    ids = record_text.short_record_ids(digest["related_artifact_ids"])
     section = _OVERVIEW
     for line in (line for line in digest["lines"] if line["section"] != _OVERVIEW):
         if line["section"] != section:

@@ -5,16 +5,9 @@ from __future__ import annotations
 import os
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
+from lorelog.surfaces.cli import record_text
 from lorelog.surfaces.cli.arguments import add_options, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, print_json, print_note, print_notes, print_reply
-from lorelog.surfaces.cli.record_text import (
-    format_location,
-    format_trust,
-    show_record,
-    show_records,
-    show_task,
-    show_trust,
-)
 from lorelog.surfaces.text import (
     RECORD_TIERS,
     format_cues,
@@ -75,7 +68,7 @@ def run_show(args: argparse.Namespace) -> int:
     for number, (kind, reply) in enumerate(found):
         if number:
             print()
-        {"memory": _show_memory, "task": show_task}.get(kind, _show_record)(reply, args)
+        {"memory": _show_memory, "task": record_text.show_task}.get(kind, _show_record)(reply, args)
     return 0
 
 
@@ -150,7 +143,7 @@ def _find_task(args: argparse.Namespace, identity: str) -> tuple[str, Json] | No
 
 
 def _show_memory(reply: Json, args: argparse.Namespace) -> None:
-    place = format_location(reply, reply["trust"])
+    place = record_text.format_location(reply, reply["trust"])
     cost = stylize(f"~{reply['tokens']:,} tokens", "dim")
     labels = format_labels(reply["type"], reply["tags"])
     head = (stylize(place, "cyan"), format_date(reply), labels, reply["id"][:_SHORT_ID_CHARS], cost)
@@ -162,7 +155,7 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     for line in (
         stylize(format_lifecycle(reply.get("lifecycle")), "yellow"),
         stylize(format_freshness(reply["freshness"]), "yellow"),
-        format_trust(reply["trust"], anchor.get("origin", "")),
+        record_text.format_trust(reply["trust"], anchor.get("origin", "")),
         stylize(format_repository(reply), "yellow"),
         _format_origin(anchor),
         cues and f"shown on {cues}",
@@ -202,15 +195,15 @@ def _format_origin(anchor: Json) -> str:
 
 def _show_record(reply: Json, args: argparse.Namespace) -> None:
     if "artifacts" in reply:  # a thread
-        show_records(reply["artifacts"])
+        record_text.show_records(reply["artifacts"])
         return
     related = [*reply["replies"], *reply["superseded_by"]]
     writers = {record["artifact_id"]: record.get("writer", "") for record in related}
-    (show_trust if args.trust else show_record)(reply["artifact"], writers)
+    (record_text.show_trust if args.trust else record_text.show_record)(reply["artifact"], writers)
     for title, records in (("Replies", reply["replies"]), ("Superseded by", reply["superseded_by"])):
         if records:
             print(f"\n{stylize(title, 'bold')}")
-            show_records(records)
+            record_text.show_records(records)
     print_notes(reply)
 
 

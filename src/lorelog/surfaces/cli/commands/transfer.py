@@ -62,20 +62,10 @@ ARGUMENTS = {
     },
     "sync": {
         "words REMOTE*": "address of a Git remote, or the name of an exchange",
-        "--dry-run": "report what would be exchanged, and change nothing",
         "--status": "show exchanges, their projects, and what waits",
         "--who ID": "show who wrote a memory or record",
-        "--team": "new exchange: other people use it, too",
-        "--user NAME": "your name, as others see it (records.writer)",
-        "--as NAME": "name of a project without a remote",
-        "--with-global": "also exchange global memories from now on",
-        "--name NAME": "new exchange: its name on this machine",
-        "--branch NAME": "new exchange: its branch (default: lorelog)",
-        "--accept-writer ID": "accept a writer as a machine of yours: its id or fingerprint",
-        "--remove": "stop exchanging with REMOTE on this machine",
         "--merge-driver": "let Git merge tracked journals of this clone by entry",
         "--merge": "merge three versions of a journal; Git runs this",
-        "shared": "json project tenant daemon",
     },
 }
 
@@ -520,17 +510,13 @@ def run_sync(args: argparse.Namespace) -> int:
     if args.status or args.who:
         reply = call_operation(args, "sync.status", {"remote": remote, "who": args.who or ""})
         return print_reply(args, reply, _show_exchange_status)
-    options = ("name", "branch", "team", "with_global", "user", "dry_run", "remove")
-    given = {"remote": remote, "shared_name": getattr(args, "as"), **{name: getattr(args, name) for name in options}}
-    given["accept_writer"] = [args.accept_writer] if args.accept_writer else []
-    given = {name: value for name, value in given.items() if value}
-    reply = call_operation(args, "sync.exchange", given)
+    reply = call_command(args, remote=remote)
     print_reply(args, reply, _show_exchanges)
     new = [writer for report in reply["exchanges"] for writer in report["new_writers"]]
     if new and not (args.json or args.dry_run) and sys.stdin is not None and sys.stdin.isatty():
         asked = {each["fingerprint"]: f"Is {each['id']} ({each['fingerprint']}) a machine of yours?" for each in new}
         if mine := [name for name, question in asked.items() if confirm(question, "")]:
-            reply = call_operation(args, "sync.exchange", {**given, "accept_writer": mine})
+            reply = call_command(args, remote=remote, accept_writer=mine)
             print_reply(args, reply, _show_exchanges)
     return 1 if any(report["reason"] or report["secrets"] for report in reply["exchanges"]) else 0
 
@@ -538,7 +524,7 @@ def run_sync(args: argparse.Namespace) -> int:
 def _check_sync_options(args: argparse.Namespace) -> None:
     """Raise UsageError for options that do not go together, or would be ignored."""
     verbs, choices = (
-        [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+        [f"--{name.replace('_', '-')}" for name in names if getattr(args, "shared_name" if name == "as" else name)]
         for names in (("status", "who", "remove", "merge_driver"), ("team", "as", "with_global", "name", "branch"))
     )
     given = [*verbs, *choices]
