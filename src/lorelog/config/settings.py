@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -330,7 +330,7 @@ class Settings(Struct, frozen=True):
 
     def _fill(self, options: Callable[..., OptionsType], section: str, **values: object) -> OptionsType:
         """Return options with each field set to the section's setting of the same name, unless given in `values`."""
-        names: tuple[str, ...] = options.__struct_fields__  # type: ignore[attr-defined]  # `fields` would inspect the types
+        names = cast("Any", options).__struct_fields__  # `fields` would inspect the types
         for name in names:
             if name not in values and (key := f"{section}.{name}") in SETTINGS_BY_KEY:
                 values[name] = self.value(key)
