@@ -60,6 +60,14 @@ def embed(question):
     ids = numpy.full((1, len(question.split()) + 4), 1000, dtype=numpy.int64)
     return model.run(None, {"input_ids": ids, "attention_mask": numpy.ones_like(ids)})
 """
+STATUS = """
+import sys
+sys.modules["typing_extensions"] = None
+import msgspec
+del sys.modules["typing_extensions"]
+import sqlite3, json, _socket, select, fcntl, threading, pathlib, datetime, re, typing
+"""
+"""Without what `status` does not load: msgspec uses `typing_extensions` only if it is there, and that loads `inspect`."""
 WARM = """
 import time
 
@@ -121,7 +129,7 @@ def _cold(cache: Path, project: Path, environment: Mapping[str, str], asked: Seq
     scripts = {
         "search by words": LIBRARIES + "find(sys.argv[2])",
         "search with the built-in model": LIBRARIES + MODEL + "find(sys.argv[2]), embed(sys.argv[2])",
-        "status": "import sqlite3, msgspec, json, socket, subprocess, hashlib, pathlib, datetime, re, tomllib, typing",
+        "status": STATUS,
     }
     commands = {
         "search by words": ("search", "--lane", "lexical"),

@@ -21,7 +21,8 @@ from pathlib import Path
 from bench.delivery.timeline import Session
 from msgspec.structs import replace
 
-from lorelog.services.review.judge import BATCH, LASTING_LABELS, Verdict, check_verdict
+from lorelog.services.review.filing import BATCH
+from lorelog.services.review.judge import LASTING_LABELS, Verdict, check_verdict
 from lorelog.services.review.statements import Statement
 from lorelog.services.standing.rules import StandingRule
 

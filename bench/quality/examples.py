@@ -172,7 +172,7 @@ class _Asker:
     def ask(self, kind: str, size: int, store: Any, question: Question, gains: Mapping[str, float]) -> Example:
         terms = self.bench.analyser.query_terms(question.text)
         vector = unit_vector(self.bench.embedder.embed_query(question.text))
-        lexical, dense = store.propose(terms, vector, Filters(), candidates._MIN_CANDIDATES)
+        lexical, dense = store.propose(terms, vector, Filters(), candidates._CANDIDATES[0])
         rarity = candidates.weigh_terms(store, terms)
         words, cosines = dict(lexical), dict(dense)
         cosines |= store.similarities(vector, [key for key in words if key not in cosines])

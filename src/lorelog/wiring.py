@@ -12,7 +12,7 @@ from functools import cache, partial
 from operator import methodcaller
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -269,7 +269,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
     return ResourcePool().engine(location, flags, owned=True)
 
 
-class _EnginePlan(NamedTuple):
+class _EnginePlan(Struct, frozen=True):
     """What settings say about an engine."""
 
     settings: Settings
@@ -322,6 +322,16 @@ class _LastUsed(dict[CacheKeyType, CachedType]):
         return items
 
 
+class _DeferredAnalyser:
+    """The word analyser, made at its first use: status and an index run without changes need none."""
+
+    def __getattr__(self, name: str) -> Any:
+        from lorelog.language.analyser import word_analyser
+
+        value = self.__dict__[name] = getattr(word_analyser(), name)  # found without this method from now on
+        return value
+
+
 class ResourcePool:
     """Stores, models and caches that a long-running process shares among engines.
 
@@ -331,10 +341,8 @@ class ResourcePool:
     """
 
     def __init__(self) -> None:
-        from lorelog.language.analyser import WordAnalyser
-
         close = methodcaller("close")
-        self._analyser = WordAnalyser()
+        self._analyser = cast("WordAnalyser", _DeferredAnalyser())
         self._stores: _LastUsed[object, Store] = _LastUsed(_MAX_STORES, close)
         # One in use is closed by the engine that holds it.
         self._embedders: _LastUsed[EmbedOptions, embed.SharedEmbedder] = _LastUsed(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from bench.safety.children import run_child
+from msgspec.structs import replace
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, connect, connect_readonly, transaction
@@ -20,7 +21,7 @@ from lorelog.services.traces import tables
 SCHEMA = DatabaseSchema(
     "CREATE TABLE things (name TEXT); CREATE INDEX by_name ON things (name)", 2, hint="move it away"
 )
-DERIVED = SCHEMA._replace(is_derived=True, application=7)
+DERIVED = replace(SCHEMA, is_derived=True, application=7)
 
 
 def names_in(file: SqliteFile) -> list[str]:
@@ -59,7 +60,7 @@ def test_a_damaged_database_is_moved_aside(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", [1, 3])
 def test_a_derived_database_of_another_version_is_made_again(tmp_path: Path, version: int) -> None:
     """Derived tables of an older or newer version are replaced, and nothing is kept."""
-    fill(SqliteFile(tmp_path / "a.db", DERIVED._replace(version=version)), "old")
+    fill(SqliteFile(tmp_path / "a.db", replace(DERIVED, version=version)), "old")
     file = SqliteFile(tmp_path / "a.db", DERIVED)
 
     assert names_in(file) == []
@@ -69,9 +70,9 @@ def test_a_derived_database_of_another_version_is_made_again(tmp_path: Path, ver
 
 def test_an_older_version_is_migrated(tmp_path: Path) -> None:
     """A file of version 1 runs every later step, keeps its rows, and is opened by the next one as it is."""
-    fill(SqliteFile(tmp_path / "a.db", SCHEMA._replace(version=1)), "alpha")
+    fill(SqliteFile(tmp_path / "a.db", replace(SCHEMA, version=1)), "alpha")
     steps = ("ALTER TABLE things ADD COLUMN size INTEGER", "UPDATE things SET size = 3")
-    file = SqliteFile(tmp_path / "a.db", SCHEMA._replace(version=3, steps=steps))
+    file = SqliteFile(tmp_path / "a.db", replace(SCHEMA, version=3, steps=steps))
 
     for _ in range(2):
         with closing(file.open()) as db:
@@ -82,7 +83,7 @@ def test_an_older_version_is_migrated(tmp_path: Path) -> None:
 def test_a_newer_version_is_not_touched(tmp_path: Path, schema: DatabaseSchema) -> None:
     """A file that cannot be rebuilt and was written by a newer version is left as it is."""
     path = tmp_path / "a.db"
-    newer = SqliteFile(path, schema._replace(version=schema.version + 1, steps=(*schema.steps, "")))
+    newer = SqliteFile(path, replace(schema, version=schema.version + 1, steps=(*schema.steps, "")))
     newer.open().close()
 
     with pytest.raises(StoreIncompatible, match="newer lorelog"):
@@ -102,7 +103,7 @@ def test_a_failed_transaction_changes_nothing(tmp_path: Path) -> None:
 
 def test_errors_are_translated(tmp_path: Path) -> None:
     """A locked file and a damaged page are our errors, and a damaged file is moved aside."""
-    file = SqliteFile(tmp_path / "a.db", SCHEMA._replace(busy_s=0.01))
+    file = SqliteFile(tmp_path / "a.db", replace(SCHEMA, busy_s=0.01))
     for number in range(200):
         fill(file, f"{number} " * 100)
     with closing(file.open()) as db, transaction(db), pytest.raises(StoreBusy, match=r"a\.db"), file.translated():

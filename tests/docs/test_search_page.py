@@ -39,11 +39,11 @@ def test_numbers_of_candidates_are_documented() -> None:
     """How many candidates are proposed, supported and read is as in the code."""
     steps = " ".join(read("docs/search.md").split("## Lanes")[0].split())
 
-    assert f"at least {candidates._MIN_CANDIDATES}, and ten for each hit wanted" in steps
+    assert f"at least {candidates._CANDIDATES[0]}, and ten for each hit wanted" in steps
     assert f"among the first {candidates._SUPPORTED_PER_LANE} of each lane borrow" in steps
     assert f"The first {searcher._MIN_FETCHED}, or two for each hit wanted if that is more, are" in steps
     assert f"the first {searcher._MIN_FETCHED_QUOTED} are read" in steps
-    assert (candidates._CANDIDATES_PER_HIT, searcher._FETCHED_PER_HIT) == (10, 2)
+    assert (candidates._CANDIDATES[1], searcher._FETCHED_PER_HIT) == (10, 2)
 
 
 def test_learned_numbers_are_documented() -> None:

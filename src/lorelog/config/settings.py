@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 from msgspec import Struct, field
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from lorelog.config.schema import SECTIONS, SETTINGS, SETTINGS_BY_KEY, Setting, SettingKind, SettingValue
 from lorelog.core.errors import ConfigError, nearest_name
@@ -69,8 +69,8 @@ Table = dict[str, object]
 _CAPTURE_SKIP = "capture.skip"
 _MEMSEARCH_SECTIONS = frozenset({"compact", "milvus", "plugins", "memsearch"})
 """Sections of memsearch that have no counterpart of the same name."""
-CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
-WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_CONTROL_CHARACTERS = frozenset(map(chr, (*range(0x20), 0x7F)))
+_WHOLE_NUMBER = r"[+-]?[0-9]{1,18}"
 LIST_HINT = "`lorelog config list` shows every setting"
 BOOLEAN_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
@@ -110,7 +110,7 @@ def coerce_value(setting: Setting, raw: object, place: str) -> SettingValue:
         raise_invalid_value(setting, raw, place)
     if isinstance(value, str | tuple):
         for text in (value,) if isinstance(value, str) else value:
-            is_chosen = text in setting.choices if setting.choices else not CONTROL_CHARACTERS.search(text)
+            is_chosen = text in setting.choices if setting.choices else _CONTROL_CHARACTERS.isdisjoint(text)
             if not is_chosen or (setting.pattern and not re.fullmatch(setting.pattern, text)):
                 raise_invalid_value(setting, text, place)
     elif not isinstance(value, bool) and not setting.limits[0] <= value <= setting.limits[1]:
@@ -127,7 +127,7 @@ def parse_value(setting: Setting, text: str, place: str = "") -> SettingValue:
         if setting.kind is SettingKind.SWITCH:
             raw = BOOLEAN_WORDS.get(text.lower())
         elif setting.kind is SettingKind.WHOLE:
-            raw = int(text) if WHOLE_NUMBER.fullmatch(text) else None
+            raw = int(text) if re.fullmatch(_WHOLE_NUMBER, text) else None
         elif setting.kind is SettingKind.NUMBER:
             raw = float(text)
         elif text.startswith("["):
@@ -330,10 +330,10 @@ class Settings(Struct, frozen=True):
 
     def _fill(self, options: Callable[..., OptionsType], section: str, **values: object) -> OptionsType:
         """Return options with each field set to the section's setting of the same name, unless given in `values`."""
-        for option in fields(cast("Any", options)):
-            key = f"{section}.{option.name}"
-            if option.name not in values and key in SETTINGS_BY_KEY:
-                values[option.name] = self.value(key)
+        names = cast("Any", options).__struct_fields__  # `fields` would inspect the types
+        for name in names:
+            if name not in values and (key := f"{section}.{name}") in SETTINGS_BY_KEY:
+                values[name] = self.value(key)
         return options(**values)
 
     def _secret(self, key: str, environment: Mapping[str, str]) -> tuple[str, Secret]:

@@ -360,3 +360,87 @@ class CompactReply(Serializable, Struct, frozen=True):
     calls: int = 0
     dry_run: bool = False
     notes: tuple[str, ...] = ()
+
+
+class MeanInterval(Serializable, Struct, frozen=True):
+    """A mean and its 95 % confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class RankingMeasure(MeanInterval, frozen=True, kw_only=True):
+    """A measure of a ranking, such as nDCG@10."""
+
+    name: str
+
+
+class RankingResult(Serializable, Struct, frozen=True):
+    """The measures of one ranking."""
+
+    name: str
+    measures: tuple[RankingMeasure, ...]
+    ours_ahead: MeanInterval | None = None
+    """Paired difference of our ranking in nDCG; None for itself, or if it was not measured."""
+
+
+class MissingDocument(Serializable, Struct, frozen=True):
+    """A judged document that search cannot return."""
+
+    document: str
+    reason: str
+
+
+class EvaluateReply(ReplyItems[RankingResult], Struct, frozen=True):
+    """The measurements, their basis, and notes for the reader."""
+
+    k: int
+    questions: int
+    """Number of questions read."""
+    judged: int
+    """Number of questions with a relevant document; only these count."""
+    documents: int
+    """Number of distinct documents judged relevant."""
+    unknown: tuple[MissingDocument, ...]
+    """They count as not found."""
+    rankings: tuple[RankingResult, ...]
+    problems: tuple[FileProblem, ...]
+    failed: int
+    """Number of problems."""
+    notes: tuple[str, ...]
+
+
+class HostCaptures(Serializable, Struct, frozen=True):
+    """Captures of one host."""
+
+    host: str
+    first_event: str
+    last_event: str
+    last_capture: str
+    """ISO, UTC; empty if nothing was captured yet."""
+    captured: int
+    today: int
+    """Turns that were written today, whenever they were held."""
+    statements: int
+    """Statements of the user that were written today."""
+
+
+class SessionStatus(Serializable, Struct, frozen=True):
+    """Captures of all hosts, and pending events."""
+
+    hosts: tuple[HostCaptures, ...]
+    waiting: int
+    """Events in the spool."""
+    oldest_s: float
+    """Age of the oldest event."""
+    failed: int
+    """Events that were set aside after failures."""
+    tokens_today: int = 0
+    rules: int = 0
+    """The user's rules that stand in this project."""
+    decisions: int = 0
+    edited: int = 0
+    """Of both, how many were changed outside lorelog: the user is asked about them."""
+    sessions: dict[str, str] = {}
+    """Sessions of this project without an end and with an event within a day, newest first: `on`, or how they are paused."""

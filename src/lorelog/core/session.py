@@ -112,9 +112,7 @@ class TranscriptReply(ReplyItems["TranscriptTurn"], Struct, frozen=True):
 
 
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
-_UNIQUE_TURN_ID = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}"
-)
+_UNIQUE_TURN_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}"
 """Ids that are globally unique, across sessions."""
 _MAX_OFFSET_MINUTES = 24 * 60
 
@@ -268,41 +266,6 @@ class CaptureReply(Serializable, Struct, frozen=True):
     """For a backfill: what the reader of the transcript did not understand."""
 
 
-class HostCaptures(Serializable, Struct, frozen=True):
-    """Captures of one host."""
-
-    host: str
-    first_event: str
-    last_event: str
-    last_capture: str
-    """ISO, UTC; empty if nothing was captured yet."""
-    captured: int
-    today: int
-    """Turns that were written today, whenever they were held."""
-    statements: int
-    """Statements of the user that were written today."""
-
-
-class SessionStatus(Serializable, Struct, frozen=True):
-    """Captures of all hosts, and pending events."""
-
-    hosts: tuple[HostCaptures, ...]
-    waiting: int
-    """Events in the spool."""
-    oldest_s: float
-    """Age of the oldest event."""
-    failed: int
-    """Events that were set aside after failures."""
-    tokens_today: int = 0
-    rules: int = 0
-    """The user's rules that stand in this project."""
-    decisions: int = 0
-    edited: int = 0
-    """Of both, how many were changed outside lorelog: the user is asked about them."""
-    sessions: dict[str, str] = {}
-    """Sessions of this project without an end and with an event within a day, newest first: `on`, or how they are paused."""
-
-
 def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:
     """Return the memory id of a turn: deterministic, so that it is written only once.
 
@@ -317,7 +280,7 @@ def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:
 
 def is_unique_turn_id(turn: str) -> bool:
     """Return True if a turn id is globally unique, regardless of its session."""
-    return bool(_UNIQUE_TURN_ID.fullmatch(turn))
+    return bool(re.fullmatch(_UNIQUE_TURN_ID, turn))
 
 
 def _clean_text(value: object) -> str:

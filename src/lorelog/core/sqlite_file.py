@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from msgspec import Struct
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.processes import enable_wal
@@ -101,7 +103,7 @@ def delete_database(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-class DatabaseSchema(NamedTuple):
+class DatabaseSchema(Struct, frozen=True):
     """What all files of one kind have in common."""
 
     sql: str

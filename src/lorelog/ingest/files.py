@@ -341,7 +341,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 
 _REPLACEMENT = "\ufffd"
-_NULS = re.compile("\0+")
+_NULS = "\0+"
 """A power cut leaves a run of them; one sign stands for it."""
 _ALLOWED_BAD_CHARS = 16
 _ALLOWED_BAD_SHARE = 0.1
@@ -422,7 +422,7 @@ def _decode(data: bytes, shown: str) -> tuple[str, str]:
     else:
         if "\0" not in text:
             return text, ""
-    text = _NULS.sub(_REPLACEMENT, text)
+    text = re.sub(_NULS, _REPLACEMENT, text)
     bad = text.count(_REPLACEMENT)
     if bad > max(min(_ALLOWED_BAD_CHARS, len(text) / 2), len(text) * _ALLOWED_BAD_SHARE):
         raise SourceError(

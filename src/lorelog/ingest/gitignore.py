@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from msgspec import Struct, field
 
@@ -41,13 +42,16 @@ _NAMED_CLASSES = {
 _SPECIAL = frozenset("*?[\\")
 _CLASS_CHAR = r"(?:\\.|[^\\])"
 _CLASS_ITEM = rf"\[:(?P<name>[^\]]*):\]|(?P<first>{_CLASS_CHAR})(?:-(?!\])(?P<last>{_CLASS_CHAR}))?"
-_ITEM = re.compile(_CLASS_ITEM, re.DOTALL)
-_TOKEN = re.compile(
-    r"(?P<stars>\*+)|(?P<any>\?)|\[(?P<negated>[!^]?+)(?P<items>(?>ITEM)(?:(?!\])(?:ITEM))*+)\]"
-    r"|(?:\\(?=.)|(?![\[\\]))(?P<char>.)".replace("ITEM", re.sub(r"\?P<\w+>", "?:", _CLASS_ITEM)),
-    re.DOTALL,
-)
-"""Wildcards, a class with its items, or a character, which a backslash may protect. `]` closes no class as its first item."""
+
+
+@cache
+def _token_pattern() -> re.Pattern[str]:
+    """Return the pattern of wildcards, a class with its items, or a character, which a backslash may protect. `]` closes no class as its first item."""
+    return re.compile(
+        r"(?P<stars>\*+)|(?P<any>\?)|\[(?P<negated>[!^]?+)(?P<items>(?>ITEM)(?:(?!\])(?:ITEM))*+)\]"
+        r"|(?:\\(?=.)|(?![\[\\]))(?P<char>.)".replace("ITEM", re.sub(r"\?P<\w+>", "?:", _CLASS_ITEM)),
+        re.DOTALL,
+    )
 
 
 class BadPattern(ValueError):
@@ -183,7 +187,7 @@ def _translate(text: str) -> str:
     segments: list[list[re.Match[str]]] = [[]]
     position = 0
     while position < len(text):
-        token = _TOKEN.match(text, position)
+        token = _token_pattern().match(text, position)
         if token is None:
             raise BadPattern("has a [ that is not closed" if text[position] == "[" else "ends with a single backslash")
         position = token.end()
@@ -232,7 +236,7 @@ def _translate_name(tokens: Sequence[re.Match[str]]) -> str:
 
 def _translate_class(token: re.Match[str]) -> str:
     inner = ""
-    for item in _ITEM.finditer(token["items"]):
+    for item in re.finditer(_CLASS_ITEM, token["items"], re.DOTALL):
         if (name := item["name"]) is not None:
             if name not in _NAMED_CLASSES:
                 raise BadPattern(f"has the unknown class [:{name}:]")

@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain, compress, islice, pairwise
 from operator import not_
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from lorelog.core.query import Term
 from lorelog.language import lexicon
@@ -140,13 +141,13 @@ MAX_TOKEN_CHARS = 64
 Piece = tuple[str, bool]
 """A text, and whether it is a part (to be stemmed) rather than a compound (kept unchanged)."""
 
-_SPLIT_LEVELS = (re.compile(r"[/:@]+|-\.|\.-"), re.compile(r"\."), re.compile(r"[-_]+"))
-_DASHES = re.compile(r"--+|\.\.+")  # between words, not inside one
+_SPLIT_LEVELS = (r"[/:@]+|-\.|\.-", r"\.", r"[-_]+")
+_DASHES = r"--+|\.\.+"  # between words, not inside one
 _EDGES = "-_./:@'"
-_VERSION = re.compile(r"(?:^|(?<=[-_]))[vV]?(\d+(?:\.\d+)+)")
-_NUMBERS = re.compile(r"\d+(?:-\d+)+")
-_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d.*)")
-_HUMPS = re.compile(
+_VERSION = r"(?:^|(?<=[-_]))[vV]?(\d+(?:\.\d+)+)"
+_NUMBERS = r"\d+(?:-\d+)+"
+_TIMESTAMP = r"(\d{4}-\d\d-\d\d)[Tt](\d.*)"
+_HUMPS = (
     r"[A-Z]{2,}s(?![a-z])"  # IDs, APIs
     r"|[A-Z0-9]+(?=[A-Z][a-z])"  # HTTP of HTTPServer
     r"|[A-Z0-9]++(?![a-z])"
@@ -163,12 +164,16 @@ def split_token(token: str) -> Iterator[Piece]:
     if token.isalnum():  # the usual case: nothing to split at
         yield from _split_name(token)
         return
-    for text in chain.from_iterable(map(_DASHES.split, _without_contractions(token))):
+    for text in chain.from_iterable(map(_split_at_dashes, _without_contractions(token))):
         suffix = "++" if text.endswith("++") else "#" if text.endswith("#") else ""
         name = text.removesuffix(suffix)
         if suffix and (len(name) == 1 or suffix == "++"):  # C#, C++, notepad++
             yield from _whole_piece(name.strip(_EDGES) + suffix)
         yield from _split_at_level(name, 0)
+
+
+def _split_at_dashes(text: str) -> list[str]:
+    return re.split(_DASHES, text) if "--" in text or ".." in text else [text]
 
 
 def find_humps(name: str) -> list[tuple[int, int]]:
@@ -178,7 +183,7 @@ def find_humps(name: str) -> list[tuple[int, int]]:
     shape = name
     if not name.isascii():
         shape = "".join("A" if char.isupper() else "0" if char.isdigit() else "a" for char in name)
-    spans = [match.span() for match in _HUMPS.finditer(shape)]
+    spans = [match.span() for match in re.finditer(_HUMPS, shape)]
     # Base64 and random ids are long, and change case constantly.
     is_blob = len(name) >= 20 and len(spans) * (4 if any(map(str.isdigit, name)) else 3) > len(name)
     return [(0, len(name))] if is_blob else spans
@@ -202,7 +207,7 @@ def _split_at_level(text: str, level: int) -> Iterator[Piece]:
             if numbers:
                 yield from numbers
                 return
-        parts = [part for part in _SPLIT_LEVELS[level].split(text) if part]
+        parts = [part for part in re.split(_SPLIT_LEVELS[level], text) if part]
         level += 1
         if len(parts) != 1:
             if parts:
@@ -217,13 +222,13 @@ def _split_at_level(text: str, level: int) -> Iterator[Piece]:
 
 def _split_numbers(text: str) -> Iterator[Piece]:
     """Yield the pieces of a version, a date or a time stamp; nothing for other texts."""
-    if (stamp := _TIMESTAMP.fullmatch(text)) is not None:
+    if text[10:11] in ("T", "t") and (stamp := re.fullmatch(_TIMESTAMP, text)) is not None:
         yield from _whole_piece(text)
         yield from _prefixes(stamp[1], "-")
         yield from _split_at_level(stamp[2], 1)
-    elif _NUMBERS.fullmatch(text):
+    elif re.fullmatch(_NUMBERS, text):
         yield from _prefixes(text, "-")
-    elif (version := _VERSION.search(text)) is not None:
+    elif "." in text and (version := re.search(_VERSION, text)) is not None:
         yield from _whole_piece(text)
         yield from _split_at_level(text[: version.start()], 1)
         yield from _whole_piece(version.group())
@@ -283,7 +288,7 @@ _RULES_VERSION = "2"
 Stem = Callable[[str], str]
 
 
-class TokenSpan(NamedTuple):
+class TokenSpan(Struct, frozen=True):
     """A token at its position in the text, with its words."""
 
     start: int
@@ -412,6 +417,12 @@ class WordAnalyser:
                 words = self._memory[match[0]]
                 if not wanted.isdisjoint(words):
                     yield TokenSpan(start + match.start(), start + match.end(), words)
+
+
+@cache
+def word_analyser() -> WordAnalyser:
+    """Return the analyser of this process."""
+    return WordAnalyser()
 
 
 def _unspaced_words(run: str) -> Iterator[str]:

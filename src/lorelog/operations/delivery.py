@@ -16,7 +16,6 @@ from lorelog.light.delivery_files import MIN_SINK_DELIVERIES, shorten_line
 from lorelog.light.delivery_log import estimate_tokens
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Since, about, parse_past_day
-from lorelog.services.guards.guard_log import GuardLog
 from lorelog.services.standing.memories import read_words, text_line
 from lorelog.services.usage import history
 
@@ -150,8 +149,12 @@ def balance(engine: Engine, request: BalanceRequest, call: RequestContext) -> Ba
     projects = engine.log_projects(all_projects=request.all_projects)
     memories = _MemoryLookup(engine)
     dismissals: dict[str, int] = {}
-    for guard in GuardLog(engine.place.tenant_folder / "guards.jsonl").all():
-        dismissals[guard.memory] = dismissals.get(guard.memory, 0) + guard.dismissals
+    guards = engine.place.tenant_folder / "guards.jsonl"
+    if guards.exists():
+        from lorelog.services.guards.guard_log import GuardLog
+
+        for guard in GuardLog(guards).all():
+            dismissals[guard.memory] = dismissals.get(guard.memory, 0) + guard.dismissals
     found = []
     for identity, usage in history.memory_usage(engine.place.tenant_folder / "deliveries").items():
         reply = memories[identity] if projects is None or usage.project in projects else GetReply()

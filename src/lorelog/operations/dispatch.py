@@ -306,6 +306,10 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
     if not set(operation.request.__struct_fields__).issuperset(arguments):
         arguments = translate_memd_fields(operation.name, arguments, frozenset(operation.request.__struct_fields__))
     fields = {key: value for key, value in arguments.items() if value is not None or key not in nullable}
+    if not fields:  # `convert` would inspect all types of the request; it is asked only to say what is missing
+        with suppress(TypeError):
+            empty: OperationRequest = operation.request()
+            return empty
     try:
         request: OperationRequest = msgspec.convert(fields, operation.request)
     except msgspec.ValidationError as error:

@@ -51,7 +51,6 @@ from lorelog.services.standing.rules import (
 )
 
 OPERATIONS = OperationFamily()
-RESTING = "rest"
 _CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 
 
@@ -354,7 +353,7 @@ def resting_items(engine: Engine) -> list[InboxItem]:
     return [
         InboxItem(
             id=rule.id,
-            kind=RESTING,
+            kind="rest",
             type=standing[rule.id].type,
             text=rule.text,
             about=f"no agent broke it in {REST_DAYS} days",

@@ -175,11 +175,18 @@ def _switch_vectors(engine: Engine, request: IndexRequest) -> IndexReport:
 @OPERATIONS.declare("memory.health")
 def health(engine: Engine, request: HealthRequest, call: RequestContext) -> HealthReply:
     """Check the index and report what needs attention."""
+    from lorelog.services.maintenance.health import check_files, check_health, check_home
 
     def due() -> Sequence[str]:
         return engine.lifecycle_index().due()
 
-    reply = engine.maintenance().health(engine.tombstones(), due, duplicates=request.duplicates)
+    store, job = engine.store, engine.job(())
+    reply = check_health(
+        store, engine.embedder, job.known_roots, engine.tombstones(), duplicates=request.duplicates, due=due
+    )
+    files = check_files(store, replace(job, roots=job.known_roots))
+    home = check_home(engine.place, engine.roots, engine.record_pages.open_records)
+    reply = replace(reply, checks=(*reply.checks, *files, *home))
     if engine.defaults.review_judge == "none":
         return reply
     state = engine.judge_state(call.environment, engine.log_projects())

@@ -13,14 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from lorelog.core.document import Document
 from lorelog.core.errors import NotFound, SourceError, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.memory import EvaluateReply, SessionStatus
 from lorelog.core.options import ListOptions
+from lorelog.core.ports import group_by
 from lorelog.core.processes import resident_bytes
 from lorelog.core.query import Filters, Lane, VectorCoverage
 from lorelog.core.serializable import ReplyItems
-from lorelog.core.session import SessionStatus
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS
 from lorelog.operations.operation import (
@@ -44,13 +46,10 @@ from lorelog.operations.requests import (
     read_filters,
     resolve_path,
 )
-from lorelog.services.evaluation import search_quality
-from lorelog.services.evaluation.search_quality import EvaluateReply
 from lorelog.services.install.status import HostStatus, host_status
 from lorelog.services.llm import receipts
 from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
-from lorelog.services.memories.listing import GrowthDay, measure_growth
-from lorelog.services.memory_state.lifecycle_index import tenant_state
+from lorelog.services.sessions.capture_db import session_status
 
 OPERATIONS = OperationFamily()
 
@@ -93,6 +92,15 @@ class StatsRequest(ScopedRequest, frozen=True):
     """What to show besides the sizes."""
 
     growth_since: Annotated[Day | None, about("Also return the growth since this day: 2026-03-05, 30d, 1y.")] = None
+
+
+class GrowthDay(OperationReply, frozen=True):
+    """Documents dated with one day."""
+
+    day: str
+    documents: int
+    chunks: int
+    bytes: int
 
 
 class StatsReply(OperationReply, frozen=True, kw_only=True):
@@ -155,7 +163,7 @@ def stats(engine: Engine, request: StatsRequest, call: RequestContext) -> StatsR
     growth: tuple[GrowthDay, ...] = ()
     if since := parse_past_day(request.growth_since):
         listed = engine.memories().list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
-        growth = measure_growth(listed.documents, since)
+        growth = _measure_growth(listed.documents, since)
     return reply_from(
         sizes,
         StatsReply,
@@ -172,11 +180,23 @@ def stats(engine: Engine, request: StatsRequest, call: RequestContext) -> StatsR
     )
 
 
+def _measure_growth(documents: Iterable[Document], since: str) -> tuple[GrowthDay, ...]:
+    """Return the files, chunks and bytes by the day of the documents, oldest first; earlier ones count on the day `since`."""
+    days = group_by(documents, lambda document: max(document.date[:10], since))
+    return tuple(
+        GrowthDay(
+            day,
+            len(days[day]),
+            sum(document.chunk_count for document in days[day]),
+            sum(document.stamp.size for document in days[day]),
+        )
+        for day in sorted(days)
+    )
+
+
 @OPERATIONS.declare("session.status", errors=(StoreUnwritable, StoreBusy))
 def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
     """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
-    from lorelog.services.sessions.capture_db import session_status
-
     return session_status(engine.place)
 
 
@@ -184,7 +204,6 @@ def get_session_status(engine: Engine, request: EmptyRequest, call: RequestConte
 def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> HostsReply:
     """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
     from lorelog.services.install.plan import InstallContext, resolve_command
-    from lorelog.services.sessions.capture_db import session_status
 
     user_home = Path(call.environment.get("HOME") or Path.home())
     context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
@@ -203,7 +222,7 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
         uptime_s=round(time.monotonic() - call.meter.started, 3),
         rss_bytes=resident_bytes(),
         operations=call.meter.latencies(),
-        cache=engine.answers.counters()._asdict(),
+        cache=asdict(engine.answers.counters()),
     )
 
 
@@ -216,6 +235,9 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
 )
 def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> EvaluateReply:
     """Measure how well search answers judged questions: by keywords, by vectors, and by both."""
+    from lorelog.services.evaluation import search_quality
+    from lorelog.services.memory_state.lifecycle_index import tenant_state
+
     if request.feedback and (request.queries or request.qrels):
         raise UsageError(
             "feedback cannot be combined with files of judgements", hint="use either files or feedback, not both"

@@ -109,7 +109,7 @@ class FilteredRequest(ScopedRequest, frozen=True, kw_only=True):
     tags: Annotated[Words, about("Only memories with all of these tags.")] = []
 
 
-_PERIOD = re.compile(r"(\d{1,5})\s*([dwmy])")
+_PERIOD = r"(\d{1,5})\s*([dwmy])"
 _UNIT_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
@@ -137,7 +137,8 @@ def parse_past_day(text: str | date | None, today: date | None = None) -> str:
 def _parse_day(text: str | date, today: date | None, names: dict[str, int], *, sign: int) -> str:
     today = today or date.today()
     word = str(text).strip().lower()
-    period = _PERIOD.fullmatch(word)
+    has_unit = word not in names and word[-1:] in _UNIT_DAYS
+    period = re.fullmatch(_PERIOD, word) if has_unit else None
     try:
         if period:
             return (today + sign * timedelta(days=int(period[1]) * _UNIT_DAYS[period[2]])).isoformat()

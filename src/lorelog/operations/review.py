@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -19,27 +19,24 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import ModelUnavailable, NotFound, Proposed, StoreBusy, UsageError
 from lorelog.core.ids import blake2b
-from lorelog.core.memory import NewMemory
 from lorelog.core.policy import USERS_ORIGINS, Caller, Permission
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import ReplyItems, utc_now
 from lorelog.engine import Engine
-from lorelog.light.delivery_files import DeliveryFiles, text_key
-from lorelog.operations.guard import RESTING, GuardEnableRequest, enable_guard, guard_items, refuse_guard, resting_items
+from lorelog.light.delivery_files import RULE_TYPES, DeliveryFiles, project_key, read_standing, read_start, text_key
 from lorelog.operations.operation import Operation, OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, ScopedRequest, Text, Words, about
-from lorelog.services.cues.cue import parse_cues
 from lorelog.services.places.workspace import visible_projects
-from lorelog.services.review.filing import CLOSED, FILED, PERSON, REFUSED, WAITING, ReviewEntry, ReviewLog
-from lorelog.services.review.judge import AGENT_GUIDE, Judge, Label, Verdict, check_verdict
+from lorelog.services.review.filing import CLOSED, FILED, PERSON, REFUSED, WAITING, Label, ReviewEntry, ReviewLog
 from lorelog.services.review.reviewer import JudgeState, ReviewReport, tokens_per_statement
-from lorelog.services.review.statements import Statement
 from lorelog.services.standing.inbox import Inbox, InboxItem
 from lorelog.services.standing.memories import plain_text, read_words, replace_if_changed
-from lorelog.services.standing.rules import read_standing_memories
+
+if TYPE_CHECKING:
+    from lorelog.services.review.statements import Statement
 
 OPERATIONS = OperationFamily()
-STATEMENT, PROPOSAL, GUARD = "statement", "proposal", "guard"
+STATEMENT, PROPOSAL, GUARD, RESTING = "statement", "proposal", "guard", "rest"
 _MAX_STATEMENTS = 1_000
 _WISHES = {
     "memory.supersede": "replace what you said by this",
@@ -47,7 +44,7 @@ _WISHES = {
     "memory.delete": "hide it",
     "memory.restore": "show it again",
 }
-_MAX_CHANGED_CHARS, _MAX_SAME = 400, 5
+_MAX_CHANGED_CHARS, _MAX_SAME, _MAX_BALANCES_BYTES = 400, 5, 10_000_000
 _LOCK_WAIT_S = 60.0
 """Two reviews at once would pay for the same statements."""
 _Kind = Literal["statement", "proposal", "rule", "summary", "import", "guard", "rest"]
@@ -138,6 +135,8 @@ def list_items(engine: Engine, request: ReviewListRequest, call: RequestContext)
         reviewer = engine.reviewer(call.environment, all_projects=request.all_projects)
         items += _statement_items(reviewer.statements(projects, request.limit))
         if call.agent and request.kind:
+            from lorelog.services.review.judge import AGENT_GUIDE
+
             guide = [AGENT_GUIDE, *(f"{rule.id}: {rule.text}" for rule in reviewer.rules())]
     wanted = [item for item in items if not request.kind or item.kind == request.kind]
     wanted.sort(key=lambda item: item.date, reverse=True)
@@ -160,8 +159,7 @@ def count_inbox(
     projects, today = engine.log_projects(all_projects=all_projects), datetime.now().astimezone().date()
     items = [
         *map(_proposal_item, ReviewLog(engine.place.tenant_folder).waiting()),
-        *guard_items(engine, all_projects=all_projects),
-        *resting_items(engine),
+        *_guard_items(engine, all_projects=all_projects),
         *_inbox(engine).items(projects, today),
     ]
     state = engine.judge_state(environment, projects)
@@ -210,6 +208,8 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
     """
     if request.judge or "LORELOG_REVIEW_JUDGE" in call.environment:
         call.check("choose_judge")
+    from lorelog.services.review.judge import Judge
+
     reviewer, projects = engine.reviewer(call.environment), visible_projects(engine.place.project, ())
     busy = StoreBusy("another review is running", hint="try again when it has ended")
     engine.place.cache_folder.mkdir(mode=0o700, exist_ok=True)  # there may be no memory yet
@@ -224,6 +224,20 @@ def run_review(engine: Engine, request: ReviewRunRequest, call: RequestContext) 
         report = reviewer.run(Judge(model.ask, model.fits), model.model, statements, call.progress)
         left = reviewer.count_open(projects, unasked=True).total()
     return replace(report, left=left, left_tokens=left * tokens_per_statement(reviewer.runs()))
+
+
+def _guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
+    """Return guards that wait, and rules that rest. Where there can be none, nothing is imported for it: every `status` asks."""
+    place = engine.place
+    files = DeliveryFiles(str(place.tenant_folder), place.project.id)
+    balances = str(place.cache_folder / "delivery" / f"{project_key(place.project.id)}.rules")
+    has_cues = any(rule.get("cues") and rule.get("type") in RULE_TYPES for rule in read_standing(files.standing))
+    rests = b'"rests":true' in read_start(balances, _MAX_BALANCES_BYTES)
+    if not (has_cues or rests or Path(files.guards).exists()):
+        return []
+    from lorelog.operations.guard import guard_items, resting_items
+
+    return [*guard_items(engine, all_projects=all_projects), *resting_items(engine)]
 
 
 def _statement_items(statements: Sequence[Statement]) -> Iterator[InboxItem]:
@@ -263,6 +277,9 @@ def _proposal_item(entry: ReviewEntry) -> InboxItem:
 
 
 def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: RequestContext) -> list[ItemDecision]:
+    from lorelog.services.cues.cue import parse_cues
+    from lorelog.services.review.judge import Verdict, check_verdict
+
     reviewer = engine.reviewer(call.environment)
     wanted = {verdict.id: verdict for verdict in verdicts}
     statements = {said.id: said for said in reviewer.statements(None, len(wanted), wanted)}
@@ -298,6 +315,9 @@ def _file_statements(engine: Engine, verdicts: Sequence[ItemVerdict], call: Requ
 
 def _decide_one(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> ItemDecision:
     """Approve or refuse a proposal, a guard, or a memory that is not the user's own."""
+    from lorelog.core.memory import NewMemory
+    from lorelog.operations.guard import GuardEnableRequest, enable_guard, refuse_guard
+
     is_approved = verdict.label == "approve"
     if verdict.label not in ("approve", "refuse"):
         raise UsageError(f"a {verdict.kind} cannot be filed as {verdict.label}", hint="use approve or refuse")
@@ -322,6 +342,8 @@ def _decide_one(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> I
 
 
 def _decide_proposal(engine: Engine, verdict: ItemVerdict, call: RequestContext) -> ItemDecision:
+    from lorelog.services.cues.cue import parse_cues
+
     reviewer = engine.reviewer(call.environment)
     entry = next((entry for entry in reviewer.log.waiting() if entry.statement == verdict.id), None)
     if entry is None:
@@ -344,7 +366,8 @@ def _decision(verdict: ItemVerdict, result: str = "", notes: Sequence[str] = ())
 
 
 def _inbox(engine: Engine) -> Inbox:
-    edited = {rule.id: rule.text for rule in read_standing_memories(engine.place) if rule.edited}
+    files = DeliveryFiles(str(engine.place.tenant_folder), engine.place.project.id)
+    edited = {rule["id"]: rule["text"] for rule in read_standing(files.standing) if rule.get("edited")}
     return Inbox(store=engine.store, ownership=engine.ownership(), lifecycle=engine.lifecycle_index(), edited=edited)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError
 from lorelog.core.options import SearchOptions
@@ -132,7 +132,7 @@ class SearchJson(OperationReply, frozen=True, kw_only=True):
     nothing_relevant: str
 
 
-_SEARCH_OPTIONS = tuple(field.name for field in fields(SearchOptions) if field.name in SearchRequest.__struct_fields__)
+_SEARCH_OPTIONS = tuple(name for name in SearchOptions.__struct_fields__ if name in SearchRequest.__struct_fields__)
 """Fields that a search request shares with `SearchOptions`; one that is not given keeps its setting."""
 _OPTION_ENUMS = {"lane": Lane, "fusion": Fusion, "trust": TrustFilter}
 

@@ -13,7 +13,9 @@ from _weakrefset import WeakSet  # `weakref` itself takes a millisecond
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import SearchReply
@@ -22,7 +24,7 @@ _MEAN_HITS_PER_ANSWER = 16
 """Average hits per reply: replies with a thousand hits are large, and fewer of them are kept."""
 
 
-class CacheCounters(NamedTuple):
+class CacheCounters(Struct, frozen=True):
     """Counters since the caches were created, and their current size."""
 
     lookups: int = 0
@@ -38,7 +40,7 @@ class CacheCounters(NamedTuple):
 CachedValue = TypeVar("CachedValue")
 
 
-class AnswerKey(NamedTuple):
+class AnswerKey(Struct, frozen=True):
     """Everything that determines a reply besides the index: query, options, model and day."""
 
     query: str

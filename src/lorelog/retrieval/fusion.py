@@ -56,8 +56,9 @@ _FEW_TERMS, _FEW_RARE_TERMS = 3, 5
 _COMMON, _RARE = 0.45, 0.65
 """Mean rarity of terms, as a share of the logarithm of the number of chunks, of common words and of keywords."""
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
-QUOTED_PATTERN = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
-_EXACT_PATTERN = re.compile(
+QUOTED_PATTERN = r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`'
+_QUOTE_MARKS = frozenset('"“`')
+_EXACT_PATTERN = (
     r"\w+(?:[_/\\:@]|\.(?=\w)|::)[\w./\\:@-]*\w"  # snake_case, paths, dotted names, host:port, 1.2.3
     r"|[a-z]+[A-Z]\w*|[A-Z]+[a-z]+[A-Z]\w*|[A-Z]{2,}[a-z]{2,}\w*"  # camelCase, PascalCase, HTTPServer
     r"|[A-Z][A-Z_]*-?\d{2,}\w*"  # E0308, CVE-2024, SQL1042
@@ -145,16 +146,18 @@ def dense_share(features: Sequence[float], numbers: LaneNumbers) -> float:
 @lru_cache(maxsize=8)
 def _split_exact_words(text: str) -> tuple[Sequence[str], Sequence[str]]:
     """Return the literal words and the others. A search asks several times."""
-    exact = [word for quoted in QUOTED_PATTERN.finditer(text) for word in quoted.group().split()]
-    others = []
-    for word in QUOTED_PATTERN.sub(" ", text).split():
+    exact: list[str] = []
+    others: list[str] = []
+    if not _QUOTE_MARKS.isdisjoint(text):  # most queries quote nothing, and the pattern is slow to compile
+        exact += [word for quoted in re.finditer(QUOTED_PATTERN, text) for word in quoted.group().split()]
+        text = re.sub(QUOTED_PATTERN, " ", text)
+    for word in text.split():
         if word.isascii() and word.isalpha() and word.islower():  # the usual case, which no pattern matches
             others.append(word)
             continue
         bare = word.strip(_PUNCTUATION)
-        if len(bare) <= _MAX_EXACT_CHARS and any(
-            map(_EXACT_PATTERN.fullmatch, (bare, word.rstrip(_PUNCTUATION), word))
-        ):
+        forms = (bare, word.rstrip(_PUNCTUATION), word)
+        if len(bare) <= _MAX_EXACT_CHARS and any(re.fullmatch(_EXACT_PATTERN, form) for form in forms):
             exact.append(bare)
         elif bare:
             others.append(bare)

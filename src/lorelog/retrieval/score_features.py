@@ -234,7 +234,7 @@ _MAX_QUESTION_CHARS = 4_000
 _MAX_PHRASES = 8
 _MAX_QUOTING_CHARS, _MIN_QUOTED_SHARE = 300, 0.2
 """A longer text with few quotations is a report, whose code and messages have quotation marks; it asks for none of them."""
-_QUOTE_PATTERN = re.compile(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
+_QUOTE_PATTERN = r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」'
 _QUOTE_MARKS = frozenset('"“„«「')
 """Every quoted phrase begins with one. Most queries have none, and the pattern is slow to compile."""
 
@@ -258,7 +258,7 @@ def find_quoted_phrases(question: str) -> list[re.Pattern[str]]:
     """Return the search forms of the phrases that a query quotes."""
     if _QUOTE_MARKS.isdisjoint(question):
         return []
-    found = ("".join(match.groups("")) for match in _QUOTE_PATTERN.finditer(question[:_MAX_QUESTION_CHARS]))
+    found = ("".join(match.groups("")) for match in re.finditer(_QUOTE_PATTERN, question[:_MAX_QUESTION_CHARS]))
     phrases = dict.fromkeys(_normalize_phrase(phrase) for phrase in found if any(map(str.isalnum, phrase)))
     if len(question) > _MAX_QUOTING_CHARS and sum(map(len, phrases)) < _MIN_QUOTED_SHARE * len(question):
         return []

@@ -11,7 +11,6 @@ for each of these parts: linear in the text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -34,7 +33,7 @@ class Snippet(Struct, frozen=True):
     matches: tuple[tuple[int, int], ...] = ()
 
 
-class _Match(NamedTuple):
+class _Match(Struct, frozen=True):
     start: int
     end: int
     terms: frozenset[str]

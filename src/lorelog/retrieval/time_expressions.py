@@ -441,7 +441,7 @@ class _Time(NamedTuple):
 
 def _find_times(query: str, words: frozenset[str], today: dt.date) -> Iterator[_Time]:
     """Yield the times of a query in order; of two that overlap, the first, and of those the longest."""
-    quoted = [match.span() for match in QUOTED_PATTERN.finditer(query)]
+    quoted = [match.span() for match in re.finditer(QUOTED_PATTERN, query)]
     starts = [start for start, _ in quoted]
     past = (match.start() for match in _WORD.finditer(query) if match[0].lower() in _PAST_MARKERS)
     context = _Context(query, words, today, next(past, len(query)), today)

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 _ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 RECORD_TIERS = ("canonical_record", "verified_record")
 """Tiers of trust of text that comes from a record."""
-CONTROL_CHARS = (
+_CONTROL_CHARS = (
     *(*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)),
     *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),
 )
-_REPLACED = dict.fromkeys(CONTROL_CHARS, "\ufffd")
+_REPLACED = dict.fromkeys(_CONTROL_CHARS, "\ufffd")
+_CONTROL_TEXTS = frozenset(map(chr, _CONTROL_CHARS))
 
 
 # Tables for `str.translate`: a regular expression would import `re`, which takes 10 ms.
@@ -173,7 +174,17 @@ def printable(text: str) -> str:
 
     Each is replaced by one character, so that spans of the text stay valid.
     """
-    return text.translate(_REPLACED)
+    return _translate(text, _REPLACED)
+
+
+def escape_controls(text: str) -> str:
+    """Return JSON with its control characters, which only occur in strings, escaped to protect the terminal."""
+    return _translate(text, {code: f"\\u{code:04x}" for code in _CONTROL_CHARS})
+
+
+def _translate(text: str, table: Mapping[int, str]) -> str:
+    # `translate` looks at each character of a text that is not ASCII, and most texts have none of these.
+    return text if not text.isascii() and _CONTROL_TEXTS.isdisjoint(text) else text.translate(table)
 
 
 def one_line(text: str) -> str:

@@ -21,7 +21,8 @@ from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
 from lorelog.core.query import Lane, SearchReply
 from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.services.indexing.run import IndexJob, IndexRun, drop_old_vectors, roll_back
+from lorelog.services.indexing import IndexJob
+from lorelog.services.indexing.run import IndexRun, drop_old_vectors, roll_back
 from lorelog.services.places.roots import Root
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore

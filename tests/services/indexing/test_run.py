@@ -23,8 +23,8 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.outline import Outline, Section, read_outline
 from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.services.indexing import run
-from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.indexing import IndexJob, run
+from lorelog.services.indexing.run import IndexRun
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
 from lorelog.services.search.searcher import Searcher

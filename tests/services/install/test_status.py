@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.core.session import HostCaptures
+from lorelog.core.memory import HostCaptures
 from lorelog.hosts import HOSTS
 from lorelog.hosts.bundles import HOOK_EVENTS
 from lorelog.services.install import status

@@ -25,6 +25,8 @@ from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.metadata import parse_anchor
 from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.language.analyser import WordAnalyser
+from lorelog.operations.index import HealthRequest, health
+from lorelog.operations.operation import RequestContext
 from lorelog.records.ledger import Ledger
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.records.projection import _RecordPage, decode_anchor_id, records_folder, render_page
@@ -381,7 +383,7 @@ def test_an_index_run_keeps_and_embeds_records(home: Path, tmp_path: Path) -> No
             assert len(found(engine, "zebra stripes")) == 2
             assert engine.store.coverage(Filters()).with_vectors == engine.store.coverage(Filters()).chunks
         assert [root.path for root in engine.maintenance().list_roots()] == [str(tmp_path / "a.md")]
-        assert engine.maintenance().health(engine.tombstones(), tuple, duplicates=10).ok
+        assert health(engine, HealthRequest(), RequestContext("")).ok
 
         engine.maintenance().forget_roots([str(tmp_path)])
         assert [hit.type for hit in found(engine, "zebra stripes")] == ["decision"]

@@ -20,7 +20,7 @@ from lorelog.core.options import CaptureOptions, ChunkOptions, ScanOptions
 from lorelog.core.session import CaptureReply, HookEvent, TurnSummarizer
 from lorelog.language.analyser import WordAnalyser
 from lorelog.light import spool
-from lorelog.services.indexing.run import IndexJob
+from lorelog.services.indexing import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace, find_project

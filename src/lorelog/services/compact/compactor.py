@@ -36,9 +36,9 @@ from lorelog.services.compact.summary_writer import (
 )
 from lorelog.services.llm.metered import MeteredLlm
 from lorelog.services.memories.add import add_to_directory
-from lorelog.services.memories.edit import get_memory
 from lorelog.services.memories.journal import has_entry
 from lorelog.services.memories.lifecycle import AddMemories, existing_reply, least_trusted_origin
+from lorelog.services.memories.listing import get_memory
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.sessions.capture import CaptureContext

@@ -11,6 +11,7 @@ whole, and items are removed from the end while it is too large: the sum of the 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
@@ -266,7 +267,7 @@ def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> Conte
     record = records.get(source.record) if source else None
     text = hit.content
     if hit.anchor is not None or source is not None:  # without its comments, and its heading, which is a time
-        lines = COMMENT.sub(" ", hit.content).split("\n")
+        lines = re.sub(COMMENT, " ", hit.content).split("\n")
         text = "\n".join(lines[1:] if lines[0].startswith("#") and any(map(str.strip, lines[1:])) else lines)
     decision = _format_decision(record) if record and record.kind == "decision" else ""
     text = decision if 0 < len(decision) <= len(text) else text  # as in its section, if that is shorter

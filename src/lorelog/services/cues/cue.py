@@ -35,8 +35,8 @@ MIN_ERROR_LITERALS = 4
 MIN_SYMBOL_CHARS = 3
 CUE_EVENTS = ("session-start", "commit", "test", "e2e-test", "failure")
 _NAME = r"[A-Za-z_$][\w$]*"
-_SYMBOL = re.compile(rf"{_NAME}(?:\.{_NAME})*")
-_SYMBOL_SEPARATORS = re.compile(r"::|#|->")
+_SYMBOL = rf"{_NAME}(?:\.{_NAME})*"
+_SYMBOL_SEPARATORS = r"::|#|->"
 
 
 class CueKind(StrEnum):
@@ -119,8 +119,8 @@ def _check(kind: CueKind, value: str) -> str:
         problem = "names a tool of nearly every task" if is_broad else ""
         hint = "a name of an MCP server or tool, such as linear"
     elif kind is CueKind.SYMBOL:
-        value = _SYMBOL_SEPARATORS.sub(".", value).removesuffix("()")
-        is_name = _SYMBOL.fullmatch(value) and len(value) >= MIN_SYMBOL_CHARS
+        value = re.sub(_SYMBOL_SEPARATORS, ".", value).removesuffix("()")
+        is_name = re.fullmatch(_SYMBOL, value) and len(value) >= MIN_SYMBOL_CHARS
         problem = "" if is_name else "cannot be a symbol"
         hint = f"a name of at least {MIN_SYMBOL_CHARS} characters, such as ConnectionPool or pool.acquire"
     elif kind is CueKind.ERROR:

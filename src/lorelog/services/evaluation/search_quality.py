@@ -27,11 +27,10 @@ from msgspec.structs import astuple, replace
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import NotFound, SourceError, UsageError
-from lorelog.core.memory import FileProblem
+from lorelog.core.memory import EvaluateReply, FileProblem, MeanInterval, MissingDocument, RankingMeasure, RankingResult
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Progress, Store
 from lorelog.core.query import Fusion, Hit, Lane, SearchReply
-from lorelog.core.serializable import ReplyItems, Serializable
 from lorelog.ingest.files import os_error_text, printable_path
 from lorelog.services.memory_state.lifecycle_index import RELEVANT, Feedback
 from lorelog.services.places.root_selection import real_path
@@ -48,7 +47,7 @@ _GROWTH_FACTOR = 4
 _MAX_HITS = 10_000
 _MAX_NAMED = 5
 _GZIP_MAGIC = b"\x1f\x8b"
-_LINE_SUFFIX = re.compile(r"(?:#L(\d+)(?:-L?(\d+))?|:(\d+)(?:-(\d+))?)\Z")
+_LINE_SUFFIX = r"(?:#L(\d+)(?:-L?(\d+))?|:(\d+)(?:-(\d+))?)\Z"
 _MAX_SHOWN_CHARS = 60
 
 SearchFunction = Callable[[str, SearchOptions], SearchReply]
@@ -80,55 +79,6 @@ class EvaluationOptions(Struct, frozen=True):
     """Without a model only keyword search can be measured."""
     is_hidden: Callable[[StoredChunk], bool] = lambda stored: False
     """Returns whether searches leave a memory out: superseded or expired ones."""
-
-
-class MeanInterval(Serializable, Struct, frozen=True):
-    """A mean and its 95 % confidence interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-class RankingMeasure(MeanInterval, frozen=True, kw_only=True):
-    """A measure of a ranking, such as nDCG@10."""
-
-    name: str
-
-
-class RankingResult(Serializable, Struct, frozen=True):
-    """The measures of one ranking."""
-
-    name: str
-    measures: tuple[RankingMeasure, ...]
-    ours_ahead: MeanInterval | None = None
-    """Paired difference of our ranking in nDCG; None for itself, or if it was not measured."""
-
-
-class MissingDocument(Serializable, Struct, frozen=True):
-    """A judged document that search cannot return."""
-
-    document: str
-    reason: str
-
-
-class EvaluateReply(ReplyItems[RankingResult], Struct, frozen=True):
-    """The measurements, their basis, and notes for the reader."""
-
-    k: int
-    questions: int
-    """Number of questions read."""
-    judged: int
-    """Number of questions with a relevant document; only these count."""
-    documents: int
-    """Number of distinct documents judged relevant."""
-    unknown: tuple[MissingDocument, ...]
-    """They count as not found."""
-    rankings: tuple[RankingResult, ...]
-    problems: tuple[FileProblem, ...]
-    failed: int
-    """Number of problems."""
-    notes: tuple[str, ...]
 
 
 class _JudgedDocument(Struct, frozen=True):
@@ -443,7 +393,7 @@ class _QuestionRunner(Struct):
 
 def split_lines(text: str) -> tuple[str, tuple[int, int] | None]:
     """Return the path or id of a document, and its lines: `a.md`, `a.md#L10`, `a.md#L10-L20`, `a.md:10` or `a.md:10-20`."""
-    match = _LINE_SUFFIX.search(text)
+    match = re.search(_LINE_SUFFIX, text)
     if match is None or not text[: match.start()]:
         return text, None
     first, last = match[1] or match[3], match[2] or match[4]

@@ -30,7 +30,8 @@ from lorelog.services.backup.archive import remove_partial_backups
 from lorelog.services.forget import entries as forget_entries
 from lorelog.services.forget import forget_plan, scrub
 from lorelog.services.forget import residues as residue_search
-from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.indexing import IndexJob
+from lorelog.services.indexing.run import IndexRun
 from lorelog.services.memories.edit import edit_file
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
 from lorelog.services.places.roots import Root

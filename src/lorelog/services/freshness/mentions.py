@@ -112,7 +112,9 @@ def _find_mentions(text: str) -> tuple[Mention, ...]:
 
 
 def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
-    text = _blank_matches("comment", text[:MAX_TEXT_CHARS])
+    text = text[:MAX_TEXT_CHARS]
+    if "<!--" in text:
+        text = _blank_matches("comment", text)
     if "```" in text or "~~~" in text:
         prose: list[str] = []
         for line, offset, language in _iter_lines(text):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import Document, SourceFile
@@ -24,7 +25,7 @@ MIN_RESUMED_LINES = 200
 """Lines before a resume point from which it is kept: a shorter text is parsed in a millisecond."""
 
 
-class Continuation(NamedTuple):
+class Continuation(Struct, frozen=True):
     """An indexed version of a file, and where a text that begins with it can be parsed from."""
 
     document: Document

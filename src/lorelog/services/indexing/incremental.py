@@ -18,7 +18,8 @@ from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.memory import IndexReport, count_failed
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Embedder, Progress, Store
-from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.indexing import IndexJob
+from lorelog.services.indexing.run import IndexRun
 from lorelog.services.places.roots import Root, find_innermost_root
 
 _SUMMED = ("files", "changed", "unchanged", "touched", "removed", "chunks", "embedded", "truncated")

@@ -27,7 +27,6 @@ from msgspec.structs import asdict, replace
 from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, StoreError, UsageError, plural
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport, count_failed
-from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import (
     DocumentUpdate,
@@ -44,8 +43,9 @@ from lorelog.core.query import Filters
 from lorelog.core.serializable import utc_now
 from lorelog.ingest.embed import BatchSizer, embed_texts
 from lorelog.ingest.files import ScanResult, read_text, scan
+from lorelog.services.indexing import IndexJob
 from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation
-from lorelog.services.memory_state.tombstones import Tombstones, apply_missed_deletions, is_in_sync
+from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
 from lorelog.services.places.roots import Root, find_innermost_root
 
 
@@ -157,41 +157,6 @@ _WAIT_TO_WRITE_S = 120.0
 _SHORT_WAIT_S = 0.5
 _WAIT_STEP_S = 0.5
 """How often a waiting run reports what it waits for, and notices that it was cancelled."""
-
-
-class IndexJob(Struct, frozen=True):
-    roots: tuple[Root, ...]
-    known_roots: tuple[Root, ...]
-    """Every root of the tenant: a file belongs to the innermost one that contains it."""
-    scan: ScanOptions
-    chunking: ChunkOptions
-    force: bool = False
-    """Read and chunk every file, even if its stamp is unchanged."""
-    batch_size: int = 32
-    """Largest number of texts per request to the model."""
-    words_only: bool = False
-    """Leave the vectors to a later run."""
-    reembed: bool = False
-    """Make all vectors of the index again."""
-    patient: bool = True
-    """Wait for other runs and writers; otherwise raise StoreBusy, for callers that try again by themselves."""
-    named: bool = False
-    """Whether a user named these roots in this call, and must be told if one does not exist."""
-    keep_empty: bool = False
-    """Remember named directories without Markdown files, too."""
-    journals: frozenset[str] = frozenset()
-    """Roots that hold journals."""
-    tombstones: Tombstones | None = None
-    """Deletions to omit from documents."""
-
-    def scan_options(self) -> ScanOptions:
-        """Return the options with the exclusions of the roots."""
-        return replace(
-            self.scan,
-            exclude_paths=(*self.scan.exclude_paths, *(path for root in self.roots for path in root.exclude)),
-            exclude_in={root.path: root.patterns for root in self.roots if root.patterns},
-            journals=self.journals,
-        )
 
 
 class IndexRun:

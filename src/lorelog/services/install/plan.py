@@ -140,7 +140,7 @@ NAME = "lorelog"
 """Our name in hosts, and the program that they call."""
 TextEdit = Callable[[str], str]
 
-_OUR_MARK = re.compile(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/""")
+_OUR_MARK = rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/"""
 """Pattern that occurs in every version of our files; the word alone is not enough."""
 
 
@@ -462,7 +462,7 @@ def _manual_hint(shared: SharedFile, edit: TextEdit) -> str:
 
 def _is_ours(path: Path, content: bytes, receipt: InstallReceipt) -> bool:
     """Return whether a file is ours, perhaps of another version: each of them calls lorelog."""
-    return str(path) in receipt.files or _OUR_MARK.search(content) is not None
+    return str(path) in receipt.files or re.search(_OUR_MARK, content) is not None
 
 
 def _plan_leftovers(manifest: HostManifest, receipt: InstallReceipt) -> Iterator[InstallChange]:

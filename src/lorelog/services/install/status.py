@@ -6,7 +6,6 @@ conversation that the host wrote is compared with the last event that reached us
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
@@ -14,17 +13,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.processes import find_on_path
 from lorelog.core.serializable import Serializable, format_time
-from lorelog.core.session import HostCaptures
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_DATABASES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.services.install import plan
 from lorelog.services.install.plan import NAME, InstallContext, host_root, openclaw_config, read_file, read_receipt
+
+if TYPE_CHECKING:
+    from lorelog.core.memory import HostCaptures
 
 # Folders of tens of thousands of files: `os` and `glob` rather than pathlib.
 # ruff: noqa: PTH204, PTH207
@@ -32,8 +33,7 @@ from lorelog.services.install.plan import NAME, InstallContext, host_root, openc
 MAX_SILENCE_S = 3600.0
 """A conversation that is newer than the last event by more than this was not captured."""
 _VERSION_TIMEOUT_S = 2.0
-_NO_CAPTURES = HostCaptures("", "", "", "", 0, 0, 0)
-_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAMEL_BOUNDARY = r"(?<=[a-z])(?=[A-Z])"
 
 
 class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
@@ -56,12 +56,14 @@ class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
 
 
 def host_status(
-    host: str, context: InstallContext, captures: HostCaptures = _NO_CAPTURES, *, versions: bool = False
+    host: str, context: InstallContext, captures: HostCaptures | None = None, *, versions: bool = False
 ) -> HostStatus:
     installed, warnings = _install_state(host, context) if _has_traces(host, context) else ("missing", [])
     newest = newest_session(host, context)
     if installed != "missing":
-        seen = map(datetime.fromisoformat, filter(None, (captures.last_event, captures.last_capture)))
+        seen = map(
+            datetime.fromisoformat, filter(None, (captures.last_event, captures.last_capture) if captures else ())
+        )
         last_seen = max(read_receipt(context.home, host).at, *(when.timestamp() for when in seen), 0.0)
         if last_seen and newest > last_seen + MAX_SILENCE_S:
             used = f"{HOST_TITLES[host]} was used {(newest - last_seen) / 3600:,.0f} h after the last event that reached us"
@@ -75,9 +77,9 @@ def host_status(
         version=_host_version(host, context) if versions else "",
         installed=installed,
         approve=tuple(approve),
-        last_event=captures.last_event,
-        last_capture=captures.last_capture,
-        today=captures.today,
+        last_event=captures.last_event if captures else "",
+        last_capture=captures.last_capture if captures else "",
+        today=captures.today if captures else 0,
         newest_session=format_time(newest),
         warnings=tuple(warnings),
     )
@@ -118,7 +120,11 @@ def _data_path(host: str, context: InstallContext, name: str) -> str:
 def _transcripts(host: str, context: InstallContext) -> list[str]:
     """Return the files with conversations of a host; none for one with a database, and for one that is not captured."""
     folder = _data_path(host, context, "")
-    return glob.glob(folder + TRANSCRIPT_FILES[host]) if host in TRANSCRIPT_FILES and Path(folder).is_dir() else []
+    if host not in TRANSCRIPT_FILES or not Path(folder).is_dir():
+        return []
+    from glob import glob
+
+    return glob(folder + TRANSCRIPT_FILES[host])
 
 
 def native_install(host: str, context: InstallContext) -> str:
@@ -180,8 +186,10 @@ def pending_approvals(host: str, context: InstallContext) -> list[str]:
 def newest_session(host: str, context: InstallContext) -> float:
     """Return when a host last wrote to a conversation, in seconds since 1970; 0 for never."""
     times = list(map(_modified_time, _transcripts(host, context)))
-    if host == "openclaw":
-        stores = glob.iglob(_data_path(host, context, "agents/*/agent/openclaw-agent.sqlite"))
+    if host == "openclaw" and Path(agents := _data_path(host, context, "agents")).is_dir():
+        from glob import iglob
+
+        stores = iglob(f"{agents}/*/agent/openclaw-agent.sqlite")
         times += [_query_time(path, "SELECT max(created_at) FROM transcript_events") for path in stores]
     if host in TRANSCRIPT_DATABASES:
         database = _data_path(host, context, TRANSCRIPT_DATABASES[host])
@@ -251,7 +259,7 @@ def _untrusted_events(context: InstallContext) -> list[str]:
         names, groups = {f"{plugin}:hooks/codex.json"}, [(event, 0) for event in HOOK_EVENTS["codex"]]
     untrusted = []
     for event, index in groups:
-        key = f"{_CAMEL_BOUNDARY.sub('_', event).lower()}:{index}:0"
+        key = f"{re.sub(_CAMEL_BOUNDARY, '_', event).lower()}:{index}:0"
         entries = [state.get(f"{name}:{key}", {}) for name in names]
         if not any(entry.get("trusted_hash") and entry.get("enabled") is not False for entry in entries):
             untrusted.append(event)

@@ -20,12 +20,12 @@ from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.ingest.files import read_text, scan
-from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import FOLDER, Workspace
 
 if TYPE_CHECKING:
+    from lorelog.services.indexing import IndexJob
     from lorelog.services.records.store import RecordStore
 
 _MAX_FILES_READ = 1_000
@@ -217,9 +217,10 @@ _REQUIRED_FIELDS = {
 
 def check_home(workspace: Workspace, roots: Roots, open_records: Callable[[], RecordStore]) -> Iterator[HealthCheck]:
     """Yield the checks of a tenant's files. The modules of records are loaded only if there is a file of a ledger."""
+    names = _list_names(workspace.tenant_folder)
 
     def check_ledger() -> Iterator[HealthCheck]:
-        if not any(workspace.tenant_folder.glob("ledger*")):
+        if not any(name.startswith("ledger") for name in names):
             return
         records = open_records()
         missing = records.ledger.missing_end()
@@ -232,8 +233,8 @@ def check_home(workspace: Workspace, roots: Roots, open_records: Callable[[], Re
     def check_roots_file() -> Iterator[HealthCheck]:
         if damage := roots.damage():
             yield _failed("roots", message=damage, hint="'lorelog index' keeps it aside and writes it again")
-        for copy in sorted(workspace.tenant_folder.glob("*roots.json.bad-*")):
-            message = f"{copy} is malformed; the list was written again from the index, without exclusions"
+        for name in (name for name in names if "roots.json.bad-" in name):
+            message = f"{workspace.tenant_folder / name} is malformed; the list was written again from the index, without exclusions"
             yield _passed("roots", message=message, hint="delete it once 'lorelog index --list' is right")
 
     if not workspace.home.exists():
@@ -246,12 +247,23 @@ def check_home(workspace: Workspace, roots: Roots, open_records: Callable[[], Re
     yield from _run("ledger", check_ledger())
     yield from _run("roots", check_roots_file())
     # Lines that cannot be read are skipped by whatever reads the file.
-    paths = [path for path in sorted(workspace.tenant_folder.glob("*.jsonl")) if not path.name.startswith("ledger")]
-    paths += sorted((workspace.tenant_folder / "deliveries").glob("*.jsonl"))[:_MAX_FILES]
+    paths = [
+        workspace.tenant_folder / name for name in names if name.endswith(".jsonl") and not name.startswith("ledger")
+    ]
+    deliveries = workspace.tenant_folder / "deliveries"
+    paths += [deliveries / name for name in _list_names(deliveries) if name.endswith(".jsonl")][:_MAX_FILES]
     for path in (*paths, workspace.cache_folder / "open-tasks.jsonl"):
         if bad := _find_bad_lines(path):
             hint = "correct or delete it: each line is one JSON object"
             yield _failed("file", message=f"{path} has {bad}", hint=hint)
+
+
+def _list_names(folder: Path) -> list[str]:
+    """Return the names in a folder; none if it cannot be read. `glob` would compile an expression for each pattern."""
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return []
 
 
 def _check_disk(home: Path) -> HealthCheck:

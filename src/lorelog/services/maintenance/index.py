@@ -18,8 +18,9 @@ from lorelog.core.document import SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, count_failed
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
+from lorelog.services.indexing import IndexJob
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
-from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.indexing.run import IndexRun
 from lorelog.services.places.root_selection import (
     IndexTargets,
     RunRootRegistry,
@@ -38,8 +39,6 @@ from lorelog.services.records.pages import RecordPages
 
 if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
-    from lorelog.core.memory import HealthReply
-    from lorelog.services.memory_state.tombstones import Tombstones
     from lorelog.services.records.projection import RecordProjection
 
 
@@ -223,16 +222,6 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
     def has_indexed_project(self) -> bool:
         """Return True if something was indexed for the current project."""
         return any(root.project == self.workspace.project.id for root in self.roots.all())
-
-    def health(self, tombstones: Tombstones, due: Callable[[], Sequence[str]], *, duplicates: int) -> HealthReply:
-        """Check the index, its files and the home. `due` returns the memories that are due for review."""
-        from lorelog.services.maintenance.health import check_files, check_health, check_home
-
-        job = self.job(())
-        roots = job.known_roots
-        reply = check_health(self.store, self.embedder, roots, tombstones, duplicates=duplicates, due=due)
-        home = check_home(self.workspace, self.roots, self.records.open_records)
-        return replace(reply, checks=(*reply.checks, *check_files(self.store, replace(job, roots=roots)), *home))
 
     def _drop_unwanted_roots(self) -> None:
         """Drop discovered roots once discovery is turned off."""

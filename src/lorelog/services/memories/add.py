@@ -24,7 +24,8 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.record import DIGEST_MARK, is_digest_text
 from lorelog.light.git_location import read_head
-from lorelog.services.indexing.run import IndexJob, index_written
+from lorelog.services.indexing import IndexJob
+from lorelog.services.indexing.run import index_written
 from lorelog.services.memories.journal import JournalEntry, OwnEntries, append_entries, check_memory, to_anchor_word
 from lorelog.services.places.roots import Root, find_innermost_root
 from lorelog.services.places.workspace import FOLDER, Workspace

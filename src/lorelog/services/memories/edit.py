@@ -23,13 +23,14 @@ from msgspec.structs import replace
 from lorelog.core.atomic_file import AtomicFile, OpenDescriptor, open_regular, write_atomic
 from lorelog.core.document import Document, FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreError, StoreUnwritable, UsageError
-from lorelog.core.memory import DeleteReply, GetReply, NewMemory
+from lorelog.core.memory import DeleteReply, NewMemory
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable, utc_now
-from lorelog.services.indexing.run import IndexJob, IndexRun, index_written
+from lorelog.services.indexing import IndexJob
+from lorelog.services.indexing.run import IndexRun, index_written
 from lorelog.services.memories.journal import OwnEntries, is_closed_at_end, is_same_file, read_bytes
-from lorelog.services.memories.listing import find_chunk, find_chunk_anywhere
+from lorelog.services.memories.listing import MIN_ID_CHARS, find_chunk, find_tombstones
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import SummaryLinks
 from lorelog.services.memory_state.tombstones import (
@@ -47,22 +48,9 @@ EditBytes = Callable[[bytes], bytes]
 _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 5
 _IDS = re.compile(r"<!--[^>]*?\bmemory:([^\s>]+)")
-_MIN_PREFIX_CHARS = 4
-"""Minimum characters of an abbreviated id; fewer are taken for a typing error."""
 _MAX_FOUND = 10
 """Maximum chunks that a store returns for an id; there may be more."""
 _WAIT_S = 30.0
-
-
-def get_memory(identity: str, store: Store, tombstones: Tombstones) -> GetReply:
-    """Return a memory by its id, or when it was deleted, or an empty reply."""
-    try:
-        return GetReply(find_chunk_anywhere(identity, store))
-    except NotFound:
-        stones = _find_tombstones(identity.strip(), tombstones)
-        forgotten = next((stone for stone in stones if stone.forgotten), None)
-        last = forgotten or next(iter(stones), None)
-        return GetReply(deleted_at=last.at if last else "", forgotten=forgotten is not None)
 
 
 def delete_memory(identity: str, store: Store, tombstones: Tombstones) -> DeleteReply:
@@ -70,7 +58,7 @@ def delete_memory(identity: str, store: Store, tombstones: Tombstones) -> Delete
     try:
         chunk = find_memory(identity, store)
     except NotFound:
-        stones = _find_tombstones(identity.strip(), tombstones)
+        stones = find_tombstones(identity.strip(), tombstones)
         if not stones:
             remote = store.find_remote(identity.strip()) if identity.strip() else []
             if not remote:
@@ -107,11 +95,11 @@ def restore_memory(identity: str, store: Store, tombstones: Tombstones, job: Ind
     identity = identity.strip()
     if not identity:
         raise UsageError("an id is needed", hint="'lorelog delete' shows the id of what it hides")
-    stones = _find_tombstones(identity, tombstones)
+    stones = find_tombstones(identity, tombstones)
     # An earlier restore may have been interrupted before the files were read again: complete it.
     undone = [] if stones else tombstones.find_restored(identity)
     if not stones and not undone:
-        short = f"; at least {_MIN_PREFIX_CHARS} characters are needed" if len(identity) < _MIN_PREFIX_CHARS else ""
+        short = f"; at least {MIN_ID_CHARS} characters are needed" if len(identity) < MIN_ID_CHARS else ""
         raise NotFound(
             f"nothing deleted has an id that starts with {identity!r}{short}",
             hint="'lorelog delete' prints the id of what it hides; a backup is restored by its file name",
@@ -143,22 +131,6 @@ def restore_memory(identity: str, store: Store, tombstones: Tombstones, job: Ind
         changed=bool(stones or documents),
         notes=(*notes, *filter(None, [tombstones.damage()])),
     )
-
-
-def _find_tombstones(identity: str, tombstones: Tombstones) -> list[Tombstone]:
-    """Return the deletions with this id, or the only one whose id starts with it. Raise UsageError if it is ambiguous."""
-    stones = tombstones.find(identity)
-    if any(identity in (stone.memory, *stone.ids) for stone in stones):
-        return stones
-    if len(identity) < _MIN_PREFIX_CHARS:
-        return []
-    if len(stones) > 1:
-        raise UsageError(
-            f"{len(stones)} deleted memories have an id that starts with {identity!r}: "
-            f"{', '.join(stone.name for stone in stones[:5])}",
-            hint="give more of the id",
-        )
-    return stones
 
 
 def deletion_key_of(chunk: StoredChunk, store: Store) -> str:

@@ -7,23 +7,22 @@ their root: an id must not give access to any other file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.document import Anchor, Chunk, Document, FileStamp, SourceFile, StoredChunk
+from lorelog.core.document import Anchor, Chunk, FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceError, UsageError, nearest_name
 from lorelog.core.ids import parse_cited_id
-from lorelog.core.memory import ExpandReply, ListReply
+from lorelog.core.memory import ExpandReply, GetReply, ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
-from lorelog.core.ports import Store, group_by
+from lorelog.core.ports import Store
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, Hit
-from lorelog.core.serializable import Serializable
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
 from lorelog.services.places.roots import Root
 
 MIN_ID_CHARS = 4
@@ -46,29 +45,6 @@ def list_documents(store: Store, filters: Filters, limit: int, lifecycle: Lifecy
     ]
     documents.sort(key=lambda document: (document.date, document.source), reverse=True)
     return ListReply(tuple(documents[:limit]), (), more=len(documents) > limit)
-
-
-class GrowthDay(Serializable, Struct, frozen=True):
-    """Documents dated with one day."""
-
-    day: str
-    documents: int
-    chunks: int
-    bytes: int
-
-
-def measure_growth(documents: Iterable[Document], since: str) -> tuple[GrowthDay, ...]:
-    """Return the files, chunks and bytes by the day of the documents, oldest first; earlier ones count on the day `since`."""
-    days = group_by(documents, lambda document: max(document.date[:10], since))
-    return tuple(
-        GrowthDay(
-            day,
-            len(days[day]),
-            sum(document.chunk_count for document in days[day]),
-            sum(document.stamp.size for document in days[day]),
-        )
-        for day in sorted(days)
-    )
 
 
 def list_memories(
@@ -256,6 +232,33 @@ def find_chunk_anywhere(identity: str, store: Store) -> StoredChunk:
             raise
         exact = [stored for stored in matches if stored.id == identity.strip()]
         return (exact or sorted(matches, key=lambda stored: stored.chunk.start_line))[0]
+
+
+def get_memory(identity: str, store: Store, tombstones: Tombstones) -> GetReply:
+    """Return a memory by its id, or when it was deleted, or an empty reply."""
+    try:
+        return GetReply(find_chunk_anywhere(identity, store))
+    except NotFound:
+        stones = find_tombstones(identity.strip(), tombstones)
+        forgotten = next((stone for stone in stones if stone.forgotten), None)
+        last = forgotten or next(iter(stones), None)
+        return GetReply(deleted_at=last.at if last else "", forgotten=forgotten is not None)
+
+
+def find_tombstones(identity: str, tombstones: Tombstones) -> list[Tombstone]:
+    """Return the deletions with this id, or the only one whose id starts with it. Raise UsageError if it is ambiguous."""
+    stones = tombstones.find(identity)
+    if any(identity in (stone.memory, *stone.ids) for stone in stones):
+        return stones
+    if len(identity) < MIN_ID_CHARS:
+        return []
+    if len(stones) > 1:
+        raise UsageError(
+            f"{len(stones)} deleted memories have an id that starts with {identity!r}: "
+            f"{', '.join(stone.name for stone in stones[:5])}",
+            hint="give more of the id",
+        )
+    return stones
 
 
 def read_current_text(chunk: Chunk | Hit, root: Root, known_hash: str) -> tuple[str | None, str]:

@@ -343,9 +343,11 @@ class LifecycleIndex:
         """Return a memory's state with the first words of what replaces it: a superseded memory is not shown without them."""
         state = self.state_of(stored)
         newer = self.find_successor(stored) if state.superseded_by else None
+        if newer is None:
+            return state
         from lorelog.retrieval.dedupe import normalized_text
 
-        return state if newer is None else replace(state, successor=normalized_text(newer)[:_MAX_SUCCESSOR_CHARS])
+        return replace(state, successor=normalized_text(newer)[:_MAX_SUCCESSOR_CHARS])
 
     def find_successor(self, stored: StoredChunk) -> StoredChunk | None:
         """Return the memory in force that replaces a superseded one; None if there is none."""

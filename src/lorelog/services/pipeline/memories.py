@@ -85,7 +85,7 @@ class ProjectMemories(Struct, frozen=True):
 
     def get(self, identity: str) -> GetReply:
         """Return a memory by its id, or whether the id is deleted or unknown."""
-        from lorelog.services.memories.edit import get_memory
+        from lorelog.services.memories.listing import get_memory
 
         reply = get_memory(identity, self.scope.store, self.scope.tombstones())
         if reply.memory is None:

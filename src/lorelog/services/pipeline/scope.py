@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
     from lorelog.language.analyser import WordAnalyser
     from lorelog.retrieval.cache import AnswerCache
-    from lorelog.services.indexing.run import IndexJob
+    from lorelog.services.indexing import IndexJob
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.memory_state.authored import AuthoredMemories
@@ -242,7 +242,7 @@ class ProjectScope:
 
     def job(self, roots: tuple[Root, ...]) -> IndexJob:
         """Return an index job over the roots, with the defaults."""
-        from lorelog.services.indexing.run import IndexJob
+        from lorelog.services.indexing import IndexJob
         from lorelog.services.places.root_selection import find_journal_roots
 
         tombstones = self.tombstones()

@@ -37,7 +37,7 @@ AUTO_MEMORY_ORIGIN = "claude"
 AUTO_MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", os.path.join(".claude", "CLAUDE.md"))
 """Below a project's top directory, in search order."""
 
-_ENCODED = re.compile("[^a-zA-Z0-9]")
+_ENCODED = "[^a-zA-Z0-9]"
 """Characters that Claude Code replaces by `-` in directory names; two earlier versions replaced fewer."""
 
 
@@ -73,7 +73,7 @@ def encode_directory(directory: str) -> tuple[str, ...]:
         return "-" * (len(match[0].encode("utf-16-le", "surrogatepass")) // 2)
 
     earliest = directory.replace("/", "-")
-    return tuple(dict.fromkeys((_ENCODED.sub(dashes, directory), earliest.replace(".", "-"), earliest)))
+    return tuple(dict.fromkeys((re.sub(_ENCODED, dashes, directory), earliest.replace(".", "-"), earliest)))
 
 
 def _auto_memory_candidates(project: Project, claude: Path) -> Iterator[_AutoMemoryCandidate]:

@@ -7,7 +7,6 @@ whole tasks: if none has enough of them, lexical matches may be accidental, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import islice
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 from lorelog.core.ports import group_by
 from lorelog.core.query import Filters, Hit, Lane, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
-from lorelog.language.analyser import WordAnalyser
+from lorelog.language.analyser import word_analyser
 from lorelog.records.digests import one_line
 from lorelog.records.kinds import search_text
 from lorelog.records.tables import Task
@@ -83,11 +82,6 @@ class TaskProfile(Struct, frozen=True):
     records: tuple[Record, ...]
     words: frozenset[str]
     """Words of its goal and its records, with the names of datasets, entities and tools."""
-
-
-@cache
-def word_analyser() -> WordAnalyser:
-    return WordAnalyser()
 
 
 def chance_of(query: str, candidates: Sequence[TaskProfile]) -> float:

@@ -17,30 +17,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.errors import plural
-from lorelog.core.memory import NewMemory
 from lorelog.core.serializable import Serializable, utc_now
-from lorelog.core.session import turn_memory_id
 from lorelog.light.delivery_files import AT_REJECTION, FILED_BY, text_key
-from lorelog.services.guards.replay import quote_words
 from lorelog.services.memory_state.append_log import AppendLog
-from lorelog.services.review.judge import LASTING_LABELS, Verdict
-from lorelog.services.review.statements import Statement
-from lorelog.services.standing.rules import StandingRule
 
 if TYPE_CHECKING:
+    from lorelog.core.memory import NewMemory
     from lorelog.services.memories.lifecycle import AddMemories
+    from lorelog.services.review.judge import Verdict
+    from lorelog.services.review.statements import Statement
+    from lorelog.services.standing.rules import StandingRule
+
+# Reading the log imports neither the judge nor what compares rules with past calls: every `status` reads it.
 
 FILED, SAME, WAITING, CLOSED, REFUSED, UNDECIDED = "filed", "same", "waiting", "closed", "refused", "undecided"
 """What became of a statement: a memory, a repetition of one, a proposal, nothing to keep, refused by a person, or left to one."""
 _NOTHING = frozenset({CLOSED, UNDECIDED})
 PERSON = "person"
+PURPOSE_REVIEW = "review"
+BATCH = 20
+"""Statements that a judge is sent at once."""
+Label = Literal["rule", "decision", "remark", "instruction", "question", "pasted", "other"]
 TYPES = {"rule": "preference", "decision": "decision"}
 """Types of the memories that are written, by label."""
 _MIN_HITS = 3
@@ -92,6 +96,9 @@ class ReviewEntry(Serializable, Struct, frozen=True, kw_only=True):
 
     def new_memory(self, wording: str = "") -> NewMemory:
         """Return the memory of a rule or decision, with the words it was made from."""
+        from lorelog.core.memory import NewMemory
+        from lorelog.core.session import turn_memory_id
+
         return NewMemory(
             f"- {wording or self.wording}\n- About: {self.explain()}: “{self.words}”",
             TYPES[self.label],
@@ -200,7 +207,9 @@ class Filing(Struct, frozen=True, kw_only=True):
 
         Those without a verdict are left to a person; no judge is asked about them again by itself.
         """
-        lasting = {identity for identity, verdict in verdicts.items() if verdict.label in LASTING_LABELS}
+        from lorelog.services.guards.replay import quote_words
+
+        lasting = {identity for identity, verdict in verdicts.items() if verdict.label in TYPES}
         entries = [self._close(said, verdicts.get(said.id)) for said in statements if said.id not in lasting]
         known = self.log.entries()
         self.log.add(entry for entry in entries if entry.outcome != UNDECIDED or entry.statement not in known)
@@ -223,6 +232,9 @@ class Filing(Struct, frozen=True, kw_only=True):
         self, verdict: Verdict, members: Sequence[Statement], rules: Sequence[StandingRule]
     ) -> list[ReviewEntry]:
         """File what the user said again in these statements, oldest first, and return what became of it."""
+        from lorelog.core.session import turn_memory_id
+        from lorelog.services.guards.replay import quote_words
+
         known = {entry.statement: entry for entry in self.log.entries().values() if entry.outcome not in _NOTHING}
         owners = known | {source.statement: entry for entry in known.values() for source in entry.sources}
         owner = next((owners[said.id] for said in members if said.id in owners), None)

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
@@ -27,18 +27,16 @@ from msgspec.structs import replace
 from lorelog.core.ports import Completion
 from lorelog.language import lexicon
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
+from lorelog.services.review.filing import BATCH, PURPOSE_REVIEW, TYPES, Label
 from lorelog.services.review.statements import REJECTION, Statement
 from lorelog.services.standing.rules import StandingRule
 
-PURPOSE_REVIEW = "review"
-BATCH = 20
 MAX_WORDING_CHARS = 250
 _TOKENS_PER_STATEMENT, _CONFIRM_TOKENS, _COMPARE_TOKENS = 90, 200, 1_200
 _COMPARED_CHARS, _COMPARED_BEFORE_CHARS, _MAX_MEMBERS = 400, 120, 8
 NEIGHBOURS = 6
 """Earlier statements that a new one is compared with; measured in docs/decisions/delivery.md."""
-Label = Literal["rule", "decision", "remark", "instruction", "question", "pasted", "other"]
-LASTING_LABELS = frozenset({"rule", "decision"})
+LASTING_LABELS = frozenset(TYPES)
 STEERING_LABELS = frozenset({"remark", "instruction"})
 """What is for the work at hand, unless it is said again."""
 

@@ -11,23 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from lorelog.core.errors import DailyLimitReached, ModelError, ModelFault
 from lorelog.core.ports import Progress, group_by
 from lorelog.core.serializable import Serializable
-from lorelog.light.cue_table import call_events
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import estimate_tokens
-from lorelog.light.shell_command import with_verb
-from lorelog.services.cues.cue import Cue, CueKind, read_cues
-from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, guard_from_draft
-from lorelog.services.guards.replay import PastCall, quote_words, replay
 from lorelog.services.llm.receipts import OUTCOME_DONE, OUTCOME_STARTED, CallUsage, Receipts
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.review.filing import (
+    BATCH,
     FILED,
     PERSON,
+    PURPOSE_REVIEW,
     SAME,
     UNDECIDED,
     WAITING,
@@ -36,17 +32,16 @@ from lorelog.services.review.filing import (
     ReviewEntry,
     ReviewLog,
 )
-from lorelog.services.review.judge import BATCH, PURPOSE_REVIEW, STEERING_LABELS, Judge, Verdict, nearest_earlier
 from lorelog.services.review.statements import Statement, StatementSource
 from lorelog.services.standing.memories import replace_if_changed
-from lorelog.services.standing.rules import StandingRule, command_candidate, path_candidate, read_standing_memories
 
 if TYPE_CHECKING:
     from lorelog.services.guards.past_calls import ReplaySources
+    from lorelog.services.guards.replay import PastCall
     from lorelog.services.memories.lifecycle import AddMemories
+    from lorelog.services.review.judge import Judge, Verdict
+    from lorelog.services.standing.rules import StandingRule
     from lorelog.services.traces.friction import Wall
-
-_REPLAYED_KINDS = frozenset({CueKind.COMMAND, CueKind.PATH, CueKind.EVENT})
 
 TOKENS_PER_STATEMENT = 670
 """On 2,275 statements of three teams 320 with confirmations, 140 to 190 for what was said again; and the overhead of an agent's program."""
@@ -141,9 +136,11 @@ class Reviewer:
         entries = self.log.entries().values()
         return {entry.statement for entry in entries if unasked or entry.outcome != UNDECIDED}
 
-    def rules(self) -> list[StandingRule]:
+    def rules(self, limit: int | None = MAX_RULES) -> list[StandingRule]:
         """Return the user's rules and decisions that stand, newest first."""
-        return [memory for memory in read_standing_memories(self._workspace) if memory.is_users][:MAX_RULES]
+        from lorelog.services.standing.rules import read_standing_memories
+
+        return [memory for memory in read_standing_memories(self._workspace) if memory.is_users][:limit]
 
     def run(
         self, judge: Judge, name: str, statements: Sequence[Statement], progress: Progress | None = None
@@ -183,6 +180,8 @@ class Reviewer:
         self, judge: Judge, batch: Sequence[Statement], verdicts: Mapping[str, Verdict], rules: Sequence[StandingRule]
     ) -> list[tuple[Verdict, list[Statement]]]:
         """Return what statements for the work at hand say again, of earlier sessions or of each other."""
+        from lorelog.services.review.judge import STEERING_LABELS, nearest_earlier
+
         new = [said for said in batch if said.id in verdicts and verdicts[said.id].label in STEERING_LABELS]
         entries = self.log.entries().values()
         settled = {entry.statement for entry in entries if entry.outcome in (FILED, SAME) or entry.label in _PASSING}
@@ -200,7 +199,7 @@ class Reviewer:
         """Yield what the user said in several sessions, in whatever words: it was filed as one rule, or waits as one."""
         from lorelog.services.traces.friction import SAID, Wall
 
-        rules = {rule.id: rule.text for rule in read_standing_memories(self._workspace) if rule.is_users}
+        rules = {rule.id: rule.text for rule in self.rules(None)}
         entries = [entry for entry in self.log.entries().values() if entry.outcome in (FILED, SAME, WAITING)]
         texts = rules | {entry.statement: entry.wording for entry in entries if entry.outcome == WAITING}
         same: defaultdict[str, set[str]] = defaultdict(set)
@@ -295,10 +294,19 @@ class Reviewer:
         """Compare a rule with the past calls that its cues name, or else with those like the call at whose rejection it was said."""
         hits: dict[int, bool] = {}
         sessions: set[str] = set()
-        cues = [cue for cue in read_cues(entry.cues) if cue.kind in _REPLAYED_KINDS]
-        rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
+        from msgspec.structs import asdict
+
+        from lorelog.light.cue_table import call_events
+        from lorelog.light.shell_command import with_verb
+        from lorelog.services.cues.cue import Cue, CueKind, read_cues
+        from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, guard_from_draft
+        from lorelog.services.guards.replay import quote_words, replay
+        from lorelog.services.standing.rules import command_candidate, path_candidate
         from lorelog.services.traces.remedies import command_shape
 
+        kinds = (CueKind.COMMAND, CueKind.PATH, CueKind.EVENT)
+        cues = [cue for cue in read_cues(entry.cues) if cue.kind in kinds]
+        rejected = (call for call in self._past_calls if call.rejected and call.command and not cues)
         words = entry.quotes
         said = {command_shape(call.command) for call in rejected if quote_words(call.statement) in words}
         shapes = (" ".join([*with_verb(shape.split()), "*"]) for shape in said - {""})

@@ -18,14 +18,13 @@ from lorelog.core.errors import LorelogError
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.serializable import Serializable
-from lorelog.core.session import turn_memory_id
-from lorelog.services.memories.transcript_access import TranscriptAccess
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.standing.memories import read_words
 from lorelog.services.standing.ownership import Ownership, memory_body
 
 if TYPE_CHECKING:
     from lorelog.ingest.transcripts.turns import ParsedTurn
+    from lorelog.services.memories.transcript_access import TranscriptAccess
 
 PROMPT, REJECTION, ANSWER = "prompt", "rejection", "answer"
 MAX_ENTRIES = 20_000
@@ -128,6 +127,7 @@ class StatementSource(Struct, frozen=True, kw_only=True):
     def _words_of_turns(
         self, turns: Sequence[ParsedTurn], host: str, session: str
     ) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        from lorelog.core.session import turn_memory_id
         from lorelog.ingest.transcripts.turn_note import strip_injected_context, turn_redactor
 
         secrets: dict[str, str] = {}

@@ -49,7 +49,8 @@ from lorelog.ingest.transcripts.turns import LEFT_OUT, ParsedTurn, TranscriptSta
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import prompted_memories
 from lorelog.light.spool import CLOCK_SLACK_S, HOOKS_OFF, ON, PauseNotes
-from lorelog.services.indexing.run import IndexJob, index_written
+from lorelog.services.indexing import IndexJob
+from lorelog.services.indexing.run import index_written
 from lorelog.services.memories.journal import (
     AnchorFields,
     OwnEntries,

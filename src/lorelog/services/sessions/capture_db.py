@@ -19,10 +19,11 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from lorelog.core.errors import StoreBusy
+from lorelog.core.memory import HostCaptures, SessionStatus
 from lorelog.core.processes import FileLock
 from lorelog.core.serializable import format_time
-from lorelog.core.session import HostCaptures, SessionStatus
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, placeholders, transaction
+from lorelog.light.delivery_files import RULE_TYPES, STANDING_TYPES, DeliveryFiles, is_users_word, read_standing
 from lorelog.light.spool import PauseNotes, count_waiting
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.places.workspace import Workspace
@@ -249,13 +250,14 @@ def session_status(workspace: Workspace) -> SessionStatus:
     waiting, oldest_s = count_waiting(str(workspace.home))
     # An old fault must not be reported for ever. The time of its reason is that of the failure, the event's own is older.
     earliest, failed = time.time() - _FAILURE_SHOWN_S, 0
-    for reason in (workspace.home / "spool" / "failed").glob("*.why"):
+    aside = workspace.home / "spool" / "failed"
+    for reason in aside.glob("*.why") if aside.exists() else ():
         with suppress(OSError):
             failed += reason.stat().st_mtime >= earliest
     spent = Receipts.of_tenant(workspace.tenant_folder).spent_today()
-    from lorelog.services.standing.rules import read_standing_rules
-
-    standing = read_standing_rules(workspace)
-    rules, decisions = ([rule for rule in some if rule.is_users] for some in (standing.rules, standing.decisions))
-    counts = (len(rules), len(decisions), sum(rule.edited for rule in (*rules, *decisions)))
+    files = DeliveryFiles(str(workspace.tenant_folder), workspace.project.id)
+    own = [memory for memory in read_standing(files.standing) if is_users_word(memory)]
+    standing = [memory for memory in own if memory.get("type") in STANDING_TYPES]
+    rules = sum(memory["type"] in RULE_TYPES for memory in standing)
+    counts = (rules, len(standing) - rules, sum(bool(memory.get("edited")) for memory in standing))
     return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent, *counts, sessions)

@@ -45,7 +45,14 @@ from lorelog.light.delivery_files import (
 from lorelog.light.prompt_match import stands_in
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
-from lorelog.services.standing.ownership import HEADING, OwnClaim, Ownership, find_writers, is_confirmed, memory_body
+from lorelog.services.standing.ownership import (
+    OwnClaim,
+    Ownership,
+    find_writers,
+    is_confirmed,
+    memory_body,
+    without_heading,
+)
 from lorelog.services.standing.source import MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.usage.history import unused_counts
 
@@ -65,7 +72,7 @@ _MIN_COUNTED_TURNS, _MAX_COUNTED_TURNS = 30, 200
 _MAX_TURN_SHARE = 0.03
 """A phrase in the notes of more of a project's last turns says nothing about one of them: "commit", "context", "tests"."""
 _LAST_RANK = 999_999
-_PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
+_PATTERN_WORD = r"[A-Za-z0-9_$]+"
 _LOCK_WAIT_S = 5.0
 CheckMemories = Callable[[Sequence[StoredChunk]], Verdicts]
 """Returns the freshness of memories."""
@@ -373,7 +380,7 @@ def _last_wordings(folder: Path, changed: Iterable[_Draft]) -> dict[str, Standin
 
 def read_words(chunk: Chunk) -> tuple[str, str]:
     """Return the words of a memory, and where they were said, if it was captured (`format_statement`) or filed (`new_memory`)."""
-    text = HEADING.sub("", chunk.text.lstrip("\n"), count=1)
+    text = without_heading(chunk.text.lstrip("\n"))
     words, _, context = text.rpartition("\n- About: ")
     if words and (is_captured(chunk.anchor) or context.startswith("said on ")):
         return words, " ".join(context.split())
@@ -382,7 +389,7 @@ def read_words(chunk: Chunk) -> tuple[str, str]:
 
 def text_line(text: str) -> str:
     """Return a chunk's text on one line, without its heading."""
-    line = " ".join(HEADING.sub("", text.lstrip("\n"), count=1).split())
+    line = " ".join(without_heading(text.lstrip("\n")).split())
     return line[2:] if line[:2] in ("- ", "* ", "+ ") and line[2:3] != "[" else line
 
 
@@ -481,7 +488,7 @@ def _table_key(cue: Cue) -> tuple[str, str]:
     if cue.kind is CueKind.ERROR:
         whole = [
             match[0]
-            for match in _PATTERN_WORD.finditer(cue.value)
+            for match in re.finditer(_PATTERN_WORD, cue.value)
             if not has_wildcard(cue.value[max(0, match.start() - 1) : match.end() + 1])
         ]
         return cue_table.ERROR, max(whole, key=len, default="")

@@ -13,7 +13,6 @@ each journal, so that a hook knows whether it is older than the file.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -53,7 +52,6 @@ from lorelog.light.prompt_match import stands_in
 from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredText, authored_digests
 from lorelog.services.places.workspace import MEMSEARCH_FOLDER, TEAM_RULES, Workspace
 
-HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 OwnClaim = bool | tuple[str, str]
 """Whether a memory is the user's own, or the digests that the registry must confirm."""
 FindChunks = Callable[[], Mapping[str, StoredChunk]]
@@ -169,7 +167,7 @@ class Ownership:
         if not is_journal or is_below(chunk.source, self._home):
             return False
         # Foreign text, and pieces that do not begin their section, are looked up.
-        body = HEADING.sub("", chunk.content, count=1) if has_id else ""
+        body = without_heading(chunk.content) if has_id else ""
         if self.is_own(chunk, body) or (stored := find().get(identity)) is None:
             return False
         project = stored.project or self._workspace.project.id
@@ -218,9 +216,16 @@ def find_writers(folder: Path, memories: Iterable[StoredChunk]) -> dict[str, str
     return known_writers(folder, names) if names else known
 
 
+def without_heading(text: str) -> str:
+    """Return a text without its first line if that is a heading."""
+    rest = text.lstrip("#")
+    is_heading = 1 <= len(text) - len(rest) <= 6 and rest.startswith((" ", "\t"))
+    return rest.partition("\n")[2] if is_heading else text
+
+
 def memory_body(stored: StoredChunk) -> str:
     """Return the text of a memory's first chunk without the heading."""
-    return HEADING.sub("", stored.chunk.text, count=1)
+    return without_heading(stored.chunk.text)
 
 
 def _first_piece(stored: StoredChunk, store: Store) -> StoredChunk:

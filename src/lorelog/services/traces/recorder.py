@@ -116,12 +116,12 @@ RECORDED_ARGUMENTS = frozenset(
     """.split()
 )
 """Arguments that are stored if they are a single word. Of all other texts only the length is stored."""
-_SINGLE_WORD = re.compile(r"[\w.:/@~#*+-]{1,160}")
+_SINGLE_WORD = r"[\w.:/@~#*+-]{1,160}"
 _KIND_ARGUMENTS = frozenset({"type", "types", "kind", "artifact_kind", "status", "tool_name", "origin"})
-_KIND_WORD = re.compile(r"[^\W\d][^\W\d:.-]{0,23}(?:[_:.-][^\W\d]{1,23}){0,3}")
+_KIND_WORD = r"[^\W\d][^\W\d:.-]{0,23}(?:[_:.-][^\W\d]{1,23}){0,3}"
 """The name of a kind. A key that is given in its place has digits or is longer; redaction would take too long here."""
-_QUOTED_TEXT = re.compile(r"""(['"`])(.*?)\1""", re.DOTALL)
-_MAX_FIELDS = 30
+_QUOTED_TEXT = r"""(?s)(['"`])(.*?)\1"""
+_MAX_FIELDS, _MAX_PLAIN_CHARS = 30, 24
 _MAX_ITEMS = 10
 _MAX_ERROR_CHARS = 300
 _MAX_TRACE_CHARS = 6_000
@@ -170,15 +170,17 @@ def _call_line(event: CallEvent) -> dict[str, Any]:
         "op": event.op,
         "ms": round(seconds * 1000, 3),
         "in": summarize_arguments(event.arguments),
-        "session": session if isinstance(session, str) and _SINGLE_WORD.fullmatch(session) else "",
+        "session": session if isinstance(session, str) and re.fullmatch(_SINGLE_WORD, session) else "",
     }
     if not isinstance(outcome, BaseException):
         counts = {name: len(value) for name, value in outcome.items() if isinstance(value, list)}
         return line | {"out": _encode_field(counts) if counts else ""}
     if isinstance(outcome, LorelogError):
         # Without quoted user text; single words are kept.
-        message = _QUOTED_TEXT.sub(
-            lambda match: match[0] if _SINGLE_WORD.fullmatch(match[2]) else f"{match[1]}…{match[1]}", outcome.message
+        message = re.sub(
+            _QUOTED_TEXT,
+            lambda match: match[0] if re.fullmatch(_SINGLE_WORD, match[2]) else f"{match[1]}…{match[1]}",
+            outcome.message,
         )
         return line | {"failed": True, "error": f"{outcome.code}: {message}"[:_MAX_ERROR_CHARS]}
     # An internal error: rare enough that importing redaction does not matter.
@@ -193,13 +195,18 @@ def _call_line(event: CallEvent) -> dict[str, Any]:
     }
 
 
-def _summarize_value(value: Any, words: re.Pattern[str] | None) -> Any:
+def _is_word(text: str, pattern: str) -> bool:
+    is_plain = text.isalpha() and len(text) <= _MAX_PLAIN_CHARS  # the usual case, which needs no pattern to be compiled
+    return is_plain or re.fullmatch(pattern, text) is not None
+
+
+def _summarize_value(value: Any, words: str | None) -> Any:
     """Return a number, or a text or a list of texts that are such words; of anything else its size."""
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
-        return value if words and words.fullmatch(value) else f"{len(value)} characters"
+        return value if words and _is_word(value, words) else f"{len(value)} characters"
     if isinstance(value, list | tuple):
-        are_words = words and all(isinstance(item, str) and words.fullmatch(item) for item in value)
+        are_words = words and all(isinstance(item, str) and _is_word(item, words) for item in value)
         return list(value[:_MAX_ITEMS]) if are_words else f"{len(value)} items"
     return f"{len(value)} fields" if isinstance(value, Mapping) else type(value).__name__

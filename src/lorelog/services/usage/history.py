@@ -25,7 +25,7 @@ MAX_LOG_BYTES = 50_000_000
 """Total size of the logs; above it the oldest are deleted earlier."""
 _MIN_LOG_AGE_S = 2 * 86_400.0
 """A log in use is never deleted: hooks read it to show no memory twice."""
-_LOG_NAME = re.compile(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
+_LOG_NAME = r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl"
 _TEXT_FIELDS = ("at", "host", "session", "project", "moment", "kind", "cue", "call", "target", "guard", "action")
 NOT_USED, CONTRADICTED = "none", "contradicted"
 """The turns after a delivery were read, and no use was seen; or the user rejected what the agent did because of it."""
@@ -249,7 +249,7 @@ def _session_logs(folder: Path) -> Iterator[Path]:
         names = sorted(path.name for path in folder.iterdir())
     except OSError:
         return
-    yield from (folder / name for name in names if _LOG_NAME.fullmatch(name))
+    yield from (folder / name for name in names if re.fullmatch(_LOG_NAME, name))
 
 
 def _modified_day(path: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lorelog.core.document import (
     TURN_TYPE,
@@ -33,9 +33,11 @@ from lorelog.core.ports import (
 )
 from lorelog.core.query import Filters, VectorCoverage
 from lorelog.core.sqlite_file import batches, placeholders
-from lorelog.stores.embedded import rows, vector_file
-from lorelog.stores.embedded.dense import RowFilter
+from lorelog.stores.embedded import rows
 from lorelog.stores.embedded.rows import sql_conditions
+
+if TYPE_CHECKING:
+    from lorelog.stores.embedded.dense import RowFilter
 
 _NUMBER_SEPARATOR = "\n"
 """Between a model's name and the number; model names cannot contain it."""
@@ -244,12 +246,16 @@ class CatalogReader:
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         space = self.space
         slots = self._slots(space, keys)
+        from lorelog.stores.embedded import vector_file
+
         found = vector_file.find_space(self.database, space)
         vectors = vector_file.read_vectors(self.database, found, list(slots.values()))
         return {row: vector for row, vector in zip(slots, vectors, strict=True) if vector is not None}
 
     def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
         space = self.space
+        from lorelog.stores.embedded import vector_file
+
         file = vector_file.open_file(self.database, vector_file.find_space(self.database, space))
         return [] if file is None else file.stored_bytes(list(self._slots(space, keys).values()))
 
@@ -344,11 +350,19 @@ class CatalogReader:
             existing.update(digest for (digest,) in self.database.execute(statement, (*part, *projects)))
         return existing
 
+    def admits_all(self, filters: Filters) -> bool:
+        """Return whether every chunk passes a filter."""
+        projects = filters.projects
+        is_plain = filters == Filters(projects=projects)
+        return is_plain and (projects is None or self.project_counts().keys() <= set(projects))
+
     def admission(self, filters: Filters) -> RowFilter | None:
         """Return the filter as rows for the dense lane, or None if it admits everything. Rows are queried on demand."""
-        if filters == Filters(projects=filters.projects):
-            if filters.projects is None or self.project_counts().keys() <= set(filters.projects):
-                return None
+        from lorelog.stores.embedded.dense import RowFilter
+
+        if self.admits_all(filters):
+            return None
+        if filters.projects is not None and filters == Filters(projects=filters.projects):
             return RowFilter(filters, filters.projects)
         # Live rows may change while the lanes do not, so the rows are valid for one revision only.
         return RowFilter((self.fact("revision"), filters), rows=lambda: self._admitted(filters))

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, cast
 from msgspec import Struct, to_builtins
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.ids import blake2b
+from lorelog.core.ids import blake2b, sha256
 
 ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
 
@@ -113,6 +113,11 @@ def _read_file(path: Path) -> bytes:
         return content
     finally:
         os.close(file)
+
+
+def space_folder(home: Path, space: str) -> Path:
+    """Return the folder of the dense lane of a vector space."""
+    return home / sha256(space.encode()).hexdigest()[:16]
 
 
 def state_token(path: Path) -> str:

@@ -30,7 +30,6 @@ from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
-from lorelog.core.ids import sha256
 from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate, make_candidates
 from lorelog.core.sqlite_file import batches, placeholders
@@ -300,7 +299,7 @@ class DenseLane:
     """The dense lane of an index folder for one vector space."""
 
     def __init__(self, home: Path, space: str, *, exact_up_to: int = EXACT_UP_TO) -> None:
-        self._home = home / sha256(space.encode()).hexdigest()[:16]
+        self._home = change_log.space_folder(home, space)
         self._vectors_home = home.parent / "vectors"
         self._space = space
         self._exact_up_to = exact_up_to

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, RLock, local
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
@@ -30,9 +30,8 @@ from lorelog.core.ports import (
     Vector,
 )
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
-from lorelog.stores.embedded import vector_file
+from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader, space_owner
-from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import (
     find_catalog_damage,
@@ -43,9 +42,14 @@ from lorelog.stores.embedded.connection import (
     set_aside,
     translate_errors,
 )
-from lorelog.stores.embedded.dense import EXACT_UP_TO, DenseLane
 from lorelog.stores.embedded.lexical import LexicalLane
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from lorelog.stores.embedded.catalog_writer import CatalogWriter
+    from lorelog.stores.embedded.dense import DenseLane
+
+# Writing and the dense lane are imported when they are used: `status` and a search by words need neither.
 
 Params = ParamSpec("Params")
 ReadT = TypeVar("ReadT")
@@ -204,8 +208,10 @@ class CatalogStore(ABC):
         with self._open_reader() as catalog:
             if catalog is None:
                 return ""
-            lexical, dense = self._lanes_of(catalog.space)
-            return f"{catalog.fact('revision')} {lexical.revision()} {dense.revision()}"
+            return f"{catalog.fact('revision')} {self._lane_revisions(catalog.space)}"
+
+    def _lane_revisions(self, space: str) -> str:
+        return " ".join(lane.revision() for lane in self._lanes_of(space))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -215,6 +221,8 @@ class CatalogStore(ABC):
 
     @contextmanager
     def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> Iterator[StoreWriter]:
+        from lorelog.stores.embedded.catalog_writer import CatalogWriter
+
         with ExitStack() as stack:
             # Only our own steps are translated: errors that the caller raises inside the block are the caller's.
             with translate_errors(self._path):
@@ -412,11 +420,11 @@ class EmbeddedStore(CatalogStore):
     """An index in one folder, including its lanes."""
 
     def __init__(
-        self, folder: Path, analyser: Analyser, *, provider: str, model: str, exact_up_to: int = EXACT_UP_TO
+        self, folder: Path, analyser: Analyser, *, provider: str, model: str, exact_up_to: int | None = None
     ) -> None:
         super().__init__(folder, provider=provider, model=model)
         self._lexical = LexicalLane(folder / "lexical", analyser)
-        self._exact_up_to = exact_up_to
+        self._dense_options = {} if exact_up_to is None else {"exact_up_to": exact_up_to}
         self._dense_lanes: dict[str, DenseLane] = {}
 
     @contextmanager
@@ -454,7 +462,7 @@ class EmbeddedStore(CatalogStore):
         self, catalog: CatalogReader, terms: Sequence[Term], filters: Filters, limit: int
     ) -> list[Candidate]:
         self._repair(catalog, self._lexical)
-        if catalog.admission(filters) is None:
+        if catalog.admits_all(filters):
             filters = Filters()  # a filter that names every project costs as much as one that selects
         try:
             return self._lexical.search(catalog, terms, filters, limit)
@@ -492,12 +500,13 @@ class EmbeddedStore(CatalogStore):
             lane = self._dense_lane(catalog.space)
             damage = ", ".join(filter(None, [find_catalog_damage(self._path), lane.damage()]))
             missing, surplus, unlike = lane.compare(catalog.database)
+            from lorelog.stores.embedded import vector_file
+
             space = vector_file.find_space(catalog.database, catalog.space)
             unlike += len(vector_file.find_damage(catalog.database, space))
         if repair:
             with self.writer() as writer:
-                assert isinstance(writer, CatalogWriter)
-                writer.mend_vectors()
+                cast("CatalogWriter", writer).mend_vectors()
                 self._lexical.forget()
                 self._dense.forget()
             with self.writer():
@@ -521,8 +530,8 @@ class EmbeddedStore(CatalogStore):
             lane = self._dense_lane(catalog.space)
             if not thoroughly and not lane.is_check_due():
                 return ""
-        with self.writer(wait_s=_MEND_WAIT_S) as writer:
-            assert isinstance(writer, CatalogWriter)
+        with self.writer(wait_s=_MEND_WAIT_S) as opened:
+            writer = cast("CatalogWriter", opened)
             writer.mend_vectors()
             found = [writer.mended, lane.mend(writer.catalog.database) or lane.mended]  # or what opening has mended
             return ", ".join(filter(None, found))
@@ -544,9 +553,17 @@ class EmbeddedStore(CatalogStore):
     def _lanes_of(self, space: str) -> tuple[LexicalLane, DenseLane]:
         return self._lexical, self._dense_lane(space)
 
+    def _lane_revisions(self, space: str) -> str:
+        return f"{self._lexical.revision()} {change_log.state_token(self._dense_state(space))}"
+
+    def _dense_state(self, space: str) -> Path:
+        return change_log.space_folder(self._folder / "dense", space) / "current.json"
+
     def _dense_lane(self, space: str) -> DenseLane:
         if space not in self._dense_lanes:
-            self._dense_lanes[space] = DenseLane(self._folder / "dense", space, exact_up_to=self._exact_up_to)
+            from lorelog.stores.embedded.dense import DenseLane
+
+            self._dense_lanes[space] = DenseLane(self._folder / "dense", space, **self._dense_options)
         return self._dense_lanes[space]
 
     @property
@@ -561,8 +578,8 @@ class EmbeddedStore(CatalogStore):
             return search()
         except StoreDamaged as error:
             try:
-                with self.writer(wait_s=_MEND_WAIT_S) as writer:
-                    assert isinstance(writer, CatalogWriter)
+                with self.writer(wait_s=_MEND_WAIT_S) as opened:
+                    writer = cast("CatalogWriter", opened)
                     writer.mend_vectors()
                     lane.mend(writer.catalog.database)
             except (StoreBusy, StoreUnwritable):
@@ -599,7 +616,9 @@ class EmbeddedStore(CatalogStore):
                 shutil.rmtree(gone)
 
     def _bytes_mapped(self) -> int:
-        return self._dense.mapped_bytes()
+        with self._open_reader() as catalog:
+            space = self._space if catalog is None else catalog.space
+            return self._dense_lane(space).mapped_bytes() if self._dense_state(space).exists() else 0
 
     def _after_writing(self, vectors: CatalogLane, *, thoroughly: bool) -> None:
         """Build codes for a dense lane that has grown. Others may read and write meanwhile; only the swap needs the lock.
@@ -607,12 +626,12 @@ class EmbeddedStore(CatalogStore):
         This is for index runs: adding one entry should not wait for it. The write before it is complete, so a failure here
         only leaves searches slower.
         """
-        assert isinstance(vectors, DenseLane)
+        dense = cast("DenseLane", vectors)
         with suppress(StoreError), translate_errors(self._folder):
-            if not vectors.needs_codes(thoroughly=thoroughly):
+            if not dense.needs_codes(thoroughly=thoroughly):
                 return
             with hold_lock(self._folder / "codes.lock", wait_s=0):
-                new_state = vectors.make_codes()
+                new_state = dense.make_codes()
                 if new_state is not None:
                     with hold_lock(self._lock, wait_s=_SWAP_WAIT_S):
-                        vectors.adopt_codes(new_state)
+                        dense.adopt_codes(new_state)

@@ -84,7 +84,7 @@ class MilvusStore(CatalogStore):
         with self._open_reader() as catalog:
             if catalog is not None:
                 lanes = self._ready_lanes(catalog)
-                own = Filters() if catalog.admission(filters) is None else filters
+                own = Filters() if catalog.admits_all(filters) else filters
                 if terms:
                     calls["words"] = partial(lanes.search_words, terms, own, limit)
                 if vector is not None and catalog.is_current_space() and lanes.holds_vectors(vector):

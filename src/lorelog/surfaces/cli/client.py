@@ -13,7 +13,7 @@ from _thread import allocate_lock
 from lorelog.core.errors import ConfigError, DaemonError, DaemonUnresponsive, UsageError
 from lorelog.light.quick_json import dumps_indented
 from lorelog.surfaces.cli.arguments import DAEMON_MODES, option_of_variable, request_of
-from lorelog.surfaces.text import CONTROL_CHARS, align, hang, known_width, one_line, short_path, stylize
+from lorelog.surfaces.text import align, escape_controls, hang, known_width, one_line, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def print_reply(args: argparse.Namespace, reply: Json, show: Callable[[Json, arg
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object. Control characters, which only occur in strings, are escaped to protect the terminal."""
-    print(dumps_indented(value).translate({code: f"\\u{code:04x}" for code in CONTROL_CHARS}))
+    print(escape_controls(dumps_indented(value)))
 
 
 def print_note(text: str) -> None:
@@ -281,7 +280,8 @@ class OperationClient:
     def _call_here(
         self, op: str, arguments: Mapping[str, Any], progress: Progress | None, caller: dict[str, Any]
     ) -> dict[str, Any]:
-        if gc.get_freeze_count() and not self._returns:  # a process of our own, of one command: see `main`
+        # A process of our own, of one command: see `main`. Counting takes .3 ms, so it is done once.
+        if self._dispatcher is None and not self._returns and gc.get_freeze_count():
             # 700 by default: a search made 56 collections of objects that all live to its end, and at 50,000 one that took 20 ms.
             gc.set_threshold(300_000)
         _import_msgspec()

@@ -19,7 +19,6 @@ from lorelog.core.caller import detect_agent, hook_environment
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError, plural
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
-from lorelog.core.session import HostCaptures
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.light.daemon_connection import DaemonAddress, find_address, read_lock_holder
 from lorelog.services.install import plan
@@ -379,6 +378,8 @@ def run_pause(args: argparse.Namespace) -> int:
 
 def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list[HostStatus], dict[str, Any]]:
     """Return the status of each host, and the counts of the spool."""
+    from lorelog.core.memory import HostCaptures
+
     captures: dict[str, tuple[HostCaptures]] = {}
     spool: dict[str, Any] = {"waiting": 0, "oldest_s": 0.0, "failed": 0}
     try:
