@@ -175,14 +175,26 @@ class _Code:
         if verb == "file_symbols" or (verb == "callers" and target.startswith("file:")):
             path = self._path(query.get("file_path") or target[5:])
             return [f"file:{path}", self.place_key(path, ""), *self._keys_of(path)]
-        key = self.key(target)
+        return self._related(verb, self.key(target))
+
+    def _related(self, verb: str, key: str) -> list[str]:
+        """Return what stands in a relation to a symbol, or what nothing uses."""
         if verb == "contained_by":
-            return [
-                one for one in self._paths if one.startswith(f"{key}." if not key.endswith(":") else key) and one != key
-            ]
+            prefix = key if key.endswith(":") else f"{key}."
+            return [one for one in self._paths if one.startswith(prefix) and one != key]
         if verb == "callers":
             return self._users(key)
-        return None
+        if verb == "callees" and key.endswith(":"):
+            return [one for path in self._paths.get(key, ()) for one in self._keys_of(path)]
+        if verb == "orphans":
+            reply = self._api.call("code.outline", {"path": ".", "depth": 40, "limit": _LIMIT, "unused": True})
+            found = [(file, one) for file in reply["files"] for one in file["symbols"]]
+            found = [(file, one) for file, one in found if one["kind"] in {"function", "method"}]
+        else:
+            operation = {"callees": "code.find_callers", "implementors": "code.find_definition"}[verb]
+            reply = self._api.call(operation, {**self._symbol(key), verb: True})
+            found = [(one, one) for one in reply["definitions"]]
+        return [self.place_key(file["path"], _full(one["container"], one["name"])) for file, one in found]
 
     def _lookup(self, query: dict[str, Any]) -> list[str]:
         name = str(query["name"])
