@@ -217,7 +217,7 @@ _NOT_INDEXED = "no code is indexed here; run 'lorelog code index' in the working
 
 _RankedUse = tuple[StoredUse, Certainty]
 _Call = tuple[StoredUse, Certainty, str, list[StoredDefinition]]
-"""A call, the name of the callee, and the definitions at its other end."""
+"""A call, the name of the callee, and for a question about callees the callee."""
 
 
 class CodeQueryOptions(Struct, frozen=True):
@@ -327,10 +327,12 @@ class CodeNavigator:
                 found = self._calls_in(group) if callees else self._calls_of(query, group)
                 kept, left_out = _filter_by_certainty(list(found), options, is_defined=bool(targets))
                 doubtful += left_out if step == 1 else 0
-                for used, certainty, callee, others in kept:
+                if not callees:
+                    kept.sort(key=lambda call: _sort_key(call[:2], group))
+                for used, certainty, callee, called in kept:
                     if _is_at_or_below(used.absolute, options.below):
                         calls.append((used, certainty, callee, step))
-                    for other in others:
+                    for other in called or self._enclosing_function(used):
                         key = (other.root, *definition_key(other))
                         if key not in seen:
                             seen[key] = other
@@ -350,13 +352,11 @@ class CodeNavigator:
         )
 
     def _calls_of(self, query: SymbolQuery, definitions: list[StoredDefinition]) -> list[_Call]:
-        """Return the calls of definitions, with the callers that are functions."""
+        """Return the calls of definitions."""
         names = {definition.symbol.qualified_name for definition in definitions}
         callee = names.pop() if len(names) == 1 else query.qualified_name
         uses = self._uses(query, [*definitions, *self._constructed_classes(definitions)])
-        calls = [ranked for ranked in uses if ranked[0].use.kind is UseKind.CALL]
-        calls.sort(key=lambda ranked: _sort_key(ranked, definitions))
-        return [(used, certainty, callee, self._enclosing_function(used)) for used, certainty in calls]
+        return [(used, certainty, callee, []) for used, certainty in uses if used.use.kind is UseKind.CALL]
 
     def _calls_in(self, callers: list[StoredDefinition]) -> Iterator[_Call]:
         """Yield the uses of functions, methods and created classes inside definitions."""
