@@ -280,8 +280,10 @@ class CodeNavigator:
         targets = self._targets(query)
         notes = [] if targets or not self._roots else self._similar_name_notes(query)
         if implementors:
-            below = (one for each in targets for one in TypeResolver(self._resolver(each.root)[0]).implementors(each))
-            targets = list({(one.root, *definition_key(one)): one for one in below}.values())
+            below = (
+                found for each in targets for found in TypeResolver(self._resolver(each.root)[0]).implementors(each)
+            )
+            targets = list({(found.root, *definition_key(found)): found for found in below}.values())
         return CodeReply(
             verb=CodeVerb.DEFINITION,
             about=query.qualified_name,

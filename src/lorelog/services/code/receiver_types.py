@@ -292,8 +292,10 @@ class TypeResolver:
         holders = self.definitions_at(target.symbol.container, target.path) if target.symbol.container else []
         classes = [holder for holder in holders if holder.symbol.kind in CLASSES]
         name = target.symbol.name
-        members = [one for cls in classes for below in self._descendants(cls) for one in self._own_members(below, name)]
-        members += [one for cls in classes for one in self._derived(cls) if one.symbol.name == name]
+        members = [
+            member for cls in classes for below in self._descendants(cls) for member in self._own_members(below, name)
+        ]
+        members += [item for cls in classes for item in self._derived(cls) if item.symbol.name == name]
         return list({definition_key(member): member for member in members}.values())
 
     def _descendants(self, cls: StoredDefinition) -> list[StoredDefinition]:
@@ -310,7 +312,11 @@ class TypeResolver:
         """Return the definitions that have a class among their bases."""
         names = {cls.symbol.name} | {name for _, name in self._code.export_sites(cls)}
         derived = (candidate for name in sorted(names) for candidate in self._code.derived_from(name))
-        return [one for one in derived if any(definition_key(cls) == definition_key(base) for base in self.bases(one))]
+        return [
+            candidate
+            for candidate in derived
+            if any(definition_key(cls) == definition_key(base) for base in self.bases(candidate))
+        ]
 
     def _types_with_methods_of(self, interface: StoredDefinition) -> list[StoredDefinition]:
         """Return the types that have all methods of an interface, where that alone makes them implement it: in Go."""
