@@ -42,7 +42,7 @@ from lorelog.core.processes import usable_cores
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-RECIPE = "2"
+RECIPE = "3"
 """Version of the extraction: raise it when the same bytes would give other symbols, uses or imports."""
 
 SymbolRow = tuple[str, str, int, int, int, int, int, int, str, str, str, str, str, str]

@@ -26,6 +26,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +338,29 @@ class CodeTables:
         return [
             StoredUse(root, path, language, use, enclosing.get(symbol)) for symbol, use, (root, path, language) in uses
         ]
+
+    def uses_in(self, root: str, path: str) -> list[StoredUse]:
+        """Return the uses of all names in a file, in file order."""
+        symbols = self.symbols_of(root, path)
+        uses: list[StoredUse] = []
+        query = (
+            "SELECT n.name, u.packed, f.language FROM names n JOIN uses u ON u.name = n.id JOIN files f ON f.id = u.file"
+            " WHERE u.root = ? AND u.file = ? AND n.id IN ({})"
+        )
+        row = "SELECT f.root, f.id, f.used FROM files f JOIN roots r ON r.id = f.root WHERE r.path = ? AND f.path = ?"
+        for root_id, file, used in self._rows(row, (root, path)):
+            for part in batches(accumulate(decode(used))):
+                for name, packed, language in self._rows(query.format(placeholders(part)), (root_id, file, *part)):
+                    for use in unpack_uses(name, packed):
+                        enclosing = symbols[use.enclosing] if use.enclosing >= 0 else None
+                        uses.append(StoredUse(root, path, language, use, enclosing))
+        return sorted(uses, key=lambda used: (used.use.line, used.use.column))
+
+    def derived_from(self, name: str, roots: Sequence[str]) -> list[StoredDefinition]:
+        """Return the classes that have a name in a base, as written."""
+        root_filter, values = _root_filter("s.root", roots)
+        where = f"s.bases LIKE ? AND {root_filter} ORDER BY r.path, f.path, s.id"
+        return self._definitions("symbols s", where, (f"%{name}%", *values))
 
     def imports_of(self, root: str, path: str) -> list[ImportStatement]:
         query = f"{_SELECT_IMPORTS} WHERE i.id >= ? AND i.id < ? ORDER BY i.id"

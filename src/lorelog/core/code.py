@@ -135,6 +135,7 @@ class CodeVerb(StrEnum):
     DEFINITION = "definition"
     REFERENCES = "references"
     CALLERS = "callers"
+    CALLEES = "callees"
     IMPORTS = "imports"
     OUTLINE = "outline"
     SEARCH = "search"

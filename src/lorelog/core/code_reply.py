@@ -109,13 +109,14 @@ class CodeReply(ReplyItems[Any], Struct, frozen=True, kw_only=True):
     items_field = "definitions"
 
     verb: str
-    """`definition`, `references`, `callers`, `imports`, `outline` or `search`."""
+    """`definition`, `references`, `callers`, `callees`, `imports`, `outline` or `search`."""
     about: str
     """The queried symbol, module, path or words."""
     definitions: tuple[DefinitionInfo, ...] = ()
-    """The queried symbol's definitions; with references and callers, the definitions they refer to."""
+    """The queried symbol's definitions; with references and callers, the definitions they refer to; of callees those that are called."""
     references: tuple[ReferenceInfo, ...] = ()
     callers: tuple[CallerInfo, ...] = ()
+    """The callers; of callees the calls."""
     imports: tuple[ImportInfo, ...] = ()
     files: tuple[FileOutlineInfo, ...] = ()
     total: int

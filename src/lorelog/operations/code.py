@@ -76,6 +76,14 @@ class SymbolRequest(CodeRequest, frozen=True):
     language: _Language = ""
 
 
+class DefinitionRequest(SymbolRequest, frozen=True, kw_only=True):
+    """A symbol whose definitions to find."""
+
+    implementors: Annotated[
+        bool, about("Find its subclasses and implementations instead; of a method, the methods that override it.")
+    ] = False
+
+
 class ReferencesRequest(SymbolRequest, frozen=True, kw_only=True):
     """A symbol whose uses to find."""
 
@@ -89,6 +97,9 @@ class ReferencesRequest(SymbolRequest, frozen=True, kw_only=True):
 class CallersRequest(SymbolRequest, frozen=True, kw_only=True):
     """A symbol whose callers to find."""
 
+    callees: Annotated[bool, about("Find what it calls instead: functions, methods, and classes that it creates.")] = (
+        False
+    )
     depth: Annotated[int, about("2 also finds the callers of its callers, 3 theirs.", ge=1, le=3)] = 1
     certainty: Annotated[
         CertaintyName, about("Minimum certainty of a call; `name` includes every call of the same name.")
@@ -111,6 +122,7 @@ class OutlineRequest(CodeRequest, frozen=True):
         Annotated[int, Meta(ge=1, le=40)] | None,
         about("Number of nesting levels; if not given, all for a file and one for a folder."),
     ] = None
+    unused: Annotated[bool, about("Only symbols that nothing in the code uses; an import alone is not a use.")] = False
 
 
 class _NameRequest(CodeRequest, frozen=True):
@@ -193,10 +205,11 @@ def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> 
 @OPERATIONS.declare(
     "code.find_definition", ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
-def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext) -> CodeReply:
+def find_definition(engine: Engine, request: DefinitionRequest, call: RequestContext) -> CodeReply:
     """Find where a symbol is defined: file, exact span, signature and docstring of each definition, nearest first."""
     query = _symbol_query(engine, request, call)
-    return _navigator(engine, request, call).find_definition(query, request.limit)
+    navigator = _navigator(engine, request, call)
+    return navigator.find_definition(query, request.limit, implementors=request.implementors)
 
 
 @OPERATIONS.declare(
@@ -221,11 +234,12 @@ def find_references(engine: Engine, request: ReferencesRequest, call: RequestCon
     "code.find_callers", ShellCommand("code callers", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS)
 )
 def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) -> CodeReply:
-    """Find the functions, methods and files that call a symbol, up to three calls away."""
+    """Find the functions, methods and files that call a symbol, or what it calls, up to three calls away."""
     below = _path_filter(engine, request.below, call)
     options = CodeQueryOptions(request.limit, Certainty(request.certainty), below=below)
     query = _symbol_query(engine, request, call)
-    return _navigator(engine, request, call).find_callers(query, options, request.depth)
+    navigator = _navigator(engine, request, call)
+    return navigator.find_callers(query, options, request.depth, callees=request.callees)
 
 
 @OPERATIONS.declare("code.find_imports", ShellCommand("code imports", ("module",)))
@@ -239,7 +253,7 @@ def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) 
 def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> CodeReply:
     """List the symbols of a file, or of the files in a folder."""
     path = _path_filter(engine, request.path, call)
-    return _navigator(engine, request, call).outline(path, request.depth, request.limit)
+    return _navigator(engine, request, call).outline(path, request.depth, request.limit, unused=request.unused)
 
 
 @OPERATIONS.declare("code.why", ShellCommand("code why", ("place",)), errors=(NotFound, ModelError), warms=True)

@@ -332,3 +332,54 @@ def test_any_text_is_accepted(text: str) -> None:
     type_names(text)
     value_origin(text)
     assert len(variable_annotation(text, "Foo")) == 2
+
+
+def test_callees_are_what_a_symbol_calls_and_what_these_call(tree: Tree) -> None:
+    """Callees are found by the rules that find callers; a property and a function passed on are called too."""
+    reply = tree.navigator.find_callers(tree.query("main"), CodeQueryOptions(), depth=2, callees=True)
+    assert [found.name for found in reply.definitions] == ["App", "start", "loop", "load"]
+    assert [(call.callee, call.call_line, call.depth) for call in reply.callers][:2] == [
+        ("App", 10, 1),
+        ("App.start", 10, 1),
+    ]
+
+
+def test_implementors_of_a_class_or_a_member_are_found_below_it(tmp_path: Path) -> None:
+    """Subclasses are found through re-exports, Go types by their methods, Rust items by their trait wherever their type is."""
+    tree = Tree(
+        tmp_path,
+        {
+            "pkg/__init__.py": "from pkg.base import Base\n",
+            "pkg/base.py": "class Base:\n    def run(self): ...\n",
+            "use.py": "from pkg import Base as Root\n\nclass Mid(Root):\n    pass\n\nclass Low(Mid):\n    def run(self): ...\n\nclass Other:\n    def run(self): ...\n",
+            "go/a.go": "package a\ntype Writer interface {\n\tWrite() error\n\tClose()\n}\ntype Half struct{}\nfunc (h Half) Write() error { return nil }\n",
+            "go/b.go": "package a\ntype Whole struct{ Half }\nfunc (w *Whole) Close() {}\n",
+            "src/shape.rs": "pub trait Shape { fn area(&self) -> f64; }\nimpl Shape for u16 { fn area(&self) -> f64 { 0.0 } }\n",
+        },
+    )
+
+    def below(name: str) -> list[str]:
+        reply = tree.navigator.find_definition(tree.query(name), implementors=True)
+        return [".".join(filter(None, (found.container, found.name))) for found in reply.definitions]
+
+    assert below("Base") == ["Mid", "Low"]
+    assert below("Base.run") == ["Low.run"]
+    assert below("Writer") == ["Whole"]
+    assert below("Writer.Close") == ["Whole.Close"]
+    assert below("Shape.area") == ["u16.area"]
+
+
+def test_an_outline_of_unused_symbols_leaves_out_what_any_use_may_mean(tmp_path: Path) -> None:
+    """A symbol that is only imported is unused; one that a use of its name may mean is not."""
+    tree = Tree(
+        tmp_path,
+        {
+            **CHAIN,
+            "app/dead.py": "from app.core import load\n\n\ndef gone():\n    gone()\n\n\nclass App:\n    def start(self): ...\n",
+        },
+    )
+    outline = tree.navigator.outline(str(tree.root), depth=2, unused=True)
+    assert {file.path: [symbol.name for symbol in file.symbols] for file in outline.files} == {
+        "app/dead.py": ["gone", "App", "start"],
+        "tests/test_core.py": ["test_parse"],
+    }

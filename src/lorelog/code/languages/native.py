@@ -84,6 +84,13 @@ class RustHooks(LanguageHooks):
             candidate.bases = tuple(_traits(source).get(candidate.name, ()))
         return candidate
 
+    def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
+        """Set the trait that an item of `impl Trait for Type` belongs to: the type may be of another file or crate."""
+        if around and around[-1].kind == CONTAINER and not candidate.bases:
+            traits = around[-1].captures.get("h.trait", ())
+            candidate.bases = tuple(strip_type_arguments(source.text(trait)) for trait in traits)
+        return candidate
+
     def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return public for `pub`, internal for `pub(crate)`; variants and trait items are as their owner."""
         written = next((child for child in candidate.node.children if child.type == "visibility_modifier"), None)

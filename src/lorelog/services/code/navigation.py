@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -216,6 +216,8 @@ _MAX_OUTLINE_DEPTH = 40
 _NOT_INDEXED = "no code is indexed here; run 'lorelog code index' in the working tree"
 
 _RankedUse = tuple[StoredUse, Certainty]
+_Call = tuple[StoredUse, Certainty, str, list[StoredDefinition]]
+"""A call, the name of the callee, and for a question about callees the callee."""
 
 
 class CodeQueryOptions(Struct, frozen=True):
@@ -273,9 +275,15 @@ class CodeNavigator:
         self._roots, self._notes = _searched_roots(scope)
         self._resolvers: dict[str, tuple[CodeView, ReferenceResolver]] = {}
 
-    def find_definition(self, query: SymbolQuery, limit: int = 100) -> CodeReply:
+    def find_definition(self, query: SymbolQuery, limit: int = 100, *, implementors: bool = False) -> CodeReply:
+        """Find the definitions of a symbol, or the subclasses, implementations and overriding members of it."""
         targets = self._targets(query)
         notes = [] if targets or not self._roots else self._similar_name_notes(query)
+        if implementors:
+            below = (
+                found for each in targets for found in TypeResolver(self._resolver(each.root)[0]).implementors(each)
+            )
+            targets = list({(found.root, *definition_key(found)): found for found in below}.values())
         return CodeReply(
             verb=CodeVerb.DEFINITION,
             about=query.qualified_name,
@@ -306,43 +314,63 @@ class CodeNavigator:
             notes=(*self._notes, *notes, *lines.notes()),
         )
 
-    def find_callers(self, query: SymbolQuery, options: CodeQueryOptions, depth: int = 1) -> CodeReply:
-        """Find the callers of a symbol, and with a greater depth the callers of those."""
+    def find_callers(
+        self, query: SymbolQuery, options: CodeQueryOptions, depth: int = 1, *, callees: bool = False
+    ) -> CodeReply:
+        """Find the callers of a symbol, and with a greater depth the callers of those; or what it calls, in its order."""
         targets = self._targets(query)
-        seen = {(target.root, *definition_key(target)) for target in targets}
-        callers: list[tuple[StoredUse, Certainty, str, int]] = []
+        seen = {(target.root, *definition_key(target)): target for target in targets}
+        calls: list[tuple[StoredUse, Certainty, str, int]] = []
         doubtful = 0
-        names = {target.symbol.qualified_name for target in targets}
-        callee_name = names.pop() if len(names) == 1 else query.qualified_name
-        callees: list[tuple[str, list[StoredDefinition]]] = [(callee_name, targets)]
+        level: list[list[StoredDefinition]] = [targets]
         for step in range(1, depth + 1):
-            next_callees: list[tuple[str, list[StoredDefinition]]] = []
-            for callee, definitions in callees[:_MAX_FOLLOWED]:
-                group = [*definitions, *self._constructed_classes(definitions)]
-                calls = [ranked for ranked in self._uses(query, group) if ranked[0].use.kind is UseKind.CALL]
-                kept, left_out = _filter_by_certainty(calls, options, is_defined=bool(targets))
+            following: list[list[StoredDefinition]] = []
+            for group in level[:_MAX_FOLLOWED]:
+                found = self._calls_in(group) if callees else self._calls_of(query, group)
+                kept, left_out = _filter_by_certainty(list(found), options, is_defined=bool(targets))
                 doubtful += left_out if step == 1 else 0
-                kept.sort(key=lambda ranked: _sort_key(ranked, definitions))
-                for used, certainty in kept:
+                if not callees:
+                    kept.sort(key=lambda call: _sort_key(call[:2], group))
+                for used, certainty, callee, called in kept:
                     if _is_at_or_below(used.absolute, options.below):
-                        callers.append((used, certainty, callee, step))
-                    for function in self._enclosing_function(used):
-                        key = (function.root, *definition_key(function))
+                        calls.append((used, certainty, callee, step))
+                    for other in called or self._enclosing_function(used):
+                        key = (other.root, *definition_key(other))
                         if key not in seen:
-                            seen.add(key)
-                            next_callees.append((function.symbol.qualified_name, [function]))
-            callees = next_callees
+                            seen[key] = other
+                            following.append([other])
+            level = following
         lines = LineReader()
-        notes = self._undefined_notes(query, has_uses=bool(callers)) if not targets else []
+        notes = self._undefined_notes(query, has_uses=bool(calls)) if not targets else []
+        definitions = list(seen.values())[len(targets) :] if callees else targets
         return CodeReply(
-            verb=CodeVerb.CALLERS,
+            verb=CodeVerb.CALLEES if callees else CodeVerb.CALLERS,
             about=query.qualified_name,
-            definitions=_definitions(targets),
-            callers=tuple(_caller(*found, lines) for found in callers[: options.limit]),
-            total=len(callers),
+            definitions=_definitions(definitions[: options.limit] if callees else definitions),
+            callers=tuple(_caller(*found, lines) for found in calls[: options.limit]),
+            total=len(definitions) if callees else len(calls),
             doubtful=doubtful,
             notes=(*self._notes, *notes, *lines.notes()),
         )
+
+    def _calls_of(self, query: SymbolQuery, definitions: list[StoredDefinition]) -> list[_Call]:
+        """Return the calls of definitions."""
+        names = {definition.symbol.qualified_name for definition in definitions}
+        callee = names.pop() if len(names) == 1 else query.qualified_name
+        uses = self._uses(query, [*definitions, *self._constructed_classes(definitions)])
+        return [(used, certainty, callee, []) for used, certainty in uses if used.use.kind is UseKind.CALL]
+
+    def _calls_in(self, callers: list[StoredDefinition]) -> Iterator[_Call]:
+        """Yield the uses of functions, methods and created classes inside definitions."""
+        for caller in callers if callers and callers[0].symbol.kind in FUNCTIONS | CLASSES else ():
+            code, resolver = self._resolver(caller.root)
+            for used in code.uses_in(caller.path):
+                kinds = FUNCTIONS | CLASSES if used.use.kind is UseKind.CALL else FUNCTIONS
+                # A function that is read is passed on, or a property.
+                is_call = used.use.kind in (UseKind.CALL, UseKind.READ) and _is_inside(used, caller)
+                for callee, certainty in resolver.definitions_of(used) if is_call else ():
+                    if callee.symbol.kind in kinds:
+                        yield used, certainty, callee.symbol.qualified_name, [callee]
 
     def find_imports(self, module: str, options: CodeQueryOptions) -> CodeReply:
         importers = [
@@ -356,10 +384,11 @@ class CodeNavigator:
         notes = (*self._notes, *lines.notes())
         return CodeReply(verb=CodeVerb.IMPORTS, about=module, imports=imports, total=len(importers), notes=notes)
 
-    def outline(self, path: str, depth: int | None, limit: int = 100) -> CodeReply:
+    def outline(self, path: str, depth: int | None, limit: int = 100, *, unused: bool = False) -> CodeReply:
         """List the symbols of a file, or of the files of a folder. Raise NotFound if no code is indexed there.
 
-        `path` is absolute. Without `depth`, a file is listed in full, and a folder with its top-level symbols.
+        `path` is absolute. Without `depth`, a file is listed in full, and a folder with its top-level symbols. `unused` leaves only
+        symbols that nothing may mean, and only files that have some.
         """
         for root in self._roots:
             relative = path[len(root.path.rstrip("/")) + 1 :]
@@ -375,21 +404,34 @@ class CodeNavigator:
                     language=file.language,
                     lines=file.lines,
                     symbols=tuple(
-                        SymbolInfo(**_symbol_fields(symbol))
-                        for symbol in self._tables.symbols_of(file.root, file.path)
-                        if len(list(filter(None, symbol.container.split(".")))) < levels
+                        SymbolInfo(**_symbol_fields(stored.symbol))
+                        for stored in self._resolver(file.root)[0].symbols(file.path)
+                        if len(list(filter(None, stored.symbol.container.split(".")))) < levels
+                        and not (unused and self._is_used(stored))
                     ),
                     broken=file.broken,
                     problem=file.problem,
                 )
                 for file in files[:limit]
             )
+            if unused:
+                outlines = tuple(outline for outline in outlines if outline.symbols)
             return CodeReply(verb=CodeVerb.OUTLINE, about=path, files=outlines, total=len(files), notes=self._notes)
         if not self._roots or os.path.isdir(path):
             return CodeReply(verb=CodeVerb.OUTLINE, about=path, total=0, notes=self._notes)
         raise NotFound(
             f"no code is indexed at {path}",
             hint="index it with 'lorelog code index', or find names with 'lorelog code search'",
+        )
+
+    def _is_used(self, definition: StoredDefinition) -> bool:
+        """Return True if a use other than an import may mean a definition, or if the language itself uses it."""
+        symbol = definition.symbol
+        if symbol.kind is SymbolKind.MODULE or symbol.name in _CONSTRUCTORS or symbol.name.startswith("__"):
+            return True
+        return any(
+            used.use.kind is not UseKind.IMPORT and not (used.path == definition.path and _is_inside(used, definition))
+            for used, _ in self._resolver(definition.root)[1].references([definition])
         )
 
     def search(self, text: str, query: SymbolQuery, options: CodeQueryOptions) -> CodeReply:
@@ -491,9 +533,12 @@ def _searched_roots(scope: CodeScope) -> tuple[list[CodeRoot], tuple[str, ...]]:
     return [], (_NOT_INDEXED,)
 
 
+_Ranked = TypeVar("_Ranked", _RankedUse, _Call)
+
+
 def _filter_by_certainty(
-    uses: list[_RankedUse], options: CodeQueryOptions, *, is_defined: bool
-) -> tuple[list[_RankedUse], int]:
+    uses: list[_Ranked], options: CodeQueryOptions, *, is_defined: bool
+) -> tuple[list[_Ranked], int]:
     """Return the uses that are certain enough, and the number of the others.
 
     If the symbol is not defined here and no use is certain enough, all are returned.
@@ -501,6 +546,10 @@ def _filter_by_certainty(
     max_rank = _CERTAINTY_RANK[options.certainty]
     kept = [ranked for ranked in uses if _CERTAINTY_RANK[ranked[1]] <= max_rank]
     return (kept, len(uses) - len(kept)) if kept or is_defined else (uses, 0)
+
+
+def _is_inside(used: StoredUse, definition: StoredDefinition) -> bool:
+    return definition.symbol.span[:2] <= (used.use.line, used.use.column) < definition.symbol.span[2:]
 
 
 def _is_at_or_below(path: str, below: str) -> bool:

@@ -272,21 +272,71 @@ class TypeResolver:
         """Return the definitions of a member: those of the first class in lookup order that has it."""
 
         def find() -> tuple[StoredDefinition, ...]:
-            by_ancestor = (
-                tuple(
-                    candidate
-                    for candidate in self._code.definitions(name)
-                    if candidate.symbol.container == ancestor.symbol.qualified_name
-                    and (
-                        candidate.path == ancestor.path
-                        or candidate.language == ancestor.language in _SPLIT_CLASS_LANGUAGES
-                    )
-                )
-                for ancestor in self.linearized_bases(cls)
-            )
+            by_ancestor = (self._own_members(ancestor, name) for ancestor in self.linearized_bases(cls))
             return next(filter(None, by_ancestor), ())
 
         return self._code.cached(("members", definition_key(cls), name), find)
+
+    def _own_members(self, cls: StoredDefinition, name: str) -> tuple[StoredDefinition, ...]:
+        return tuple(
+            candidate
+            for candidate in self._code.definitions(name)
+            if candidate.symbol.container == cls.symbol.qualified_name
+            and (candidate.path == cls.path or candidate.language == cls.language in _SPLIT_CLASS_LANGUAGES)
+        )
+
+    def implementors(self, target: StoredDefinition) -> list[StoredDefinition]:
+        """Return the classes below a class, or the members below that override a member; the nearest first."""
+        if target.symbol.kind in CLASSES:
+            return self._descendants(target)
+        holders = self.definitions_at(target.symbol.container, target.path) if target.symbol.container else []
+        classes = [holder for holder in holders if holder.symbol.kind in CLASSES]
+        name = target.symbol.name
+        members = [
+            member for cls in classes for below in self._descendants(cls) for member in self._own_members(below, name)
+        ]
+        members += [item for cls in classes for item in self._derived(cls) if item.symbol.name == name]
+        return list({definition_key(member): member for member in members}.values())
+
+    def _descendants(self, cls: StoredDefinition) -> list[StoredDefinition]:
+        descendants = {definition_key(cls): cls}
+        pending = [cls]
+        for above in pending:
+            for candidate in (*self._derived(above), *self._types_with_methods_of(above)):
+                if candidate.symbol.kind in CLASSES and definition_key(candidate) not in descendants:
+                    descendants[definition_key(candidate)] = candidate
+                    pending.append(candidate)
+        return pending[1:]
+
+    def _derived(self, cls: StoredDefinition) -> list[StoredDefinition]:
+        """Return the definitions that have a class among their bases."""
+        names = {cls.symbol.name} | {name for _, name in self._code.export_sites(cls)}
+        derived = (candidate for name in sorted(names) for candidate in self._code.derived_from(name))
+        return [
+            candidate
+            for candidate in derived
+            if any(definition_key(cls) == definition_key(base) for base in self.bases(candidate))
+        ]
+
+    def _types_with_methods_of(self, interface: StoredDefinition) -> list[StoredDefinition]:
+        """Return the types that have all methods of an interface, where that alone makes them implement it: in Go."""
+        if interface.language != "go" or interface.symbol.kind is not SymbolKind.INTERFACE:
+            return []
+        names = {
+            member.symbol.name
+            for above in self.linearized_bases(interface)
+            for member in self._code.symbols(above.path)
+            if member.symbol.container == above.symbol.qualified_name and member.symbol.kind is SymbolKind.METHOD
+        }
+        rarest = min(names, key=lambda name: (len(self._code.definitions(name)), name), default="")
+        holders = {
+            definition_key(cls): cls
+            for method in self._code.definitions(rarest)
+            for cls in self._code.definitions(method.symbol.container)
+            if cls.symbol.kind in CLASSES - {SymbolKind.INTERFACE}
+            and posixpath.dirname(cls.path) == posixpath.dirname(method.path)
+        }
+        return [cls for cls in holders.values() if all(self.members(cls, name) for name in names)]
 
     def member_definitions(self, classes: ResolvedDefinitions, name: str) -> tuple[StoredDefinition, ...]:
         return tuple(member for cls in classes or () for member in self.members(cls, name))

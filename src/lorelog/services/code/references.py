@@ -89,6 +89,18 @@ class ReferenceResolver:
                 if certainty is not None:
                     yield used, certainty
 
+    def definitions_of(self, used: StoredUse) -> list[tuple[StoredDefinition, Certainty]]:
+        """Return the definitions that a use means; if none is certain, those that it may mean."""
+        imports = self._code.imported_as(used.path, used.use.name)
+        names = {used.use.name, *(statement.name for statement in imports)}
+        judged = (
+            (definition, self.certainty_of(used, {definition_key(definition): definition}))
+            for name in sorted(names)
+            for definition in self._code.definitions(name)
+        )
+        found = [(definition, certainty) for definition, certainty in judged if certainty is not None]
+        return [pair for pair in found if pair[1] is Certainty.EXACT] or found
+
     def certainty_of(self, used: StoredUse, targets: _Targets) -> Certainty | None:
         """Return the certainty that a use means one of some definitions; None if it does not."""
         if not _share_names(used.language, next(iter(targets.values())).language):

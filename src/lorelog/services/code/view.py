@@ -171,6 +171,12 @@ class CodeView:
     def uses(self, name: str) -> list[StoredUse]:
         return self.cached(("uses", name), lambda: self._tables.uses(name, self._roots))
 
+    def uses_in(self, path: str) -> list[StoredUse]:
+        return self.cached(("used in", path), lambda: self._tables.uses_in(self.root, path))
+
+    def derived_from(self, name: str) -> list[StoredDefinition]:
+        return self.cached(("derived", name), lambda: self._tables.derived_from(name, self._roots))
+
     def imports(self, path: str) -> list[ImportStatement]:
         return self.cached(("imports", path), lambda: self._tables.imports_of(self.root, path))
 

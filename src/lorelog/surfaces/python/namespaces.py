@@ -94,7 +94,7 @@ class CodeNamespace(OperationMethods[ModeT]):
     index = method(code.CodeIndexRequest, code.index_tree)
     forget = method(code.CodeForgetRequest, code.forget_tree)
     status = method(EmptyRequest, code.tree_status)
-    find_definition = method(code.SymbolRequest, code.find_definition)
+    find_definition = method(code.DefinitionRequest, code.find_definition)
     find_references = method(code.ReferencesRequest, code.find_references)
     find_callers = method(code.CallersRequest, code.find_callers)
     find_imports = method(code.ImportsRequest, code.find_imports)
