@@ -49,7 +49,6 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 STOPPED = "stopped"
 """Moment of the line that says up to when a replay came in its time."""
 _MAX_QUOTED_CHARS = 2_000
-_HINTED = 8
 _MOVES_HEAD = re.compile(r"\bgit (?:commit|merge|rebase|pull|reset|cherry-pick|am)\b|\bgh pr merge\b")
 _EVENT_NAMES = {
     "session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool-before": "PreToolUse", "tool-after": "PostToolUse",
@@ -127,8 +126,6 @@ class Replay:
     budget: int = 0
     """With `notes`: the tokens that a session may get; the hooks' answers are not shown."""
     spent: Counter[str] = field(default_factory=Counter)
-    hints: bool = False
-    """Note with the first prompt of a session, if it is short, what a search finds best and how likely it is: what a line that says so would name."""
     with_rivals: bool = False
     """Note beside each delivery what BM25 finds, as an arm of its own."""
     branches: dict[str, str] = field(default_factory=dict)
@@ -162,9 +159,6 @@ class Replay:
             shown = shown if self.with_rivals else plain
             if plain and self.with_rivals:
                 self.deliveries.append(replace(_delivery(session, event, plain), arm="BM25"))
-        prompts = (each for each in session.events if each.moment == "prompt")
-        if self.hints and event is next(prompts, None):
-            self.deliveries.append(replace(_delivery(session, event, self._best(session, event)), arm="hint"))
         if shown:
             self.deliveries.append(_delivery(session, event, shown))
         if self.is_foreign:
@@ -190,14 +184,6 @@ class Replay:
                 return  # `temp` and `temp/x` were branches at different times
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{hashlib.sha1(f'{session.name} {event.at}'.encode()).hexdigest()}\n")
-
-    def _best(self, session: Session, event: Event) -> str:
-        if len(event.text.strip()) > hook_context._MAX_PROMPT_CHARS:  # noqa: SLF001
-            return "too long"
-        hits = self.memory.call("memory.search", {"query": event.text, "k": _HINTED})["hits"]
-        others = (hit for hit in hits if (hit["anchor"] or {}).get("session") != session.name)
-        best = next(others, None)
-        return f"{best['confidence']} {best['relevance']}: {best['content']}" if best else "nothing"
 
     def _plain_quotes(self, session: Session, event: Event) -> str:
         """Return the best notes for a prompt, as long as the session has tokens left."""
@@ -299,7 +285,7 @@ def replay_team(folder: Path, options: argparse.Namespace, judge: RecordedJudge 
         capture = lambda event: memory.call("session.capture", capture_arguments(event))  # noqa: E731
         replay = Replay(bench, root, memory, Drainer(os.environ["LORELOG_HOME"], capture), judge=judge)
         replay.deadline = time.monotonic() + options.seconds
-        replay.with_rivals, replay.hints = bool(options.then), options.hints
+        replay.with_rivals = bool(options.then)
         replay.notes = NoteIndex() if options.bm25 or options.then else None
         replay.budget = sys.maxsize if options.then else options.bm25
         earlier = read_team(options.memory) if options.memory else []
@@ -348,9 +334,6 @@ def report(name: str, replay: Replay, sessions: Sequence[Session]) -> Iterator[s
     yield "|---|--:|--:|"
     for moment in replay.counts:
         yield f"| {moment} | {replay.counts[moment]:,} | {moments[moment]:,} |"
-    hints = Counter(found.shown.split()[0] for found in replay.deliveries if found.arm == "hint")
-    if hints:
-        yield f"\nfirst prompts by what a search finds best: {dict(hints.most_common())}"
     yield f"\ntokens a session: p50 {cuts[9]:.0f}, p95 {cuts[18]:.0f}"
 
 
@@ -372,7 +355,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="search for prompts of any length: for all or for their first and last sentences",
     )
     parser.add_argument("--vectors", action="store_true", help="with the vectors of the built-in model")
-    parser.add_argument("--hints", action="store_true", help="note what a search for a short first prompt finds best")
     parser.add_argument(
         "--bm25",
         type=int,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
-from lorelog import Lorelog, SearchReply
+from lorelog import Lorelog
 from lorelog.core.query import FILES_LABEL, HitForm
 from lorelog.retrieval.token_estimate import estimate_tokens
 
@@ -43,10 +43,6 @@ def memory(tmp_path: Path, notes: Path) -> Iterator[Lorelog]:
         yield opened
 
 
-def forms(reply: SearchReply) -> list[HitForm | None]:
-    return [hit.packed.form if hit.packed else None for hit in reply.hits]
-
-
 def test_every_hit_says_what_it_and_its_section_cost(memory: Lorelog) -> None:
     """A hit carries the cost of its snippet, and of exactly the section that expanding it shows."""
     hits = memory.search("otter", k=20).hits
@@ -62,7 +58,7 @@ def test_a_large_budget_shows_whole_sections_once(memory: Lorelog) -> None:
     reply = memory.search("otter", k=20, token_budget=20_000)
 
     assert [hit.id for hit in reply.hits] == [hit.id for hit in found]
-    assert set(forms(reply)) == {HitForm.SECTION}
+    assert {hit.packed.form for hit in reply.hits if hit.packed} == {HitForm.SECTION}
     texts = [hit.packed.text for hit in reply.hits if hit.packed and hit.packed.text]
     assert sorted(texts) == sorted(text.strip() for text in NOTES.values())
     shown = {hit.id for hit in reply.hits if hit.packed and hit.packed.text}
@@ -122,7 +118,8 @@ def test_a_file_that_went_or_changed_is_shown_as_indexed(memory: Lorelog, notes:
 
 
 def test_one_hit_leaves_room_for_others(memory: Lorelog) -> None:
-    """A long section takes at most half of what is left, so that a budget shows several sources."""
+    """A long section takes at most half of what is left, so that a budget shows several sources, but also what no other hit could use."""
+    (alone,) = memory.search("otter stones rivers", k=10, token_budget=220).hits
     reply = memory.search("otter stones rivers", k=10, token_budget=600)
     first = reply.hits[0]
 
@@ -130,6 +127,8 @@ def test_one_hit_leaves_room_for_others(memory: Lorelog) -> None:
     assert first.packed is not None
     assert first.packed.tokens < 400
     assert {"long.md", "queue.md"} <= {Path(hit.source).name for hit in reply.hits}
+    assert alone.packed is not None
+    assert alone.packed.tokens > 210
 
 
 @pytest.fixture

@@ -70,23 +70,20 @@ def pack_hits(reply: SearchReply, budget: int, store: Store, cut: CutPassage, *,
     packer = _Packer(sections, cut, budget - _cost_of_files(files), cite)
     shown: list[Hit] = []
     dropped: list[DroppedHit] = []
-    for number, hit in enumerate(reply.hits, 1):
-        packed = packer.pack(hit, is_last=number == len(reply.hits))
+    needs = [cite(hit) + min(hit.tokens, estimate_tokens(hit.content)) for hit in reply.hits]
+    for number, (hit, least) in enumerate(zip(reply.hits, needs, strict=True), 1):
+        packed = packer.pack(hit, min(needs[number:], default=budget))
         if packed is None:
-            least = cite(hit) + min(hit.tokens, estimate_tokens(hit.content))
             reason = "it is larger than the budget" if least > budget else "the budget was used by other hits"
             dropped.append(DroppedHit(hit.id, hit.source, hit.start_line, hit.end_line, least, reason))
         else:
             shown.append(replace(hit, packed=packed))
-    notes = list(reply.notes)
+    notes = reply.notes
     if dropped and not shown:
-        shortest = min(hit.tokens for hit in dropped)
-        notes.append(f"no hit fits into {budget:,} tokens: the shortest needs {shortest:,}")
+        notes += (f"no hit fits into {budget:,} tokens: the shortest needs {min(needs):,}",)
     files = files if shown else ()
     spent = _cost_of_files(files) + sum(hit.packed.tokens for hit in shown if hit.packed)
-    return replace(
-        reply, hits=tuple(shown), notes=tuple(notes), packing=BudgetReport(budget, spent, tuple(dropped), files)
-    )
+    return replace(reply, hits=tuple(shown), notes=notes, packing=BudgetReport(budget, spent, tuple(dropped), files))
 
 
 class _SectionText(Struct, frozen=True):
@@ -110,13 +107,14 @@ class _Packer:
         self._opened: dict[_SectionText, str] = {}
         """Each with the id of the hit that it is shown for."""
 
-    def pack(self, hit: Hit, *, is_last: bool) -> PackedHit | None:
-        """Return the largest form of a hit that may be shown; None if there is no room."""
+    def pack(self, hit: Hit, least_of_others: int) -> PackedHit | None:
+        """Return the largest form of a hit that may be shown; None if there is no room. What no other hit can use is for this one."""
         citation = self._cite(hit)
         room = self._left - citation
         if room < 0:
             return None
-        limit = room if is_last else max(room // 2, min(room, _ALWAYS_ALLOWED))
+        limit = max(room // 2, min(room, _ALWAYS_ALLOWED))
+        limit = room if room - limit < least_of_others else limit
         packed = next(self._forms(hit, citation, limit, room), None)
         self._left -= packed.tokens if packed else 0
         return packed
