@@ -344,11 +344,31 @@ def _closing_fence(outline: Outline) -> list[str]:
     return [mark[1]] if mark else []
 
 
+_FENCE_MARK = re.compile(r"```[^\n]*")
+_OPEN_COMMENT = re.compile(r"<!--(?![^\n]*-->)")
+
+
+def is_surely_closed(text: str) -> bool:
+    """Return True if no code fence is open at the end of a text, False if only a parse can tell: 70 ms for 5,000 entries, this 5."""
+    if "```" not in text and "~~~" not in text:
+        return True
+    if "~~~" in text or text.startswith(("---", "+++")) or _OPEN_COMMENT.search(text):  # lines that may be hidden
+        return False
+    is_open = False
+    for fence in _FENCE_MARK.finditer(text):
+        rest = fence[0][3:]
+        if "`" in rest or (is_open and rest) or (fence.start() and text[fence.start() - 1] != "\n"):
+            return False
+        is_open = not is_open
+    return not is_open
+
+
 def _separator(before: bytes, now: datetime, *, is_closed: bool) -> str:
     if not before or before.isspace():
         return ("" if not before or before.endswith(b"\n") else "\n") + f"# {now:%Y-%m-%d}\n\n"
-    text = "" if is_closed else before.decode("utf-8", "replace").rstrip("\n")  # to parse 5,000 entries takes 70 ms
-    if closing := "".join(f"{line}\n" for line in _closing_fence(read_outline(text))):
+    text = "" if is_closed else before.decode("utf-8", "replace").rstrip("\n")
+    lines = [] if is_surely_closed(text) else _closing_fence(read_outline(text))
+    if closing := "".join(f"{line}\n" for line in lines):
         return ("" if before.endswith(b"\n") else "\n") + closing + "\n"
     if before.endswith(b"\n\n"):
         return ""
