@@ -36,14 +36,7 @@ from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.shell_command import with_verb, word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import CueKind, read_cues
-from lorelog.services.guards.guard_log import (
-    MAX_MESSAGE_CHARS,
-    Guard,
-    GuardConditions,
-    GuardDraft,
-    guard_from_draft,
-    guard_id,
-)
+from lorelog.services.guards import guard_log
 from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
 from lorelog.services.places.workspace import CURSOR_RULES, Workspace
 from lorelog.services.standing.memories import StandingMemory
@@ -56,7 +49,7 @@ BROKEN, FOLLOWED, APPLIES = "broken", "followed", "is about"
 """What a matching call shows of a rule. The first of the alphabet counts if there are several."""
 REST_DAYS, MIN_RECENT_CALLS = 90, 200
 """A rule that nobody broke for so long, in so many calls, needs not be shown at every session start."""
-_Check = tuple[str, GuardConditions, str]
+_Check = tuple[str, guard_log.GuardConditions, str]
 """What a matching call shows of a rule, and the conditions, or an event, that it matches by."""
 LINE = "line"
 """Type of a line of instructions."""
@@ -114,7 +107,7 @@ class StandingRule(StandingMemory, frozen=True, kw_only=True):
         return bool(start) and not is_reminder and _CONDITIONS.isdisjoint(text.replace(",", " ").split())
 
 
-class GuardProposal(GuardConditions, frozen=True, kw_only=True):
+class GuardProposal(guard_log.GuardConditions, frozen=True, kw_only=True):
     """A guard that a correction suggests."""
 
     id: str
@@ -127,16 +120,16 @@ class GuardProposal(GuardConditions, frozen=True, kw_only=True):
     project: str
     created_by: str = PERSON
 
-    def as_guard(self) -> Guard:
+    def as_guard(self) -> guard_log.Guard:
         """Return the guard that it suggests, which warns. A proposal is the user's own words."""
         text = " ".join(self.correction.split())
-        draft = GuardDraft(
-            **{name: getattr(self, name) for name in GuardConditions.__struct_fields__},
-            message=text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…",
+        draft = guard_log.GuardDraft(
+            **{name: getattr(self, name) for name in guard_log.GuardConditions.__struct_fields__},
+            message=text if len(text) <= guard_log.MAX_MESSAGE_CHARS else text[: guard_log.MAX_MESSAGE_CHARS - 1] + "…",
             memory=self.memory,
             project=self.project,
         )
-        return guard_from_draft(draft, PERSON)
+        return guard_log.guard_from_draft(draft, PERSON)
 
 
 class StandingRules(Struct, frozen=True):
@@ -247,8 +240,8 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
         paths = [cue.value for cue in cues if cue.kind is CueKind.PATH]
         candidates = map(command_candidate, commands) if commands else map(path_candidate, paths)
         for conditions, example in candidates:
-            guard = guard_from_draft(GuardDraft(**asdict(conditions), message=""), PERSON)
-            identity = guard_id(memory.project, conditions)
+            guard = guard_log.guard_from_draft(guard_log.GuardDraft(**asdict(conditions), message=""), PERSON)
+            identity = guard_log.guard_id(memory.project, conditions)
             if identity not in known and CallView(example.as_fields(), "/project").matches(guard.as_fields()):
                 proposal = GuardProposal(
                     **asdict(conditions),
@@ -263,22 +256,22 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
     return list(proposals.values())
 
 
-def command_candidate(command: str) -> tuple[GuardConditions, PastCall]:
+def command_candidate(command: str) -> tuple[guard_log.GuardConditions, PastCall]:
     """Return the conditions for a command, whose options may come later, and a call that they match."""
     words = with_verb(command.split())
     first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
     stem, options = " ".join(words[:first_option]), words[first_option:]
     pattern = command if has_wildcard(command) else f"{stem} *" + "".join(f"{option} *" for option in options)
     example = command.replace(" *", "").replace("*", "x").replace("?", "x")
-    return GuardConditions(command=pattern), PastCall(tool="Bash", kind="run", command=example)
+    return guard_log.GuardConditions(command=pattern), PastCall(tool="Bash", kind="run", command=example)
 
 
-def path_candidate(path: str) -> tuple[GuardConditions, PastCall]:
+def path_candidate(path: str) -> tuple[guard_log.GuardConditions, PastCall]:
     """Return the conditions for a path, and a call that they match."""
     example = path.replace("**", "a").replace("*", "a").replace("?", "a").strip("/")
     if "." not in example.rpartition("/")[2]:
         example += "/example.txt"
-    return GuardConditions(paths=(path.rstrip("/"),)), PastCall(tool="Edit", kind="edit", paths=(example,))
+    return guard_log.GuardConditions(paths=(path.rstrip("/"),)), PastCall(tool="Edit", kind="edit", paths=(example,))
 
 
 # -- rules and past calls ------------------------------------------------------------------------------------------------
@@ -406,7 +399,9 @@ def _checks_of(rule: StandingRule) -> Iterator[_Check]:
     yield from ((FOLLOWED, command_candidate(command)[0], "") for command in chosen)
     verdict = BROKEN if forbids and not values[CueKind.COMMAND] else APPLIES
     yield from ((verdict, path_candidate(path)[0], "") for path in values[CueKind.PATH])
-    yield from ((BROKEN if rule.forbids else APPLIES, GuardConditions(), event) for event in values[CueKind.EVENT])
+    yield from (
+        (BROKEN if rule.forbids else APPLIES, guard_log.GuardConditions(), event) for event in values[CueKind.EVENT]
+    )
 
 
 def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> None:
